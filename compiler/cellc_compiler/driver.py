@@ -284,9 +284,7 @@ def _from_cache(payload: bytes | None) -> Program | None:
         return None
 
 
-def compile_profiled(
-    graph: Graph, numerics: str = "strict", budget: int | None = None
-) -> Profiled:
+def compile_profiled(graph: Graph, numerics: str = "strict", budget: int | None = None) -> Profiled:
     """Compile a graph for this machine into a program that records; the kernels are the same."""
     target = backends.target_of(graph, numerics)
     backend = backends.backend_of(target)
@@ -303,9 +301,7 @@ def compile_profiled(
     return Profiled(program, how.calls, how.start, how.capacity, lowered.buffers)
 
 
-def _generate(
-    graph: Graph, target: Target, report: Report, say: Callable[[str], None]
-) -> Program:
+def _generate(graph: Graph, target: Target, report: Report, say: Callable[[str], None]) -> Program:
     """Lower a graph, with kernels compiled as they come, and put everything together.
 
     The graph is used up.
@@ -413,8 +409,7 @@ def _unread(slots: Sequence[Slot], lowered: Lowered) -> tuple[int, ...]:
 def _callback(callback: HostCallback) -> Callback:
     node, phase, name = callback.node, callback.phase, callback_name(callback.node)
     read = () if phase == collectives.WAIT else node.operands
-    inputs, outputs = (tuple((v.dtype, v.shape) for v in values)
-                       for values in (read, node.results))
+    inputs, outputs = (tuple((v.dtype, v.shape) for v in values) for values in (read, node.results))
     return Callback(collectives.phased(name, phase) if phase else name, inputs, outputs)
 
 

@@ -436,9 +436,7 @@ class _Read:
                 return number
         return self.sizes.find(sizes)
 
-    def check(
-        self, program: Program, target: str, variant: Variant, size: int, entry: str
-    ) -> None:
+    def check(self, program: Program, target: str, variant: Variant, size: int, entry: str) -> None:
         """See that a program is what the header says.
 
         Raises:

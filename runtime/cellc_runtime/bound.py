@@ -167,7 +167,6 @@ class OnDevice(BoundProgram):
     `DeviceArray`s where it is given one."""
 
     def __call__(self, *arrays: Any) -> Any:
-        """See `BoundProgram`."""
         out = super().__call__(*arrays)
         if any(isinstance(a, DeviceArray) for a in arrays):
             return out

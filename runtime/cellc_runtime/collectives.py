@@ -336,9 +336,7 @@ _INTO: Mapping[Callable[..., Array], Callable[..., None]] = {
     all_reduce: all_reduce_into, reduce_scatter: reduce_scatter_into, all_gather: all_gather_into,
 }
 """Those that write into a given array."""
-MESSAGES: Mapping[str, Callable[..., None]] = {
-    "send_to": send_to, "receive_from": receive_from,
-}
+MESSAGES: Mapping[str, Callable[..., None]] = {"send_to": send_to, "receive_from": receive_from}
 """Messages from one rank to another."""
 
 

@@ -128,9 +128,7 @@ def unpack(data: bytes | memoryview, magic: bytes, version: int, what: str) -> C
     return Container(header["meta"], sections)
 
 
-def _header(
-    view: memoryview, magic: bytes, version: int, what: str
-) -> tuple[dict[str, Any], int]:
+def _header(view: memoryview, magic: bytes, version: int, what: str) -> tuple[dict[str, Any], int]:
     if len(view) < _PREFIX.size:
         raise ArtifactError(f"this is not a cellc {what}: only {len(view)} bytes")
     found, number, length, total, digest, zero = _PREFIX.unpack(view[: _PREFIX.size])

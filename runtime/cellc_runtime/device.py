@@ -344,12 +344,10 @@ class _HostCode:
         self.launch = main_function(self.address(MAIN + self._suffix))
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
-        """See `Code`."""
         function = precompute_function(self.address(PRECOMPUTE + self._suffix))
         return function(slots, arena, consts, part)
 
     def address(self, symbol: str) -> int:
-        """See `Code`."""
         return self._image.address(symbol)
 
 

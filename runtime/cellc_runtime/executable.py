@@ -269,9 +269,7 @@ class _Core:
         """Whether a call repays releasing the interpreter lock; see `Context.bind`."""
         return int(self.program.cost >= _RELEASE_CYCLES or bool(self.program.callbacks))
 
-    def _accept_all(
-        self, given: Sequence[Any], sources: Mapping[int, Source]
-    ) -> tuple[Any, ...]:
+    def _accept_all(self, given: Sequence[Any], sources: Mapping[int, Source]) -> tuple[Any, ...]:
         """The arrays, checked, and copied where they are not laid out right."""
         old = zip(self._given, self.params, strict=True) if self._ready else ()
         # Keyed by identity, and only arrays whose layout cannot have changed since: themselves.
@@ -628,8 +626,7 @@ class _Raise:
         if 1 <= code <= len(self._messages):
             m = self._messages[code - 1]
             values = [self._value(arena + v.place, v.dtype, v.shape) for v in m.values]
-            text = message_text(m.parts, values[0] if values else 0, values[1:],
-                                self._errors.show)
+            text = message_text(m.parts, values[0] if values else 0, values[1:], self._errors.show)
             raise run_error(m.kind, text, m.file, m.line, m.detail, self._errors.own.get(m.own))
         raise run_error("RuntimeError", f"{self._name} stopped with unknown error {code}", "", 0)
 
@@ -652,9 +649,7 @@ class _HostCall:
     def __call__(self, buffers: int) -> int:
         try:
             pointers = (ctypes.c_void_p * max(len(self.types), 1)).from_address(buffers)
-            self.function(
-                *(_view(p or 0, *t) for p, t in zip(pointers, self.types, strict=False))
-            )
+            self.function(*(_view(p or 0, *t) for p, t in zip(pointers, self.types, strict=False)))
         except BaseException as error:  # it crosses native code, and is raised after it
             self.failed(error)
             return 1

@@ -167,8 +167,7 @@ class Liveness:
 
     def told(self, ranks: Iterable[int]) -> str:
         """Return recent answers of ranks, for messages."""
-        return "".join(f". Rank {r} {self._heard[r][1]['text']}"
-                       for r in ranks if r in self._heard)
+        return "".join(f". Rank {r} {self._heard[r][1]['text']}" for r in ranks if r in self._heard)
 
     def _answer(self) -> dict[str, Any]:
         """Return this process's position, its idle time, and the waits that it knows of."""

@@ -154,9 +154,7 @@ class _Pool:
         """Bytes of large results that live, and of dead ones that are kept."""
         out = (ctypes.c_int64 * 2)()
         if self._home is not None:
-            _function(self._home.address(BLOCK_BYTES), None, ctypes.c_void_p)(
-                ctypes.addressof(out)
-            )
+            _function(self._home.address(BLOCK_BYTES), None, ctypes.c_void_p)(ctypes.addressof(out))
         return out[0], out[1]
 
     def threads(self) -> int:

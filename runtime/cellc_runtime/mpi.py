@@ -75,7 +75,6 @@ class MpiWorld:
         atexit.register(self.close)  # MPI ends after Python, and nobody may use it then
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
-        """See `World.all_to_all`."""
         comm = self._agreed(step)
         sent, received = _as_one(parts), _as_one(out)
         if sent is None:
@@ -89,7 +88,6 @@ class MpiWorld:
             _spread(received, out)
 
     def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
-        """See `World.all_gather`."""
         comm = self._agreed(step)
         received = _as_one(out)
         direct = received is not None
@@ -101,16 +99,13 @@ class MpiWorld:
             _spread(received, out)
 
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
-        """See `World.broadcast`."""
         comm = self._agreed(step)
         self._finish(step, comm.Ibcast([buffer, self._mpi.BYTE], step.group.index(root)))
 
     def reads(self, group: Sequence[int]) -> bool:
-        """See `World.reads`."""
         return self._readable and len(group) > 1 and set(group) <= set(self.near)
 
     def meeting(self, step: Step, own: Sequence[Bytes]) -> MpiMeeting:
-        """See `World.meeting`."""
         return MpiMeeting(self, step, own)
 
     def read(self, step: Step, place: int, address: int, out: Bytes) -> None:
@@ -123,20 +118,17 @@ class MpiWorld:
                                   f"read any more: {error}") from None
 
     def wait(self, meeting: Meeting) -> None:
-        """See `World.wait`."""
         assert isinstance(meeting, MpiMeeting)
         while not meeting.over():
             self._wait_a_little(meeting.waits, others=True)
         self._waits_in = ""
 
     def send(self, step: Step, to: int, tag: int, buffer: Bytes) -> None:
-        """See `World.send`."""
         self._sent = [(r, b) for r, b in self._sent if not r.Test()]
         own = buffer.copy()
         self._sent.append((self._world.Isend([own, self._mpi.BYTE], to, tag), own))
 
     def receive(self, step: Step, source: int, tag: int, out: Bytes) -> None:
-        """See `World.receive`."""
         status, wait = self._mpi.Status(), self.begun(step, [source], lambda: [source])
         found = self._until(lambda: self._world.Improbe(source, tag, status), wait, others=True)
         if status.Get_count(self._mpi.BYTE) != out.size:
@@ -150,7 +142,6 @@ class MpiWorld:
         return rank in self._alive.left
 
     def close(self) -> None:
-        """See `World.close`."""
         channel, self.channel = self.channel, None
         if channel is not None:
             channel.do(self._leave, "close")
@@ -303,7 +294,6 @@ class MpiMeeting:
         return [self._step.group[i] for i in self._headers.missing()]
 
     def over(self) -> bool:
-        """See `Meeting.over`."""
         if not self._over and self._headers.over():
             self._over = True
             self._world.came(self._wait)
@@ -318,22 +308,18 @@ class MpiMeeting:
             raise CollectiveError(f"{wrong}. This is rank {self._world.rank}{self._step.place}")
 
     def again(self) -> None:
-        """See `Meeting.again`."""
         self._phase += 1
         self._headers = self._world.headers(self._step.group, self._slot, self._phase)
         self._wait, self._over = None, False
         self._headers.begin("")
 
     def read(self, place: int, buffer: int, start: int, out: Bytes) -> None:
-        """See `Meeting.read`."""
         self._world.read(self._step, place, self._addresses[place][buffer] + start, out)
 
     def look(self) -> None:
-        """See `Meeting.look`."""
         self.waits.look()
 
     def leave(self) -> None:
-        """See `Meeting.leave`."""
         if not self._over:
             self._world.forget(self._headers)
 

@@ -169,9 +169,7 @@ def _slots(cls: Any) -> tuple[str, ...]:
     return (found,) if isinstance(found, str) else tuple(found)
 
 
-def _stand_in(
-    cls: Any, home: Sequence[Any], name: str, write: Callable[[Any], Any]
-) -> Any:
+def _stand_in(cls: Any, home: Sequence[Any], name: str, write: Callable[[Any], Any]) -> Any:
     """A method that writes the real one in its own place when it is first called.
 
     Two threads may both write it: the methods are equal, and either may stay.
@@ -218,8 +216,7 @@ def _init(cls: Any, fields: dict[str, Field], frozen: bool) -> Any:
                 raise TypeError(f"{cls.__qualname__}: field {f.name!r} has no default, "
                                 "but one before it does.")  # fmt: skip
             (named if f.kw_only else plain).append(f.name + default)
-        body.append(f"{put}({me}, {f.name!r}, {value})" if frozen else
-                    f"{me}.{f.name} = {value}")
+        body.append(f"{put}({me}, {f.name!r}, {value})" if frozen else f"{me}.{f.name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append(f"{me}.__post_init__()")
     parameters = ", ".join(plain + (["*", *named] if named else []))

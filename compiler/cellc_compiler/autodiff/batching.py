@@ -72,8 +72,7 @@ def _region(
     given = list(zip(inputs, mapped, strict=True))
     found = _nodes(b, graph, given, n)
     want = forced if forced is not None else [m for _, m in found]
-    out.outputs = [lifted(b, v, m, n) if w else v
-                   for (v, m), w in zip(found, want, strict=True)]
+    out.outputs = [lifted(b, v, m, n) if w else v for (v, m), w in zip(found, want, strict=True)]
     return out, [m or w for (_, m), w in zip(found, want, strict=True)]
 
 
@@ -90,9 +89,7 @@ def _nodes(
     return [table[v] for v in graph.outputs]
 
 
-def _node(
-    b: Builder, node: Node, xs: Values, mapped: Flags, n: int
-) -> tuple[Values, Flags]:
+def _node(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tuple[Values, Flags]:
     if not any(mapped):
         return b.node(node.op, xs, node.attrs, node.regions).results, [False] * len(node.results)
     special = _REGION_RULES.get(node.op)
@@ -112,9 +109,7 @@ def _node(
     return results, [True] * len(results)
 
 
-def _expanded(
-    b: Builder, node: Node, xs: Values, mapped: Flags, n: int
-) -> tuple[Values, Flags]:
+def _expanded(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tuple[Values, Flags]:
     op = lookup(node.op)
     assert op.expand is not None
     inner = Graph(node.op)
@@ -125,9 +120,7 @@ def _expanded(
     return [v for v, _ in found], [m for _, m in found]
 
 
-def _one_by_one(
-    b: Builder, node: Node, xs: Values, mapped: Flags, n: int
-) -> tuple[Values, Flags]:
+def _one_by_one(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tuple[Values, Flags]:
     """A loop over the examples."""
     body = Graph(node.op)
     inner = Builder(body, span=b.span, scope=b.scope)
@@ -194,8 +187,7 @@ def _while(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tuple[V
         carried = [True] * count
         flags = [*carried, *outer]
         regions = [_any(_region(test, flags, n)[0]), _masked(test, body, flags, count, n)]
-    operands = [lifted(b, x, m, n) if f else x
-                for x, m, f in zip(xs, mapped, flags, strict=True)]
+    operands = [lifted(b, x, m, n) if f else x for x, m, f in zip(xs, mapped, flags, strict=True)]
     return b.node("while", operands, node.attrs, regions).results, carried
 
 

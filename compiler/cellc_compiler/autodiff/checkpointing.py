@@ -120,9 +120,7 @@ class CheckpointedLoop:
         starts = self._checkpoints(b, state, captures, limit, k, lambda bb, s, c: self.advance(
             bb, s, c, bb.literal(k, dtypes.int64)))
 
-        def body(
-            bb: Builder, carried: Values, row: Values, i: Value, outer: Values
-        ) -> list[Value]:
+        def body(bb: Builder, carried: Values, row: Values, i: Value, outer: Values) -> list[Value]:
             done = bb.mul(i, outer[1])
             steps = bb.minimum(bb.sub(outer[0], done), outer[1])
             return self._steps(bb, row, outer[2:], steps, carried)
@@ -137,17 +135,14 @@ class CheckpointedLoop:
         k = self.segment
         states = self._checkpoints(b, state, captures, count, k, self.step)
 
-        def body(
-            bb: Builder, carried: Values, row: Values, i: Value, outer: Values
-        ) -> list[Value]:
+        def body(bb: Builder, carried: Values, row: Values, i: Value, outer: Values) -> list[Value]:
             return self.back(bb, row, outer, carried)
 
         return _limited_scan(b, grads, states, count, captures, k, True, body)
 
 
 def _ceil_div(b: Builder, x: Value, by: int) -> Value:
-    out: Value = b.floor_div(b.add(x, b.literal(by - 1, dtypes.int64)),
-                             b.literal(by, dtypes.int64))
+    out: Value = b.floor_div(b.add(x, b.literal(by - 1, dtypes.int64)), b.literal(by, dtypes.int64))
     return out
 
 

@@ -35,8 +35,7 @@ class Derivative:
         seeded: their results that are differentiated.
     """
 
-    def __init__(self, b: Builder, forward: Sequence[Node], inputs: Values,
-                 seeded: Values) -> None:
+    def __init__(self, b: Builder, forward: Sequence[Node], inputs: Values, seeded: Values) -> None:
         self.b, self.forward = b, forward
         self.inputs, self.seeded = inputs, seeded
 
@@ -86,8 +85,7 @@ class _Copied:
         share_cotangents(self.graph)
         starts = [self.graph.outputs[i] for i in seeded]
         self.graph.updates = [(table[old], table[new]) for old, new in graph.updates]
-        self.derivative = Derivative(
-            b, list(self.graph.nodes), [args[i] for i in wanted], starts)
+        self.derivative = Derivative(b, list(self.graph.nodes), [args[i] for i in wanted], starts)
 
 
 def _or_zeros(b: Builder, values: Sequence[Value | None], like: Values) -> list[Value]:
@@ -228,8 +226,7 @@ def _drop_unread(graph: Graph) -> None:
     for node in reversed(graph.nodes):
         if has_effect(node) or any(r in needed for r in node.results):
             needed.update(node.operands)
-    graph.nodes = [n for n in graph.nodes
-                   if has_effect(n) or any(r in needed for r in n.results)]
+    graph.nodes = [n for n in graph.nodes if has_effect(n) or any(r in needed for r in n.results)]
 
 
 def _at_once(body: Graph, count: int) -> int:
@@ -243,9 +240,7 @@ def _at_once(body: Graph, count: int) -> int:
     return -(-count // -(-count // most))
 
 
-def _in_batches(
-    b: Builder, whole: Graph, captures: Values, count: int, many: int
-) -> list[Value]:
+def _in_batches(b: Builder, whole: Graph, captures: Values, count: int, many: int) -> list[Value]:
     """A loop of batches of `many` passes; the last ones are repeated to fill the last batch."""
     trips = -(-count // many)
     body = Graph("batch")

@@ -255,9 +255,7 @@ def scan_gradient(
                      list(zip(ys, dys[split:], strict=True)), first, of_rows, captured, before)
 
 
-def _step_flags(
-    b: Builder, told: CarriedFlags | None
-) -> tuple[dict[int, Value], dict[int, Value]]:
+def _step_flags(b: Builder, told: CarriedFlags | None) -> tuple[dict[int, Value], dict[int, Value]]:
     """In a backward step: flags of floats, and of captured values, by their place among those."""
     if told is None:
         return {}, {}

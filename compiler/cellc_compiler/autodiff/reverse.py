@@ -20,13 +20,7 @@ from ..ir.op import lookup
 from ..ir.types import differentiable, seedable
 from ..passes.stages.micro_batches import backward_order
 from .aliases import share_cotangents
-from .conditional import (
-    Presence,
-    differ,
-    guard_contributions,
-    present_results,
-    zeros_if_absent,
-)
+from .conditional import Presence, differ, guard_contributions, present_results, zeros_if_absent
 from .effects import (
     GradientError,
 )

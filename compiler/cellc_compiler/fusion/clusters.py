@@ -16,15 +16,7 @@ from cellc_runtime.records import dataclass, field
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import Op, has_effect, lookup
 from ..ir.types import prod
-from ..loops.build import (
-    Domain,
-    Group,
-    Incompatible,
-    NestBuilder,
-    block_rows,
-    joined,
-    piece,
-)
+from ..loops.build import Domain, Group, Incompatible, NestBuilder, block_rows, joined, piece
 from . import overlap, regroup
 from .value_numbering import ValueNumbers
 

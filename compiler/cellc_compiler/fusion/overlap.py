@@ -42,9 +42,7 @@ def spread_out(fuser: Fuser, clusters: Sequence[Cluster]) -> list[Cluster]:
     return list(out.values())
 
 
-def _levels(
-    fuser: Fuser, clusters: Sequence[Cluster], results: set[Value]
-) -> dict[int, int]:
+def _levels(fuser: Fuser, clusters: Sequence[Cluster], results: set[Value]) -> dict[int, int]:
     """By cluster, on how many collectives after one another it depends."""
     level: dict[int, int] = {}
     for c in clusters:

@@ -223,8 +223,7 @@ class _Writer:
             held = ast.Subscript(s.target.value, s.target.slice, ast.Load())
         else:
             self.fail(s, "only names and elements of tensors can be assigned")
-        value = ast.copy_location(
-            ast.BinOp(ast.copy_location(held, s), s.op, s.value), s)
+        value = ast.copy_location(ast.BinOp(ast.copy_location(held, s), s.op, s.value), s)
         return self._assign(ast.copy_location(ast.Assign([s.target], value), s))
 
     def _for(self, s: ast.For) -> list[ast.stmt]:
@@ -281,8 +280,7 @@ class _Writer:
             ends = [_name(LOW), _name(HIGH)] if s is self.analysis.outer and name == counters[0] \
                 else [_call("int", size)]
             count = ast.Call(_name("range"), [*ends], [])
-            body = [ast.copy_location(
-                ast.For(ast.Name(name, ast.Store()), count, body, []), s)]
+            body = [ast.copy_location(ast.For(ast.Name(name, ast.Store()), count, body, []), s)]
         return body
 
     def _while(self, s: ast.While) -> list[ast.stmt]:

@@ -726,8 +726,7 @@ class Shapes:
                 return (None if low is None else low // by_low,
                         None if high is None else high // by_low)
             return None, None
-        return (0 if by_high is None else low // by_high,
-                None if high is None else high // by_low)
+        return (0 if by_high is None else low // by_high, None if high is None else high // by_low)
 
 
 class _State(threading.local):

@@ -36,9 +36,7 @@ Cost = Literal["free", "cheap", "moderate", "heavy"]
 
 Array = np.ndarray[Any, Any]
 
-FLOATS: tuple[DType, ...] = (
-    dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64,
-)
+FLOATS: tuple[DType, ...] = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 INTS: tuple[DType, ...] = (
     dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64,
     dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64,

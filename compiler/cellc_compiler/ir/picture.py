@@ -36,8 +36,7 @@ def _svg(graph: Graph, shown: list[Node]) -> str:
     for node in shown:
         above = [layer[v.node] for v in node.operands if v.node in layer]
         layer[node] = max(above, default=0) + 1
-    rows: dict[int, list[Node | Value]] = {
-        0: [v for v in graph.inputs if v.kind == "input"]}
+    rows: dict[int, list[Node | Value]] = {0: [v for v in graph.inputs if v.kind == "input"]}
     for node, at in layer.items():
         rows.setdefault(at, []).append(node)
     most = max(len(row) for row in rows.values())

@@ -438,9 +438,7 @@ def _rest(dims: Sequence[int], i: int) -> int:
     return dims[i] if i < len(dims) else 1
 
 
-def _past(
-    given: Sequence[int], made: Sequence[int], i: int, j: int
-) -> tuple[int, int, int, int]:
+def _past(given: Sequence[int], made: Sequence[int], i: int, j: int) -> tuple[int, int, int, int]:
     """The next axes of both shapes that as many elements come before."""
     before, after = math.prod(given[: i + 1]), math.prod(made[: j + 1])
     while before != after:

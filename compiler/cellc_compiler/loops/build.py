@@ -123,9 +123,7 @@ class NestBuilder:
         inline: values expanded wherever they are read.
     """
 
-    def __init__(
-        self, domain: Domain, members: Iterable[Node], inline: set[Value]
-    ) -> None:
+    def __init__(self, domain: Domain, members: Iterable[Node], inline: set[Value]) -> None:
         self.domain = domain
         self.inline = inline
         self.members = set(members)
@@ -343,9 +341,7 @@ class NestBuilder:
         return [Reduce(spec.kind, value, ref)]
 
 
-def _fit(
-    shape: tuple[int, ...], source: Sequence[tuple[int, Index]]
-) -> tuple[Index, ...] | None:
+def _fit(shape: tuple[int, ...], source: Sequence[tuple[int, Index]]) -> tuple[Index, ...] | None:
     """Indices for `shape` from `source`, equal but for axes of size 1."""
     live = [(d, i) for d, i in source if d != 1]
     if [d for d in shape if d != 1] != [d for d, _ in live]:
@@ -387,9 +383,7 @@ class Group:
     nodes: list[Node] = field(default_factory=list)
 
 
-def build_nest(
-    group: Group, inline: set[Value], stored: set[Value]
-) -> Nest:
+def build_nest(group: Group, inline: set[Value], stored: set[Value]) -> Nest:
     """The nest of a group; values in `stored` are written to their buffers.
 
     Raises:

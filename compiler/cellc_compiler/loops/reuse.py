@@ -33,9 +33,7 @@ class Known:
     phase: Phase
 
 
-def keep_expensive(
-    nest: Nest, cycles: Callable[[Expr], float], room: int | None = None
-) -> None:
+def keep_expensive(nest: Nest, cycles: Callable[[Expr], float], room: int | None = None) -> None:
     """Insert the buffers.
 
     Args:

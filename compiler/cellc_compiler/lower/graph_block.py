@@ -164,8 +164,7 @@ class Lowering:
 
 def plan_key(node: Node) -> tuple[Any, ...]:
     """Return the key of a plan: repeated blocks of a network ask for the same kernels."""
-    return (node.op, tuple((v.type, prepacks(v)) for v in node.operands),
-            attrs_key(node.attrs))
+    return (node.op, tuple((v.type, prepacks(v)) for v in node.operands), attrs_key(node.attrs))
 
 
 def resolve(roots: Iterable[Expr], schedule: Schedule) -> None:
@@ -366,8 +365,7 @@ class GraphBlock:
         if found is None:
             return None
         kernel, values = found
-        return update_of(cluster, nest, kernel, values, self.needs(cluster), stored,
-                         self.replaced)
+        return update_of(cluster, nest, kernel, values, self.needs(cluster), stored, self.replaced)
 
     def _update(self, updates: Sequence[Update]) -> None:
         """Updates of one formula, by one call."""
@@ -482,8 +480,7 @@ class GraphBlock:
                         scratch[packed], str(packed), shared=True)
                     assert isinstance(place.base, Buffer)
                     place.base.first = place.base.last = loop.clock
-                    loop.before.append(
-                        Call(step.kernel, (*sources, place), label, nodes, False))
+                    loop.before.append(Call(step.kernel, (*sources, place), label, nodes, False))
                 table[packed] = place
                 del scratch[packed]
                 return True

@@ -106,9 +106,7 @@ def _lower_precompute(low: Lowering, parts: Split, places: list[Place]) -> list[
     return precompute.buffers
 
 
-def _finish_updates(
-    low: Lowering, graph: Graph, block: GraphBlock, out: list[Instruction]
-) -> None:
+def _finish_updates(low: Lowering, graph: Graph, block: GraphBlock, out: list[Instruction]) -> None:
     """Copy updates that were not computed in place, sources that are overwritten aside first."""
     moves = [(block.env[old], block.place(new), new.type.nbytes) for old, new in graph.updates]
     moves = [m for m in moves if m[0] != m[1]]

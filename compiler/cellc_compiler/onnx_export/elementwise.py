@@ -174,8 +174,7 @@ def _log1p(w: Writer, node: Node, x: str) -> Names:
     small = w.op("Less", w.op("Abs", x), w.like(0.5, x))
     even = w.op("Equal", rest, w.like(0, x))
     ratio = w.op("Div", x, w.op("Where", even, one, rest))
-    return w.op("Where", even, x,
-                w.op("Mul", log, w.op("Where", small, ratio, one)))
+    return w.op("Where", even, x, w.op("Mul", log, w.op("Where", small, ratio, one)))
 
 
 @maps("atan2")

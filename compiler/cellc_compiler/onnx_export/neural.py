@@ -180,8 +180,7 @@ def _max_pool(w: Writer, node: Node, x: str) -> Names:
 def _avg_pool(w: Writer, node: Node, x: str) -> Names:
     kernel, divisor = node.attrs["kernel"], node.attrs["divisor"]
     pads, ceil = _sliding(w, node)
-    attrs = {"kernel_shape": list(kernel), "strides": list(node.attrs["stride"]),
-             "ceil_mode": ceil}
+    attrs = {"kernel_shape": list(kernel), "strides": list(node.attrs["stride"]), "ceil_mode": ceil}
     if divisor is not None:
         mean = w.op("AveragePool", x, pads=pads, count_include_pad=1, **attrs)
         return w.op("Mul", mean, w.like(kernel[0] * kernel[1] / divisor, mean))

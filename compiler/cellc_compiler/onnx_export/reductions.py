@@ -174,8 +174,7 @@ def _scanned(w: Writer, node: Node, sequences: list[str], start: float, step: St
     axis = normalize_axis(node.attrs["axis"], len(shape))
     line = w.shape((*shape[:axis], *shape[axis + 1:]))
     first = w.op("Expand", w.like(start, sequences[0]), line)
-    return scan(w, [first], sequences, step, axis=axis,
-                reverse=node.attrs.get("reverse", False))[1]
+    return scan(w, [first], sequences, step, axis=axis, reverse=node.attrs.get("reverse", False))[1]
 
 
 @maps("cummax", "cummin")

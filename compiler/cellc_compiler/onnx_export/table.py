@@ -116,8 +116,7 @@ def _expanded(w: Writer, node: Node) -> tuple[str, ...]:
     if op.expand is None:
         raise refuse(node, "it has no counterpart there")
     inner = Graph(node.op)
-    out = op.expand(
-        Builder(inner, span=node.span, scope=node.scope), *node.operands, **node.attrs)
+    out = op.expand(Builder(inner, span=node.span, scope=node.scope), *node.operands, **node.attrs)
     inner.outputs = list(out) if isinstance(out, tuple) else [out]
     # Nodes that only an unused result needs are not written.
     inner.outputs = [v for v, r in zip(inner.outputs, node.results, strict=True) if r in w.used]

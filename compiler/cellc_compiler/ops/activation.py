@@ -555,8 +555,7 @@ class Softplus(Activation):
         y = y if beta == 1 else b.mul(y, _c(b, inverse, x))
         return b.where(b.gt(z, _c(b, threshold, x)), x, y)
 
-    def short_slope(self, b: Builder, x: Value, to: str, *, beta: float,
-                    threshold: float) -> Value:
+    def short_slope(self, b: Builder, x: Value, to: str, *, beta: float, threshold: float) -> Value:
         z = x if beta == 1 else b.mul(x, _c(b, beta, x))
         return b.where(b.gt(z, _c(b, threshold, x)), _c(b, 1, x), b.short_sigmoid(z, to=to))
 

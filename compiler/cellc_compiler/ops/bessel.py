@@ -304,9 +304,7 @@ _op("bessel_y1", "The Bessel function of the second kind, order 1: -inf at 0, Na
     lambda b, x: _y(b, x, 1), lambda b, x: b.sub(b.bessel_y0(x), b.div(b.bessel_y1(x), x)), 0.3)
 _op("bessel_k0", "The modified Bessel function of the second kind, order 0: inf at 0, NaN below.",
     _k(0, False), lambda b, x: b.neg(b.bessel_k1(x)), 0.3)
-_op("bessel_k0e", "exp(x) times `bessel_k0`.",
-    _k(0, True), _k0e_slope, 0.3)
+_op("bessel_k0e", "exp(x) times `bessel_k0`.", _k(0, True), _k0e_slope, 0.3)
 _op("bessel_k1", "The modified Bessel function of the second kind, order 1: inf at 0, NaN below.",
     _k(1, False), lambda b, x: b.neg(b.add(b.bessel_k0(x), b.div(b.bessel_k1(x), x))), 0.3)
-_op("bessel_k1e", "exp(x) times `bessel_k1`.",
-    _k(1, True), _k1e_slope, 0.3)
+_op("bessel_k1e", "exp(x) times `bessel_k1`.", _k(1, True), _k1e_slope, 0.3)

@@ -267,8 +267,7 @@ class MaxPool2dBlocked(_Internal):
              "dilation": attr.pair(1, attr.MOST_COUNTED, default=(1, 1)),
              "pads": attr.pads(attr.MOST_COUNTED), "ceil_mode": attr.flag(False)}
 
-    def infer(self, x: TensorType, *, inner: tuple[int, int, int, int],
-              **attrs: Any) -> TensorType:
+    def infer(self, x: TensorType, *, inner: tuple[int, int, int, int], **attrs: Any) -> TensorType:
         _check_image(self, x, 5)
         top, left, h, w = inner
         _check_inside(self.name, x, (top, left), (h, w))

@@ -87,8 +87,7 @@ class Matmul(Op):
         last = ((rank - 2, rank), (rank, rank - 1))  # factors of rows, of columns; `rank` is k
 
         def axes(v: TensorType, which: int) -> sharding.Axes:
-            batch = tuple((a + rank - v.rank,) if d > 1 else ()
-                          for a, d in enumerate(v.dims[:-2]))
+            batch = tuple((a + rank - v.rank,) if d > 1 else () for a, d in enumerate(v.dims[:-2]))
             own = last[which][::-1] if flipped[which] else last[which]
             return (*batch, *((a,) for a in own))
 

@@ -150,9 +150,7 @@ class _Convolution(Op):
         slides = [_slides(sides, attrs, k) for k in range(2)]
         return {(0, 2 + k): s.covered_window() for k, s in enumerate(slides)}
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         """The same of this rank's groups and of the rows that it needs, which are padded at the
         border of the image alone."""
         sides = self._sides(operands, part.type)
@@ -321,8 +319,7 @@ class Conv2dBackwardWeight(_Convolution):
         images, groups, outputs, inputs, rows, columns = sizes
         kernel, pixels = node.attrs["kernel"], rows * columns
         elements = groups * outputs * inputs * prod(kernel)
-        return (image_runs(images, elements, images * pixels * elements),
-                outputs <= FEW_CHANNELS)
+        return (image_runs(images, elements, images * pixels * elements), outputs <= FEW_CHANNELS)
 
     def infer(self, x: TensorType, dy: TensorType, *, kernel: Pair, **attrs: Any) -> TensorType:
         groups = attrs["groups"]

@@ -163,9 +163,7 @@ class DynamicSlice(Op):
     def factors(self, node: Node) -> sharding.Factors:
         return _window_factors(node, node.attrs["sizes"])
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         """A window of the part's size."""
         out: Value = b.emit(self.name, *operands, sizes=part.type.dims)
         return out

@@ -32,8 +32,7 @@ else:  # programs of several ranks ask
     sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
-def accumulated(b: Builder, op: str, like: Value, indices: Value, dy: Value,
-                **attrs: Any) -> Value:
+def accumulated(b: Builder, op: str, like: Value, indices: Value, dy: Value, **attrs: Any) -> Value:
     """Scatter-add of `dy` into zeros; 16-bit floats are summed in float32 and rounded once."""
     narrow = like.dtype in (dtypes.float16, dtypes.bfloat16)
     kind = dtypes.float32 if narrow else like.dtype
@@ -83,9 +82,7 @@ class Gather(Op):
         x = node.operands[0].type
         return [[(0, normalize_axis(node.attrs["axis"], x.rank))]] if x.dtype in NUMBERS else []
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
         return sharding.positioned_part(b, node, operands, part, axis)
 
@@ -158,9 +155,7 @@ class GatherElements(Op):
     def factors(self, node: Node) -> sharding.Factors:
         return sharding.line_factors(node, node.attrs["dim"])
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         axis = normalize_axis(node.attrs["dim"], node.operands[0].type.rank)
         return sharding.positioned_part(b, node, operands, part, axis)
 

@@ -59,8 +59,7 @@ define(_Comparison, "eq", "input == other (false for NaN). Source: `mindspore.op
        np.equal, primitive="Equal", commutative=True, dtypes=ANY)
 define(_Comparison, "ne", "input != other (true for NaN). Source: `mindspore.ops.not_equal`.",
        np.not_equal, primitive="NotEqual", commutative=True, dtypes=ANY)
-define(_Comparison, "lt", "input < other. Source: `mindspore.ops.less`.", np.less,
-       primitive="Less")
+define(_Comparison, "lt", "input < other. Source: `mindspore.ops.less`.", np.less, primitive="Less")
 define(_Comparison, "le", "input <= other. Source: `mindspore.ops.less_equal`.", np.less_equal,
        primitive="LessEqual")
 define(_Comparison, "gt", "input > other. Source: `mindspore.ops.greater`.", np.greater,

@@ -343,8 +343,7 @@ class BinaryCrossEntropy(_Pointwise):
 
     def _logs(self, b: Builder, x: Value) -> tuple[Value, Value]:
         tiny = _c(b, _TINY, x)
-        return (b.log(b.maximum(x, tiny)),
-                b.log(b.maximum(b.sub(_c(b, 1, x), x), tiny)))
+        return (b.log(b.maximum(x, tiny)), b.log(b.maximum(b.sub(_c(b, 1, x), x), tiny)))
 
     def loss(self, b: Builder, x: Value, t: Value) -> Value:
         yes, no = self._logs(b, x)

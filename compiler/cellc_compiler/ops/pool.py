@@ -109,8 +109,7 @@ def _adaptive(size: int, windows: int) -> Windows:
     """
     if size < 1:
         raise ValueError(f"an adaptive pool from {size} to {windows} elements is not defined")
-    return [list(range(i * size // windows, -(-(i + 1) * size // windows)))
-            for i in range(windows)]
+    return [list(range(i * size // windows, -(-(i + 1) * size // windows))) for i in range(windows)]
 
 
 def _max_reference(x: Array, rows: Windows, columns: Windows) -> tuple[Array, Array]:

@@ -319,8 +319,7 @@ class RandomInt(_Draw):
             raise ValueError(f"random_int needs low < high within {dtype}, got {low} and {high}")
         return TensorType(tuple(shape), dtype)
 
-    def reference(self, key: Array, *, shape: Shape, low: int, high: int,
-                  dtype: DType) -> Array:
+    def reference(self, key: Array, *, shape: Shape, low: int, high: int, dtype: DType) -> Array:
         index, span = _elements(shape), high - low
         if span <= 1 << 32:
             drawn = philox_words(key, index).astype(np.uint64) * np.uint64(span) >> np.uint64(32)

@@ -18,18 +18,7 @@ from cellc_runtime.dtypes import DType
 from ..ir import attributes as attr
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import (
-    BOOL,
-    COMPLEX,
-    FLOATS,
-    NUMBERS,
-    REAL,
-    Array,
-    Op,
-    Sample,
-    Spec,
-    register,
-)
+from ..ir.op import BOOL, COMPLEX, FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
 from . import _batch_axis
@@ -392,8 +381,7 @@ class ReduceVar(_Spread):
 
     name = "reduce_var"
 
-    def expand(self, b: Builder, x: Value, *, axes: Axes, keepdims: bool,
-               correction: int) -> Value:
+    def expand(self, b: Builder, x: Value, *, axes: Axes, keepdims: bool, correction: int) -> Value:
         _, centered = mean_and_centered(b, widen(b, x), axes)
         total = b.reduce_sum(b.mul(centered, centered), axes=axes, keepdims=keepdims)
         n = b.scalar(count_of(x.type, axes) - correction, like=total)

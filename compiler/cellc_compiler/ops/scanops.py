@@ -294,8 +294,7 @@ class LinearRecurrence(_Cumulative):
         (x, a), reverse = node.operands, node.attrs["reverse"]
         axis = normalize_axis(node.attrs["axis"], x.type.rank)
         by = -1 if reverse else 1
-        g = b.linear_recurrence(dys[0], moved(b, a, axis, -by, 0), axis=axis,
-                                reverse=not reverse)
+        g = b.linear_recurrence(dys[0], moved(b, a, axis, -by, 0), axis=axis, reverse=not reverse)
         return [g, b.mul(g, moved(b, node.result, axis, by, 0))]
 
     def samples(self) -> Sequence[Sample]:

@@ -68,9 +68,7 @@ class _Updates(Op):
     operands = ("input", "indices", "updates")
     dtypes = ANY
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
         return sharding.positioned_part(b, node, operands, part, axis)
 
@@ -87,8 +85,7 @@ class _Lines(_Updates):
 
     attrs = {"axis": attr.axis(0), "mode": attr.choice(*MODES, default="update")}
 
-    def reference(self, x: Array, indices: Array, updates: Array, *, axis: int,
-                  mode: str) -> Array:
+    def reference(self, x: Array, indices: Array, updates: Array, *, axis: int, mode: str) -> Array:
         k = axis % x.ndim
         i, inside = wrap(indices, x.shape[k])
         out = x.copy()
@@ -342,8 +339,7 @@ class ScatterNd(_Updates, Composite):
     name = "scatter_nd"
     attrs = {"mode": attr.choice(*MODES, default="update")}
 
-    def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *,
-               mode: str) -> Value:
+    def expand(self, b: Builder, x: Value, indices: Value, updates: Value, *, mode: str) -> Value:
         check_mode("scatter_nd", mode, x.type, updates.type, indices.type)
         k = check_points("scatter_nd", x.type, indices.type)
         want = (*indices.shape[:-1], *x.shape[k:])

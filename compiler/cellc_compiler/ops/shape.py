@@ -119,9 +119,7 @@ class Reshape(Op):
     def factors(self, node: Node) -> sharding.Factors:
         return sharding.reshaped_factors(node)
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         return sharding.reshaped_part(b, node, operands, part)
 
     def infer(self, x: TensorType, *, shape: Shape) -> TensorType:
@@ -167,9 +165,7 @@ class BroadcastTo(Op):
     def factors(self, node: Node) -> sharding.Factors:
         return sharding.aligned_factors(node)
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         return sharding.reshaped_part(b, node, operands, part)
 
     def infer(self, x: TensorType, *, shape: Shape) -> TensorType:
@@ -380,9 +376,7 @@ class Iota(Op):
     def factors(self, node: Node) -> sharding.Factors:
         return sharding.aligned_factors(node)
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         out = sharding.reshaped_part(b, node, operands, part)
         start, _ = part.result[node.attrs["axis"]] if part.result else (0, 0)
         counted: Value = b.add(out, b.scalar(start, out)) if start else out
@@ -585,8 +579,7 @@ class DiagEmbed(Op):
             )
         return x.with_shape((*x.shape[:-1], n, m))
 
-    def reference(self, x: Array, *, offset: int, rows: int | None,
-                  columns: int | None) -> Array:
+    def reference(self, x: Array, *, offset: int, rows: int | None, columns: int | None) -> Array:
         side = x.shape[-1] + abs(offset)
         out = np.zeros((*x.shape[:-1], side if rows is None else rows,
                         side if columns is None else columns), x.dtype)

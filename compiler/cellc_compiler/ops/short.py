@@ -158,8 +158,7 @@ _define("short_sigmoid", "1 / (1 + exp(-input)).", S.sigmoid,
         lambda b, x, y, to: b.short_sigmoid_slope(x, to=to))
 _define("short_sigmoid_slope", "The derivative of sigmoid; 0 above 64 within 2^-92.",
         lambda x: S.sigmoid(x) * S.sigmoid(-x), _sigmoid_bend)
-_define("short_silu_slope", "The derivative of x sigmoid(x).",
-        _silu_slope, _silu_bend)
+_define("short_silu_slope", "The derivative of x sigmoid(x).", _silu_slope, _silu_bend)
 _define("short_softplus", "log(1 + exp(input)).", S.softplus,
         lambda b, x, y, to: b.short_sigmoid(x, to=to))
 _define("short_normal_cdf", "The normal distribution function.",
@@ -167,8 +166,7 @@ _define("short_normal_cdf", "The normal distribution function.",
         lambda b, x, y, to: b.short_normal_pdf(x, to=to))
 _define("short_normal_pdf", "The density of the normal distribution.", _normal_pdf,
         lambda b, x, y, to: b.neg(b.mul(x, y)))
-_define("short_gelu_slope", "The derivative of gelu (through erf).",
-        _gelu_slope, _gelu_bend)
+_define("short_gelu_slope", "The derivative of gelu (through erf).", _gelu_slope, _gelu_bend)
 _define("short_mish_gate", "tanh(log(1 + exp(input))).", _mish_gate,
         lambda b, x, y, to: b.short_mish_slope(x, to=to))
 _define("short_mish_slope", "The derivative of tanh(log(1 + exp(input))).", _mish_slope, _mish_bend)

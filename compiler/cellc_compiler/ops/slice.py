@@ -104,9 +104,7 @@ class Slice(Op):
                 (0, a): sharding.Sliding(x.dims[a], y[a], s, -start[a]).covered_window()
                 for a, s in enumerate(steps) if s > 0})
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         """Every `step`-th of the elements that this rank's part needs."""
         start, stop = list(node.attrs["start"]), list(node.attrs["stop"])
         for (_, axis), (begin, end) in part.windows.items():
@@ -253,9 +251,7 @@ class MicroBatch(Composite):
             (batches, given, made, *ty.dims[1:]), (((0, 1), *rest),), (((0, 2), *rest),),
             allowed=lambda parts: max(parts.get(1, 1), parts.get(2, 1)) == 1)
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         """The same of the batches that this rank has."""
         mine = node.attrs["batches"] * part.operand[0][1] // node.operands[0].type.dims[0]
         out: Value = b.emit(self.name, *operands, **{**node.attrs, "batches": mine})
@@ -365,9 +361,7 @@ class Stack(Composite):
     def expand(self, b: Builder, *xs: Value, axis: int) -> Value:
         for x in xs:
             if x.type.shape != xs[0].type.shape:
-                raise ValueError(
-                    f"stack needs tensors of one shape, got {xs[0].type} and {x.type}"
-                )
+                raise ValueError(f"stack needs tensors of one shape, got {xs[0].type} and {x.type}")
         k = normalize_axis(axis, xs[0].type.rank + 1)
         shape = (*xs[0].shape[:k], 1, *xs[0].shape[k:])
         return b.concat(*(b.reshape(x, shape=shape) for x in xs), axis=k)
@@ -448,9 +442,7 @@ class Pad(Op):
             tuple(map(math.gcd, x, y)), (axes,), (axes,),
             windows={at: s.covered_window() for at, s in slides.items()})
 
-    def part(
-        self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part
-    ) -> Value:
+    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         """The same of the elements that this rank has of the operand, of which none is left out."""
         low, high = (list(node.attrs[side]) for side in ("low", "high"))
         for (_, axis), (begin, end) in part.windows.items():
@@ -496,8 +488,7 @@ class Pad(Op):
         # Undo the outer padding (a crop comes back as zeros), then drop what lies between.
         dy = b.pad(dys[0], low=tuple(-a for a in low), high=tuple(-z for z in high))
         if any(gaps):
-            dy = b.slice(dy, start=(0,) * len(dims), stop=dy.shape,
-                         step=tuple(g + 1 for g in gaps))
+            dy = b.slice(dy, start=(0,) * len(dims), stop=dy.shape, step=tuple(g + 1 for g in gaps))
         return [dy]
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:

@@ -38,9 +38,7 @@ class _Softmax(Op):
         dx = self.pulled(b, y, dy, along(node.attrs["axis"], y), dys[0].dtype)
         return [to_dtype(b, dx, dys[0].dtype)]
 
-    def pulled(
-        self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType
-    ) -> Value:
+    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType) -> Value:
         """The cotangent of the operand, in the compute dtype, to be rounded to `dtype`."""
         raise TypeError(f"{self.name} has no gradient")
 
@@ -93,9 +91,7 @@ class Softmax(_Softmax):
         e = np.exp(_reference_shifted(x, axis))
         return (e / np.sum(e, axis=axis, keepdims=True)).astype(x.dtype)
 
-    def pulled(
-        self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType
-    ) -> Value:
+    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType) -> Value:
         return b.mul(y, b.sub(dy, b.reduce_sum(b.mul(dy, y), **over)))
 
 
@@ -119,8 +115,6 @@ class LogSoftmax(_Softmax):
         total = np.sum(np.exp(low), axis=axis, keepdims=True)
         return (low - np.log(total)).astype(x.dtype)
 
-    def pulled(
-        self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType
-    ) -> Value:
+    def pulled(self, b: Builder, y: Value, dy: Value, over: dict[str, Any], dtype: DType) -> Value:
         total = b.reduce_sum(dy, **over)
         return b.sub(dy, b.mul(exp_for(b, y, dtype), total))

@@ -20,16 +20,7 @@ from ..ir.op import COMPLEX, FLOATS, Array, Op, Sample, Spec, register
 from . import _special as S
 from ._complex import conj
 from ._members import Grads, case, define, same_as
-from .elementwise import (
-    Binary,
-    Composed,
-    Formula,
-    Unary,
-    both,
-    squared,
-    to_dtype,
-    widen,
-)
+from .elementwise import Binary, Composed, Formula, Unary, both, squared, to_dtype, widen
 
 
 class _Function(Unary):
@@ -325,8 +316,7 @@ class Sinc(Formula):
         whole = b.round(x)
         half = b.mul(whole, b.scalar(0.5, like=x))
         odd = b.mul(b.sub(half, b.floor(half)), b.scalar(4, like=x))  # 0 or 2
-        return (b.mul(b.sub(x, whole), b.scalar(math.pi, like=x)),
-                b.sub(b.scalar(1, like=x), odd))
+        return (b.mul(b.sub(x, whole), b.scalar(math.pi, like=x)), b.sub(b.scalar(1, like=x), odd))
 
     def formula(self, b: Builder, x: Value) -> Value:
         _, zero, far = self._parts(b, x, 0)

@@ -53,9 +53,7 @@ class _Asked(dict[str, bool]):
 class _Rewrite:
     """See `rewrite`."""
 
-    def __init__(
-        self, graph: Graph, rule: Rule, again: bool, asks: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, graph: Graph, rule: Rule, again: bool, asks: Callable[[str], bool]) -> None:
         self.graph, self.rule, self.again = graph, rule, again
         self.table: dict[Value, Value] = {}
         self.builder = Builder(Graph(graph.name))

@@ -151,8 +151,7 @@ def _per_channel(contraction: Node, c: Value) -> bool:
 def _weight_shape(contraction: Node, channels: int) -> tuple[int, ...]:
     axes = _weight_axes(contraction)
     assert axes is not None
-    return tuple(channels if i == axes[1] else 1
-                 for i in range(contraction.operands[1].type.rank))
+    return tuple(channels if i == axes[1] else 1 for i in range(contraction.operands[1].type.rank))
 
 
 class Reassociate(Pass):

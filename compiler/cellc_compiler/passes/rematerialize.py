@@ -235,8 +235,7 @@ class Part:
     def segments(self, count: int) -> dict[Node, int]:
         """Forward nodes cut into about `count` runs where few bytes cross."""
         nodes = self.forward
-        weights = [sum(r.type.nbytes for r in n.results) if not _is_view(n) else 0
-                   for n in nodes]
+        weights = [sum(r.type.nbytes for r in n.results) if not _is_view(n) else 0 for n in nodes]
         crossing = self._crossing(nodes)
         share = max(sum(weights) / max(count, 1), 1.0)
         where: dict[Node, int] = {}
@@ -251,9 +250,7 @@ class Part:
         return where
 
     @staticmethod
-    def _end(
-        weights: Sequence[int], crossing: Sequence[int], start: int, share: float
-    ) -> int:
+    def _end(weights: Sequence[int], crossing: Sequence[int], start: int, share: float) -> int:
         """Where a segment ends: the narrowest place between half and one and a half shares."""
         total, best, score = 0, len(weights), math.inf
         for i in range(start, len(weights)):

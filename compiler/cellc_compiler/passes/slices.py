@@ -128,8 +128,7 @@ def _all_to_all(b: Builder, node: Node) -> Sequence[Value] | None:
     rows = _exchanged(b, b.reshape(sent, shape=(count, math.prod(part))), ranks)
     came = b.reshape(rows, shape=(count, *part))
     order = [*range(1, concat + 1), 0, *range(concat + 1, len(part) + 1)]
-    return [b.reshape(b.transpose(came, perm=tuple(order)),
-                   shape=node.result.shape)]
+    return [b.reshape(b.transpose(came, perm=tuple(order)), shape=node.result.shape)]
 
 
 _RULES = {AllReduce.name: _all_reduce, ReduceScatter.name: _reduce_scatter,

@@ -79,9 +79,7 @@ def _trailing(b: Builder, node: Node, spec: Reduction, first: int) -> Sequence[V
     return [_result(b, node, total)]
 
 
-def _inner(
-    b: Builder, node: Node, spec: Reduction, axes: list[int]
-) -> Sequence[Value] | None:
+def _inner(b: Builder, node: Node, spec: Reduction, axes: list[int]) -> Sequence[Value] | None:
     """Split a reduction with other axes after or between its own, along the first of them. Axes
     before that one do not matter: those are rows, and may be the rows of a batch."""
     axis = axes[0]
@@ -125,9 +123,7 @@ def _result(b: Builder, node: Node, total: Value) -> Value:
     return out
 
 
-def _by_blocks(
-    b: Builder, node: Node, live: list[int], axes: list[int]
-) -> Sequence[Value] | None:
+def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequence[Value] | None:
     """Split a sum over many rows that columns follow into sums of blocks."""
     (x,) = node.operands
     first, last = axes[0], axes[-1]

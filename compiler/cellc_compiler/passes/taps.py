@@ -60,9 +60,7 @@ class _Walk:
     def __init__(self, number: Callable[[Tap], int]) -> None:
         self.number = number
 
-    def graph(
-        self, graph: Graph, outer: Mapping[Value, Value], backward: bool = False
-    ) -> None:
+    def graph(self, graph: Graph, outer: Mapping[Value, Value], backward: bool = False) -> None:
         """Tap a graph.
 
         Args:
@@ -81,9 +79,7 @@ class _Walk:
                 taken.append((node, []))
         graph.nodes = [n for node, taps in reversed(taken) for n in (node, *taps)]
 
-    def _taps(
-        self, node: Node, outer: Mapping[Value, Value], backward: bool
-    ) -> list[Node]:
+    def _taps(self, node: Node, outer: Mapping[Value, Value], backward: bool) -> list[Node]:
         if node.regions:
             for region in node.regions:  # what each run of it captures are the last of both
                 count = lookup(node.op).captures(node)

@@ -76,7 +76,6 @@ class CudaCode:
                 partial(on_stream.votes, f"the launch of {self._name}", group))
 
     def _launch(self, slots: int, arena: int, consts: int) -> int:
-        """See `Code`."""
         self._context.use()
         self._context.launched(self._name)
         if (code := self._launch_together(slots, arena, consts)) is not None:
@@ -103,14 +102,12 @@ class CudaCode:
             return self._together.launch(slots, arena, consts)
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
-        """See `Code`."""
         self._context.use()
         self._context.launched(self._name)
         function = precompute_function(self.address(PRECOMPUTE + self._suffix))
         return self._run(lambda: function(slots, arena, consts, part), stays=True)
 
     def address(self, symbol: str) -> int:
-        """See `Code`."""
         return self._image.address(symbol)
 
     def timed(self) -> Callable[[], list[tuple[int, float]]]:

@@ -10,16 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..abi import FAULT_BYTES
-from ..device import (
-    Code,
-    Device,
-    Event,
-    Memory,
-    MemoryStatistics,
-    NoDevice,
-    Properties,
-    Stream,
-)
+from ..device import Code, Device, Event, Memory, MemoryStatistics, NoDevice, Properties, Stream
 from ..faults import Faults
 from ..forks import renewed
 from ..loader import Host
@@ -129,7 +120,6 @@ class CudaDevice(Device):
         return own >= wanted and (ptx or own[0] == wanted[0])
 
     def check(self, program: Program) -> None:
-        """See `Device.check`."""
         target = CUDA.get(program.target)
         cubin = any(k.is_cubin and not k.ptx for k in program.kernels)  # nothing else
         if target is None or not self._runs(target, not cubin):
@@ -180,12 +170,10 @@ class CudaDevice(Device):
         self.driver.result("cuMemsetD8Async", self.context.fault, 0, 8, self.context.stream)
 
     def launching(self, arena: Memory, tell: Callable[[int, int], None]) -> None:
-        """See `Device.launching`."""
         if self.context.faults is not None:
             self.context.faults.launching(arena, tell)
 
     def poll(self) -> None:
-        """See `Device.poll`."""
         if self.context.faults is not None and self.context.faults.found:
             self.wait()
 
@@ -236,7 +224,6 @@ class CudaDevice(Device):
         return free.value, total.value
 
     def statistics(self) -> MemoryStatistics:
-        """See `Device.statistics`."""
         return self._allocator.statistics()
 
     def reset_peaks(self) -> None:
@@ -249,7 +236,6 @@ class CudaDevice(Device):
         self._allocator.release()
 
     def copy(self, to: int, source: bytes | memoryview) -> None:
-        """See `Device.copy`."""
         held, nbytes = _host(memoryview(source))
         if nbytes:
             with self._lock, self.context.blaming():
@@ -257,7 +243,6 @@ class CudaDevice(Device):
                 self._staging.write(to, held, nbytes)
 
     def read(self, source: int, to: memoryview) -> None:
-        """See `Device.read`."""
         held, nbytes = _host(to)
         if nbytes:
             with self._lock, self.context.blaming():
@@ -278,7 +263,6 @@ class CudaDevice(Device):
     # --- order and errors --------------------------------------------------------------------
 
     def wait(self) -> None:
-        """See `Device.wait`."""
         self.context.wait()
 
     def stream(self) -> Stream:
@@ -291,7 +275,6 @@ class CudaDevice(Device):
 
     @property
     def order(self) -> int | None:
-        """See `Device.order`."""
         return self.context.stream
 
     def timed(self, code: Code) -> Callable[[], list[tuple[int, float]]]:

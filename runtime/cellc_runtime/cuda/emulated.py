@@ -272,9 +272,7 @@ class _EmulatedCode:
 
     native = False
 
-    def __init__(
-        self, device: EmulatedDevice, program: Program, callbacks: Sequence[Host]
-    ) -> None:
+    def __init__(self, device: EmulatedDevice, program: Program, callbacks: Sequence[Host]) -> None:
         self._device, self._program = device, program
         extra = {Ext.DEVICE_STREAM: device.state_address, Ext.DEVICE_FAULT: device.fault,
                  Ext.DEVICE_FAULT_SEEN: device.fault_seen,
@@ -303,11 +301,9 @@ class _EmulatedCode:
         return code
 
     def precompute(self, slots: int, arena: int, consts: int, part: int) -> int:
-        """See `Code`."""
         function = precompute_function(self.address(PRECOMPUTE))
         with self._device.lock:
             return function(slots, arena, consts, part)
 
     def address(self, symbol: str) -> int:
-        """See `Code`."""
         return self._image.address(symbol)

@@ -79,8 +79,7 @@ class Capture:
         with self._context.capture_stream() as stream:
             if driver.result("cuStreamBeginCapture_v2", stream, CAPTURE_THREAD_LOCAL):
                 return None
-            self.image.fill({Ext.DEVICE_STREAM: stream,
-                              Ext.DEVICE_COPY: address_of(self._copy)})
+            self.image.fill({Ext.DEVICE_STREAM: stream, Ext.DEVICE_COPY: address_of(self._copy)})
             try:
                 code = run()
             finally:
@@ -211,7 +210,6 @@ class GraphsTogether(Graphs):
         self._numbers: dict[bytes, int] = {}
 
     def launch(self, slots: int, arena: int, consts: int) -> int | None:
-        """See `Graphs.launch`."""
         key = _key(slots, self._nbytes, arena, consts)
         number = self._numbers.get(key, 0)
         known = bool(number) or not self._seen.first_time(key)

@@ -114,9 +114,7 @@ class Messages:
         peers: what connects the others, as far as that is known.
     """
 
-    def __init__(
-        self, own: Callable[[Queue], Peer], library: Callable[[], nccl.Nccl]
-    ) -> None:
+    def __init__(self, own: Callable[[Queue], Peer], library: Callable[[], nccl.Nccl]) -> None:
         self.peers: dict[int, Peer] = {}
         self._own, self._library = own, library
         self._to: dict[int, _Outgoing] = {}

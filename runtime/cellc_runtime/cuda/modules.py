@@ -33,9 +33,7 @@ class Kernel:
         function: its handle, which `cuLaunchKernel` takes.
     """
 
-    def __init__(
-        self, driver: Driver, code: bytes, discard: Callable[[str, int], None]
-    ) -> None:
+    def __init__(self, driver: Driver, code: bytes, discard: Callable[[str, int], None]) -> None:
         self._driver, self._discard = driver, discard
         self._module = _load(driver, code)
         self._shared = WITHOUT_ASKING
@@ -60,9 +58,7 @@ class Modules:
         discard: called with a function of the driver and a handle that nobody uses any more.
     """
 
-    def __init__(
-        self, driver: Driver, shared: int, discard: Callable[[str, int], None]
-    ) -> None:
+    def __init__(self, driver: Driver, shared: int, discard: Callable[[str, int], None]) -> None:
         self._driver, self._shared, self._discard = driver, shared, discard
         self._lock = renewed(threading.Lock())
         self._kernels: WeakValueDictionary[bytes, Kernel] = WeakValueDictionary()

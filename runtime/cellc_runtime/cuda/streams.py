@@ -116,8 +116,7 @@ class CudaEvent:
         if not end.query() or not self.query():
             raise RuntimeError("the time between two events: synchronize with the later one first")
         time = ctypes.c_float()
-        self._context.driver.call("cuEventElapsedTime", ctypes.byref(time), self.handle,
-                                 end.handle)
+        self._context.driver.call("cuEventElapsedTime", ctypes.byref(time), self.handle, end.handle)
         return time.value
 
     def _of(self, stream: Stream | None) -> int:
@@ -140,7 +139,6 @@ class CudaLane:
         self.handle = self._stream.handle
 
     def follow(self, mark: Event | None) -> None:
-        """See `Lane`."""
         if mark is not None:
             mark.wait(self._stream)
 

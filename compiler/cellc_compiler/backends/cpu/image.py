@@ -34,7 +34,6 @@ class CpuBuild(LlvmBuild):
         super().__init__(target, (support_text(target),))
 
     def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
-        """See `Build`."""
         if profile_behind is None:
             return super().finish(lowered)
         kernels = Kernels()

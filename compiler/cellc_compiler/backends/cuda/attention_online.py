@@ -135,7 +135,6 @@ class Pass:
 
     @property
     def absorbed(self) -> tuple[Node, ...]:
-        """See `Match`."""
         return (*self.nodes, *(c.nodes[0] for c in self.whole.unread))
 
 

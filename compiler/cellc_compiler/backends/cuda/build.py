@@ -47,16 +47,13 @@ class GpuBuild:
         return list(dict.fromkeys((self._host, self._device)))
 
     def add(self, kernel: Kernel) -> None:
-        """See `Build`."""
         for code in variants(kernel.code):
             self._device.add(code.text)
 
     def watch(self, say: Callable[[int, int], None]) -> None:
-        """See `Build`."""
         self._device.watch(say)
 
     def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
-        """See `Build`."""
         types = dict(enumerate(map(_called, lowered.callbacks)))
         kind = EmulatedWriter if self.emulated else LaunchWriter
         kernels = LaunchedKernels()
@@ -88,7 +85,6 @@ class GpuBuild:
                                    builder=self._host)
 
     def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
-        """See `Build`."""
         kernels = LaunchedKernels()
         text = EmulatedWriter("block", self.target, kernels, {}).write(block.instructions).text()
         return text.encode(), "%consts" in text.split("{", 1)[1]

@@ -105,12 +105,10 @@ class Attached:
 
     @property
     def nodes(self) -> list[Node]:
-        """See `Match`."""
         return [*self.reader.nodes, self.product]
 
     @property
     def absorbed(self) -> tuple[Node, ...]:
-        """See `Match`."""
         return (self.product,)
 
 

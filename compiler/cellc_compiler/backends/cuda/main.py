@@ -198,7 +198,6 @@ class LaunchWriter(FunctionWriter):
         f.when(f.cmp("eq", graph, V("ptr", "null")), by_kernel, whole)
 
     def count(self, i: For) -> None:
-        """See `FunctionWriter`."""
         self._counted += 1
         super().count(i)
         self._counted -= 1

@@ -328,8 +328,7 @@ class TensorCoreFunction(GpuFunction):
             self.emulate(f"wgmma_{kind}", self._given([a, b, self.i64(shape), *total]))
             return self._results("float", 24, count)
         outs = ",".join(f"${i}" for i in range(count))
-        k, turns = (8, "") if kind == "tf32" else (
-            16, f", {transposed[0]:d}, {transposed[1]:d}")
+        k, turns = (8, "") if kind == "tf32" else (16, f", {transposed[0]:d}, {transposed[1]:d}")
         text = (f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.f32.{kind}.{kind} {{{outs}}}, "
                 f"${count}, ${count + 1}, 1, 1, 1{turns};")
         marks = ",".join(["=f"] * count + ["l", "l"] + [str(i) for i in range(count)])

@@ -43,15 +43,12 @@ class LlvmBuild:
         self._builder.__exit__(*args)
 
     def add(self, kernel: Kernel) -> None:
-        """See `Build`."""
         self._builder.add(kernel.code)
 
     def watch(self, say: Callable[[int, int], None]) -> None:
-        """See `Build`."""
         self._builder.watch(say)
 
     def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
-        """See `Build`."""
         kernels = Kernels()
         image = self.image(lowered, self.writer(MAIN, self.target, kernels))
         return Built(image, len(kernels.named))
@@ -70,7 +67,6 @@ class LlvmBuild:
         return write_main(lowered.instructions, precompute, writer, other)
 
     def block_key(self, block: PrecomputedBlock, slot: int) -> tuple[bytes, bool]:
-        """See `Build`."""
         sources = block.sources(slot)
         if len(block.instructions) == 1 and isinstance(block.instructions[0], Call):
             call = block.instructions[0]  # no slot numbers: they differ from program to program

@@ -214,9 +214,7 @@ class ExpressionEmitter:
 
     def _pointers(self, pointer: V, offset: Index, scope: Scope, memory: str) -> V:
         at = self._positions(offset, scope)
-        return self.f.emit(
-            vector("ptr", scope.lanes), f"getelementptr {memory}, {pointer}, {at}"
-        )
+        return self.f.emit(vector("ptr", scope.lanes), f"getelementptr {memory}, {pointer}, {at}")
 
     def _mask(self, where: V | None, scope: Scope) -> V | None:
         if where is None:

@@ -199,8 +199,7 @@ def first_status(tasks: int, target: Target) -> str:
 
     def step(i: V, held: list[V]) -> list[V]:
         at = f.mul(i, f.i64(STATUS_INTS))
-        seen = [f.load("i64", f.gep(given, f.add(at, f.i64(k)), "i64"))
-                for k in range(STATUS_INTS)]
+        seen = [f.load("i64", f.gep(given, f.add(at, f.i64(k)), "i64")) for k in range(STATUS_INTS)]
         none = f.cmp("eq", held[0], f.i64(0))
         return [f.select(none, s, h) for s, h in zip(seen, held, strict=True)]
 

@@ -45,9 +45,7 @@ FUNCTIONS: dict[str, Any] = {}
 """The functions that kernels may call, by name: stand-ins in the module that numba compiles."""
 
 
-def _define(
-    name: str, rule: Callable[..., Any], generate: Generate, last: Any = None
-) -> None:
+def _define(name: str, rule: Callable[..., Any], generate: Generate, last: Any = None) -> None:
     """A function that kernels call; `rule` gives its signature from types. Its last argument gets
     the type `last` (None: as the signature says)."""
     def stand_in(*_: Any) -> None:

@@ -316,9 +316,7 @@ class Function:
             f"declare void @llvm.masked.store.{suffix(ty)}.p0({ty}, ptr, i32 immarg, {mask.ty})"
         )
         al = _SIZES[element(ty)]
-        self.line(
-            f"call void @llvm.masked.store.{suffix(ty)}.p0({value}, {ptr}, i32 {al}, {mask})"
-        )
+        self.line(f"call void @llvm.masked.store.{suffix(ty)}.p0({value}, {ptr}, i32 {al}, {mask})")
 
     def gather(self, ty: str, pointers: V, mask: V, align: int = 0) -> V:
         """Load each lane from its own address where the mask is set (0 elsewhere). The addresses
@@ -326,8 +324,7 @@ class Function:
         name = f"llvm.masked.gather.{suffix(ty)}.v{lanes_of(ty)}p0"
         self.declares.add(f"declare {ty} @{name}({pointers.ty}, i32 immarg, {mask.ty}, {ty})")
         align = align or sizeof(element(ty))
-        return self.emit(
-            ty, f"call {ty} @{name}({pointers}, i32 {align}, {mask}, {self.zero(ty)})")
+        return self.emit(ty, f"call {ty} @{name}({pointers}, i32 {align}, {mask}, {self.zero(ty)})")
 
     def prefetch(self, ptr: V) -> None:
         """Ask the second-level cache for a line; any address may be named."""
@@ -541,9 +538,7 @@ def kernel_function(target: Target, buffers: int = 0) -> tuple[Function, list[V]
     return f, [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(buffers)]
 
 
-def transpose(
-    f: Function, rows: Sequence[V], steps: Sequence[int] = (), chunk: int = 1
-) -> list[V]:
+def transpose(f: Function, rows: Sequence[V], steps: Sequence[int] = (), chunk: int = 1) -> list[V]:
     """A square of vectors transposed: lane j of row i becomes lane i of row j.
 
     Blocks off the diagonal change places, of `steps` elements in turn (1, 2, 4, ... by default).

@@ -111,8 +111,7 @@ class _ShapePolymorphicEmitter(FlatEmitter):
         """The text of the kernel: tasks are chunks of the elements, or of the rows."""
         f = self.f
         self._collect()
-        rows, self.columns, per = (
-            f.load("i64", f.gep(f.arg("bufs"), 8 * k)) for k in range(_HEAD))
+        rows, self.columns, per = (f.load("i64", f.gep(f.arg("bufs"), 8 * k)) for k in range(_HEAD))
         for k, b in enumerate(self.buffers):
             self.pointers[b] = f.load("ptr", f.gep(f.arg("bufs"), 8 * (_HEAD + k)))
         task = self._rows_task(rows, per) if self.nest.rows else self._chunk

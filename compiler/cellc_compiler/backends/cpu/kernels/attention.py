@@ -214,8 +214,7 @@ class _AttentionWriter:
             moved = f.gep(stack, f.mul(first, f.i64(-self.pitch)))
             weights = moved if self.spec.local else places[id(self.spec.weights)]
             fill(tables[0], (query, key, moved))
-            fill(tables[1], [moved if on_stack(self.spec, b) else places[id(b)]
-                             for b in buffers])
+            fill(tables[1], [moved if on_stack(self.spec, b) else places[id(b)] for b in buffers])
             fill(tables[2], (weights, value, out))
             for name, table, writer in (("scores", tables[0], self.scores),
                                         ("mix", tables[2], self.mix)):

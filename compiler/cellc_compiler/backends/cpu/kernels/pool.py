@@ -445,9 +445,7 @@ def max_pool_backward(spec: Spec, target: Target) -> Plan:
 # --- average ---------------------------------------------------------------------------------
 
 
-def _average_axes(
-    spec: Spec, include_pad: bool, divisor: int | None
-) -> tuple[Axis, Axis]:
+def _average_axes(spec: Spec, include_pad: bool, divisor: int | None) -> tuple[Axis, Axis]:
     """Row and column windows whose counts multiply to the divisor."""
     rows, cols = spec.axes(include_pad)
     if divisor is None:
@@ -547,9 +545,7 @@ def _plane_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
 
 
 def _whole_plane(rows: Axis, cols: Axis) -> bool:
-    return all(
-        (a.starts, a.ends, a.step) == ((0,), (a.size,), 1) for a in (rows, cols)
-    )
+    return all((a.starts, a.ends, a.step) == ((0,), (a.size,), 1) for a in (rows, cols))
 
 
 def avg_pool(

@@ -17,16 +17,7 @@ from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result
 from ...along_axis import Scatter, updated
 from ...llvm.convert import load_as, memory_type, register_type, store_as
-from ...llvm.text import (
-    Function,
-    V,
-    is_float,
-    kernel_function,
-    lanes_of,
-    module,
-    sizeof,
-    vector,
-)
+from ...llvm.text import Function, V, is_float, kernel_function, lanes_of, module, sizeof, vector
 
 _COPY_BYTES = 1 << 16
 _WANTED_TASKS = 16

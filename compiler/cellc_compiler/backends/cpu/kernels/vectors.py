@@ -82,9 +82,7 @@ def store_acc(f: Function, value: V, ptr: V, dtype: DType, mask: V | None = None
     f.masked_store(narrow(f, value, dtype), ptr, mask)
 
 
-def in_vectors(
-    f: Function, count: int, width: int, body: Callable[[V, V | None], None]
-) -> None:
+def in_vectors(f: Function, count: int, width: int, body: Callable[[V, V | None], None]) -> None:
     """`body(index, mask)` for `count` elements in steps of `width`, the tail masked."""
     full = count // width * width
     f.loop(0, full, width, [], lambda i, _: body(i, None))

@@ -64,8 +64,7 @@ def input_kernel(
                 done = _both(f, d, _patch)
                 tile = f.add(first, t)
                 for k, value in enumerate(v for line in done for v in line):
-                    at = f.add(f.mul(f.add(channel, f.i64(k * channels)), f.i64(tiles.count)),
-                               tile)
+                    at = f.add(f.mul(f.add(channel, f.i64(k * channels)), f.i64(tiles.count)), tile)
                     f.masked_store(value, f.gep(bufs[1], at, "float"), mask)
 
             _groups(f, tiles.columns, width, group)

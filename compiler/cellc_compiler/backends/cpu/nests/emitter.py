@@ -361,9 +361,7 @@ class NestEmitter(ExpressionEmitter):
             accs = self._step(phase, Scope(w, lane, at, mask, row), accs, u, unroll)
         return accs
 
-    def _bounded_loop(
-        self, phase: Phase, row: Scope, bounds: tuple[V, V], whole: bool
-    ) -> list[V]:
+    def _bounded_loop(self, phase: Phase, row: Scope, bounds: tuple[V, V], whole: bool) -> list[V]:
         """The lane loop of one chunk of a nest without reductions: vectors, and what is left under
         a mask, unless they are known to be `whole`."""
         f, lane, w = self.f, phase.loops[-1], self.lanes
@@ -379,9 +377,7 @@ class NestEmitter(ExpressionEmitter):
         f.when(f.cmp("slt", full, hi), lambda: step(full, f.tail_mask(f.sub(hi, full), w)))
         return []
 
-    def _step(
-        self, phase: Phase, scope: Scope, accs: list[V], u: int, unroll: int
-    ) -> list[V]:
+    def _step(self, phase: Phase, scope: Scope, accs: list[V], u: int, unroll: int) -> list[V]:
         """One vector of the inner space: evaluate, store, accumulate."""
         accs = list(accs)
         slot = 0

@@ -117,9 +117,7 @@ class _OnAccumulator(ExpressionEmitter):
 
     fused: Fused | BlockFused
 
-    def __init__(
-        self, f: Function, target: Target, acc: V, lanes: int, mask: V | None
-    ) -> None:
+    def __init__(self, f: Function, target: Target, acc: V, lanes: int, mask: V | None) -> None:
         super().__init__(f, target)
         self.acc, self.mask = acc, mask
         self.rounded: V | None = None

@@ -121,8 +121,7 @@ class TileEmitter(NestEmitter):
                     self._tile(t, lane, None, None)
                     return
                 left, wide = f.sub(f.i64(rows), t), f.sub(f.i64(lanes), lane)
-                whole = f.binary("and", f.cmp("sge", left, f.i64(w)),
-                                 f.cmp("sge", wide, f.i64(w)))
+                whole = f.binary("and", f.cmp("sge", left, f.i64(w)), f.cmp("sge", wide, f.i64(w)))
                 f.when(whole, lambda: self._tile(t, lane, None, None),
                        lambda: self._tile(t, lane, left, wide))
 
@@ -153,9 +152,7 @@ class TileEmitter(NestEmitter):
 
         f.loop(0, count, 1, [], row)
 
-    def _rows(
-        self, e: Expr, memory: str, t: V, at: V, left: V | None, wide: V | None
-    ) -> list[V]:
+    def _rows(self, e: Expr, memory: str, t: V, at: V, left: V | None, wide: V | None) -> list[V]:
         """The vectors of a load along the row variable, one for each lane of the tile."""
         f, w = self.f, self.lanes
         ty = vector(memory, w)
@@ -174,9 +171,7 @@ class TileEmitter(NestEmitter):
         return out
 
 
-def emit(
-    nest: Nest, target: Target, streamed: Collection[Any] = ()
-) -> tuple[Kernel, list[Any]]:
+def emit(nest: Nest, target: Target, streamed: Collection[Any] = ()) -> tuple[Kernel, list[Any]]:
     """The kernel of any nest, and its buffers in the order of its `bufs` (see `emit_nest`)."""
     found = find_transposition(nest)
     if found is not None:

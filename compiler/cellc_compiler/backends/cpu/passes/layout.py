@@ -140,8 +140,7 @@ class Choice:
         if node.op == "max_pool2d":
             return node.operands[0] in self.blocked and not node.attrs["indices"]
         if node.op == "join" and node.result.type.rank == 4 and node.attrs["axis"] in (1, -3):
-            return all(v in self.blocked and v.shape[1] % self.block(v) == 0
-                       for v in node.operands)
+            return all(v in self.blocked and v.shape[1] % self.block(v) == 0 for v in node.operands)
         return self.passes(node)
 
     def passes(self, node: Node) -> bool:

@@ -183,9 +183,7 @@ def _stages(schedule: Schedule, epilogues: dict[int, Attached]) -> dict[Node, St
     return {n: s for n, s in stages.items() if n.op == "conv2d_blocked" and n.result.type.size}
 
 
-def _plan(
-    first: Stage, second: Stage, target: Target, plans: dict[Any, Any]
-) -> KernelPlan | None:
+def _plan(first: Stage, second: Stage, target: Target, plans: dict[Any, Any]) -> KernelPlan | None:
     """The kernels of a pair, if it is one and pays."""
     a, b = first.key, second.key
     key = ("pair", a, b)
@@ -203,9 +201,7 @@ def _plan(
     return plan
 
 
-def _kernels(
-    pair: pairs.Pair, first: Stage, second: Stage, target: Target
-) -> KernelPlan:
+def _kernels(pair: pairs.Pair, first: Stage, second: Stage, target: Target) -> KernelPlan:
     """Packing of both weights, and the kernel."""
     at = OPERANDS_AT + 1
     epilogues = (first.fused.emitter(target, at) if first.fused else None,

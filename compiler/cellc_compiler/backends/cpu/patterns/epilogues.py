@@ -218,13 +218,10 @@ def _place(domain: Domain, value: Value) -> tuple[Index, ...] | None:
     builder = NestBuilder(domain, (), set())
     if value.type.size != prod(domain.shape):
         return None
-    return builder.canonical(value.shape) or unravel(
-        ravel(builder.full, domain.shape), value.shape)
+    return builder.canonical(value.shape) or unravel(ravel(builder.full, domain.shape), value.shape)
 
 
-def _roots(
-    reader: Cluster, stored: list[Value], schedule: Schedule
-) -> tuple[Expr, ...] | None:
+def _roots(reader: Cluster, stored: list[Value], schedule: Schedule) -> tuple[Expr, ...] | None:
     """Return the stores of a nest as expressions; None where it has no such form."""
     assert reader.domain is not None
     builder = NestBuilder(reader.domain, reader.nodes, schedule.inline)

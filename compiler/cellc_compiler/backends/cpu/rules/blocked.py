@@ -55,9 +55,7 @@ def problem(node: Node, border: Border) -> tile.BlockConv:
 
 @lowers("conv2d_blocked")
 @with_epilogue("conv2d_blocked")
-def conv2d_blocked(
-    node: Node, target: Target, epilogue: BlockFused | None = None
-) -> KernelPlan:
+def conv2d_blocked(node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
     """Packing of the weights and the convolution; `epilogue` is applied to accumulators."""
     p = problem(node, epilogue.border if epilogue else NONE)
     chosen = tile.choose_tile(p, target)

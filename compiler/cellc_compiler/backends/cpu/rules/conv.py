@@ -54,9 +54,7 @@ def is_pointwise(spec: families.ConvSpec) -> bool:
     )
 
 
-def _pointwise_plan(
-    spec: families.ConvSpec, target: Target, fused: Fused | None
-) -> KernelPlan:
+def _pointwise_plan(spec: families.ConvSpec, target: Target, fused: Fused | None) -> KernelPlan:
     """out[image] = w @ x[image], over [oc, c] and [c, pixels]."""
     pixels = spec.h * spec.w
 
@@ -70,9 +68,7 @@ def _pointwise_plan(
     return _product(spec, target, spec.oc, spec.c, epilogue=epilogue)
 
 
-def _product(
-    spec: families.ConvSpec, target: Target, m: int, k: int, **given: Any
-) -> KernelPlan:
+def _product(spec: families.ConvSpec, target: Target, m: int, k: int, **given: Any) -> KernelPlan:
     """The product of the weights, the same for all, and [k, pixels] of each image."""
     product = gemm.MatmulSpec(m=m, n=spec.h * spec.w, k=k, dtype=spec.dtype, batch=(spec.n,),
                               a_batch_strides=(0,), b_batch_strides=(1,), **given)
@@ -142,9 +138,7 @@ def winograd_output(node: Node, target: Target, epilogue: Fused | None = None) -
         kernel = winograd.output_kernel(tiles, channels, target)
         return KernelPlan((Step(kernel, (operand(0), result(0))),))
     extra = len(epilogue.operands)
-    kernel = winograd.output_kernel(
-        tiles, channels, target, tile_epilogue(epilogue, target), extra
-    )
+    kernel = winograd.output_kernel(tiles, channels, target, tile_epilogue(epilogue, target), extra)
     roles = (operand(0), result(0), result(0), *map(epilogue_operand, range(extra)))
     return KernelPlan((Step(kernel, roles),))
 

@@ -387,8 +387,7 @@ def _accumulate(f: _Operation, kind: str, shape: X, narrow_a: V, narrow_b: V) ->
     wide_a, wide_b, c = f.alloca(16 * 16 * 4), f.alloca(16 * 256 * 4), f.alloca(16 * 256 * 4)
     for narrow, wide, bit, extent in ((narrow_a, wide_a, 16, f.i(16)), (narrow_b, wide_b, 17, n)):
         transposed = (shape >> bit & 1).cmp("ne", 0)
-        along_row, along_k = transposed.where(f.i(1), f.i(depth)), transposed.where(
-            extent, f.i(1))
+        along_row, along_k = transposed.where(f.i(1), f.i(depth)), transposed.where(extent, f.i(1))
         with f.each(extent, depth) as (r, k):
             at = f.gep(narrow, (r * along_row + k * along_k).v, ty)
             where = r * depth + k if wide is wide_a else k * n + r

@@ -105,8 +105,7 @@ class QueriesKernel(BackwardKernel):
             self.fetch(plane, pointer, self.blocks.kept[i], self.first, self.kept[i])
         self.own = [self.stats(self.row(half)) for half in (0, 1)]
         zeros = [f.const("float", 0.0)] * (padded(a.q.columns) // 2)
-        total = self.passing([(a.k, 1), (a.v, 2)], number(f, 0), self.last_tile(), zeros,
-                             self.tile)
+        total = self.passing([(a.k, 1), (a.v, 2)], number(f, 0), self.last_tile(), zeros, self.tile)
         self.store(total, (6, False), a.q.columns)
         return len(total)
 

@@ -209,8 +209,7 @@ class _MmaProduct:
 
             return [(step + 1).v, *f.when(done.v, finish, lambda: [*total, *sums])]
 
-        f.while_([number(f, 0).v, *zeros, *nothing],
-                 lambda c: X(f, c[0]).cmp("slt", last).v, body)
+        f.while_([number(f, 0).v, *zeros, *nothing], lambda c: X(f, c[0]).cmp("slt", last).v, body)
         f.wait_copies(0)
         f.barrier()
 
@@ -224,8 +223,7 @@ class _MmaProduct:
 
         def add() -> list[V]:
             zero = f.const("float", 0.0)
-            return [*[zero] * len(total),
-                    *(f.add(a, b) for a, b in zip(sums, total, strict=True))]
+            return [*[zero] * len(total), *(f.add(a, b) for a, b in zip(sums, total, strict=True))]
 
         both = f.when(full.v, add, lambda: [*total, *sums])
         return both[:len(total)], both[len(total):]
@@ -269,8 +267,7 @@ class _MmaProduct:
         source = f.gep(self.source, offset.v, memory)
         if width > 1:
             nbytes = number(f, 2 * width)
-            f.copy_async(f.at(self.ring, (to * 2).v), source, 2 * width,
-                         inside.where(nbytes, 0).v)
+            f.copy_async(f.at(self.ring, (to * 2).v), source, 2 * width, inside.where(nbytes, 0).v)
             return
         value = f.select(inside.v, f.load(memory, source), f.const(memory, 0.0))
         f.store(value, f.gep(self.kernel.ring, to.v, memory))

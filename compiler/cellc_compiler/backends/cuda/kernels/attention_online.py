@@ -226,8 +226,7 @@ class OnlineKernel(ABC):
 
     def __init__(self, a: Online, blocks: Blocks, lines: int, target: Target, vectors: bool,
                  buffers: int) -> None:
-        f = self.f = TensorCoreFunction(
-            target, buffers + len(a.formulas.externals), blocks.threads)
+        f = self.f = TensorCoreFunction(target, buffers + len(a.formulas.externals), blocks.threads)
         self.a, self.blocks, self.lines, self.vectors = a, blocks, lines, vectors
         self.memory, self.size = memory_type(a.dtype), a.dtype.itemsize
         self.thread = X(f, f.thread())
@@ -348,8 +347,7 @@ class OnlineKernel(ABC):
         rows, of each eight columns four."""
         f, kept = self.f, self.blocks.kept[left]
         low, second, third = self.lane & 7, (self.lane >> 3) & 1, self.lane >> 4
-        a_at = f.at(self.kept[left], (
-            (self.top + low + second * 8) * kept.pitch + third * 16).v)
+        a_at = f.at(self.kept[left], ((self.top + low + second * 8) * kept.pitch + third * 16).v)
         b_at = f.at(right, ((low + third * 8) * tile.pitch + second * 16).v)
         total = [f.const("float", 0.0)] * (tile.rows // 2)
         for step in range(0, tile.padded * self.size, STEP_BYTES):
@@ -488,8 +486,7 @@ class ForwardKernel(OnlineKernel):
         self.fetch(a.q, 0, self.blocks.kept[0], self.first, self.kept[0])
         nothing, zero = f.const("float", -math.inf), f.const("float", 0.0)
         start = [nothing, nothing, zero, zero, *[zero] * (padded(a.v.columns) // 2)]
-        out = self.passing([(a.k, 1), (a.v, 2)], number(f, 0), self.last_tile(), start,
-                           self.tile)
+        out = self.passing([(a.k, 1), (a.v, 2)], number(f, 0), self.last_tile(), start, self.tile)
         largest, total = ([X(f, v) for v in out[i:i + 2]] for i in (0, 2))
         total = [self.over_row(t, lambda p, q: p + q) for t in total]
         scale = [t.const(1.0) / t for t in total]

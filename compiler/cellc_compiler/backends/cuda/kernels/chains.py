@@ -234,9 +234,7 @@ def pixel_sums(s: PixelSums, target: Target) -> KernelCode:
     return f.finished(-(-count * chains // f.threads))
 
 
-def _pixels(
-    f: GpuFunction, s: PixelSums, a: Spot, b: Spot, image: X
-) -> Callable[[X], tuple[X, X]]:
+def _pixels(f: GpuFunction, s: PixelSums, a: Spot, b: Spot, image: X) -> Callable[[X], tuple[X, X]]:
     """Return a function that reads the factors of a place of an image."""
     def read(place: X) -> tuple[X, X]:
         left = a + _step(f, s.a, image, place)

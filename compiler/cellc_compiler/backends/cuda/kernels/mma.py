@@ -416,8 +416,7 @@ class _MmaKernel(MmaTiles):
         p, tile = self.p, self.tile
         self.store(self.products())
         plain = mma_kernel(p, self.target, False, tile, self.epilogue) if self.whole else None
-        return self.f.finished(tiles_of(p, tile.rows, tile.columns), 16 if self.whole else 1,
-                               plain)
+        return self.f.finished(tiles_of(p, tile.rows, tile.columns), 16 if self.whole else 1, plain)
 
     def copy(self, o: TileOperand, k: V, stage: V) -> None:
         f, tile = self.f, self.at
@@ -439,8 +438,7 @@ class _MmaKernel(MmaTiles):
         inside = f.binary("and", f.cmp("ult", line, f.i32(outer)),
                           f.cmp("ult", start, f.i32(inner)))
         inside = f.binary("and", inside, f.cmp("ult", start if o.along_k else line, self.end))
-        flat = f.add(f.mul(f.cast("zext", line, "i64"), f.i64(inner)),
-                     f.cast("zext", start, "i64"))
+        flat = f.add(f.mul(f.cast("zext", line, "i64"), f.i64(inner)), f.cast("zext", start, "i64"))
         offset = f.select(inside, f.add(origin, flat), f.i64(0))
         source = f.gep(f.pointer(o.number), offset, f"i{8 * o.size}")
         self.move(inside, source, place, o.size * o.width)

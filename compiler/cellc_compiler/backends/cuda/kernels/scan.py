@@ -243,9 +243,7 @@ def _run_bounds(f: GpuFunction, s: Scan, run: X) -> tuple[X, X]:
     return begin, end.cmp("slt", s.n).where(end, s.n)
 
 
-def _loader(
-    f: GpuFunction, s: Scan, given: int, line: X, column: X
-) -> Callable[[X], State]:
+def _loader(f: GpuFunction, s: Scan, given: int, line: X, column: X) -> Callable[[X], State]:
     """Reads an element of a line (and its factor)."""
     ty = memory_type(s.dtype)
 

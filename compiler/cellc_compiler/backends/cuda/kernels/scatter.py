@@ -97,8 +97,7 @@ class ScatterByBlocks(Scatter):
         if self.mode == "update":
             found = self._by_winners(target)
         elif self.mode in _ATOMIC and self.part.kind in ("int", "uint") and self.part.itemsize > 2:
-            found = KernelPlan((step(self._atomic(target),
-                                     (operand(1), operand(2), result(0))),))
+            found = KernelPlan((step(self._atomic(target), (operand(1), operand(2), result(0))),))
         else:
             found = self._by_places(target)
         return replace(found, steps=(copy, *found.steps))

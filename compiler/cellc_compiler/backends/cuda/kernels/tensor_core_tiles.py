@@ -108,9 +108,7 @@ def tiles_of(p: TensorCoreProduct, rows: int, columns: int) -> int:
     return p.segments * p.count * -(-p.m // rows) * -(-p.n // columns)
 
 
-def in_groups(
-    f: GpuFunction, number: V, matrices: int, down: int, across: int
-) -> tuple[V, V, V]:
+def in_groups(f: GpuFunction, number: V, matrices: int, down: int, across: int) -> tuple[V, V, V]:
     """The matrix, and the row and column of tiles, of a number: `GROUP` rows of tiles after the
     other, column by column."""
     high = V("i32", str(GROUP))

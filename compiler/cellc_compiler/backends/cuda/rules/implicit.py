@@ -151,9 +151,7 @@ def _image(
     return packing, g.groups * padded, Digit(g.n, pixels * g.groups * padded)
 
 
-def _image_by_taps(
-    g: Geometry, channels: int, how: Reading, role: Role, dtype: DType
-) -> _Side:
+def _image_by_taps(g: Geometry, channels: int, how: Reading, role: Role, dtype: DType) -> _Side:
     """An image, repacked; k goes by taps and channels, the columns are pixels."""
     packing, by, images = _image(g, channels, how, role, dtype)
     padded = packing.what.padded

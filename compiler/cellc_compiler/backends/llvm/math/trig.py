@@ -125,8 +125,7 @@ def _reduce(x: X) -> tuple[X, X, X]:
 
     def table() -> list[V]:
         values = _reduce_table(big.where(x, 1.0))
-        return [big.where(new, old).v
-                for new, old in zip(values, (q, r, tail), strict=True)]
+        return [big.where(new, old).v for new, old in zip(values, (q, r, tail), strict=True)]
 
     merged = x.f.when(big.any(), table, lambda: [q.v, r.v, tail.v])
     q, r, tail = (X(x.f, v) for v in merged)

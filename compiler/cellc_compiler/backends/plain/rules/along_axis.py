@@ -94,9 +94,7 @@ def logcumsumexp(
 
 
 @lowers("sort_lines")
-def sort_lines(
-    f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]
-) -> None:
+def sort_lines(f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
     """An element's place is how many come before it: smaller ones, and equal ones that stand before
     it; NaN is last either way."""
     (x,), (values, positions), n, dtype = ins, outs, ins[0].shape[-1], ins[0].dtype

@@ -130,9 +130,7 @@ def _average_backward(
         out.set((n, c, y, x), held.get())
 
 
-def _largest(
-    f: PlainFunction, image: Buffer, node: Node, place: Sequence[X]
-) -> tuple[X, X]:
+def _largest(f: PlainFunction, image: Buffer, node: Node, place: Sequence[X]) -> tuple[X, X]:
     """The largest element of a window, and where in the plane it is."""
     n, c, oy, ox = place
     hw, dtype = image.shape[2:], image.dtype

@@ -48,9 +48,7 @@ lowers("scatter_lines")(_scatter(True))
 
 
 @lowers("join_copy")
-def join_copy(
-    f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]
-) -> None:
+def join_copy(f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
     (out,), axis, start = outs, normalize_axis(node.attrs["axis"], len(outs[0].shape)), 0
     for x in ins:
         with f.items(*x.shape) as at:

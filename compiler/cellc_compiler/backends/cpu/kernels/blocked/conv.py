@@ -260,8 +260,7 @@ class Writer:
             spot = Spot(n, block, *start, flat_width)
         else:
             place, block = divmod_const(f, block, p.image_blocks)
-            spot = Spot(n, block, *start, flat_width, p.spread,
-                        divmod_const(f, place, p.spread[1]))
+            spot = Spot(n, block, *start, flat_width, p.spread, divmod_const(f, place, p.spread[1]))
         top, _, left, _ = p.border
         out = f.gep(self.bufs[2], top * self.out_steps[2] + left * p.bo, self.ty)
         self.stores(spot, accs, lambda at: spot.pointer(f, out, self.out_steps, at, self.ty))
@@ -444,8 +443,7 @@ class Writer:
             # weights ahead: there is no register left.
             f.fence(*out[t.pixels - 1:: t.pixels])
             at = (a * p.kw + b) * t.ov * p.bo
-            weights = [f.load(self.vec, f.gep(w, at + j * p.bo, self.ty))
-                       for j in range(t.ov)]
+            weights = [f.load(self.vec, f.gep(w, at + j * p.bo, self.ty)) for j in range(t.ov)]
             for i in range(t.pixels):
                 if t.again:  # a load of its own for each multiply-add, which then takes it in
                     f.fence(*(out[i - 1 :: t.pixels] if i else ()))
@@ -474,8 +472,7 @@ class Writer:
     def zeros(self, line: V, count: int) -> None:
         """Write zeros to a number of pixels of a row."""
         f, step, zero = self.f, self.f.i64(self.p.bo), self.f.zero(self.vec)
-        f.loop(0, count, 1, [], lambda i, _: f.store(
-            zero, f.gep(line, f.mul(i, step), self.ty)))
+        f.loop(0, count, 1, [], lambda i, _: f.store(zero, f.gep(line, f.mul(i, step), self.ty)))
 
     def write_border(self, n: V, block: V) -> None:
         """Zeros around the output of the tile's blocks."""
@@ -552,8 +549,7 @@ def choose_split(p: BlockConv, t: Tile, tiles: int) -> Split:
     if tiles > 1 and 2 * p.depth >= 3 * stretch and not (small and p.n * p.oh * p.ow > _FEW_PIXELS):
         most = max(2, _WAITING_BYTES // (t.ov * t.pixels * p.bo * acc_size(p.dtype)))
         fewest = -(-tiles // min(tiles, most))
-        parts, per = chunks(tiles, max(fewest, min(-(-wanted // groups),
-                                                    tiles // _FEWEST_SHARING)))
+        parts, per = chunks(tiles, max(fewest, min(-(-wanted // groups), tiles // _FEWEST_SHARING)))
         group_parts, group_per = chunks(groups, -(-wanted // parts))
         return Split(group_parts, group_per, parts, per, stretch, False)
     # Small weights stay in the cache while pixels pass by, else pixels while weights do.
@@ -590,8 +586,7 @@ def block_kernel(
         t1 = minimum(f, f.add(t0, f.i64(s.tile_per)), f.i64(tiles))
         if s.stretch:
             waiting = f.alloca(s.tile_per * t.ov * t.pixels * p.bo * acc_size(p.dtype))
-            f.loop(g0, g1, 1, [], lambda k, _: writer.stretches(
-                n, k, t0, t1, s.stretch, waiting))
+            f.loop(g0, g1, 1, [], lambda k, _: writer.stretches(n, k, t0, t1, s.stretch, waiting))
         elif s.weights_stay:
             f.loop(t0, t1, 1, [], lambda i, _: f.loop(
                 g0, g1, 1, [], lambda k, _: writer.tile(n, k, i)) and None)

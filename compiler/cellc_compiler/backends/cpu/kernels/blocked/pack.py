@@ -88,9 +88,7 @@ def _pack_text(dtype: DType, given: DType, b: int, target: Target) -> str:
     return module([f])
 
 
-def _pack_ragged(
-    p: BlockConv, ov: int, given: DType, cycles: float, target: Target
-) -> Kernel:
+def _pack_ragged(p: BlockConv, ov: int, given: DType, cycles: float, target: Target) -> Kernel:
     """The kernel for a last block that is not full, and for short chains."""
     b, k, ty = p.bo, p.chain, acc_type(p.dtype)
     vec = vector(ty, b)
@@ -142,9 +140,7 @@ def _pieces(f: Function, count: int, block: int, body: Callable[[V, int], None])
         body(f.i64(full), count - full)
 
 
-def to_blocked_kernel(
-    x: tuple[int, ...], block: int, dtype: DType, target: Target
-) -> Kernel:
+def to_blocked_kernel(x: tuple[int, ...], block: int, dtype: DType, target: Target) -> Kernel:
     """Kernel over (x, out): `[n, c, h, w]` to `[n, c / block, h, w, block]`; 16-bit floats are
     widened."""
     n, c, h, w = x
@@ -165,8 +161,7 @@ def to_blocked_kernel(
             rows = []
             for j in range(block):
                 ptr = elem_ptr(f, source, f.add(at, f.i64(j * size)), dtype)
-                rows.append(f.zero(vec) if j >= channels
-                            else load_acc(f, ptr, dtype, block, mask))
+                rows.append(f.zero(vec) if j >= channels else load_acc(f, ptr, dtype, block, mask))
             for j, row in enumerate(transpose(f, rows)[:count]):
                 f.store(row, f.gep(out, f.mul(f.add(at, f.i64(j)), f.i64(block)), ty))
 
@@ -211,8 +206,7 @@ def from_blocked_kernel(
     def body(f: Function, bufs: list[V], unit: V) -> None:
         i, k, y, part = split_index(f, unit, [n, blocks, h, parts])
         start = f.mul(part, f.i64(per))
-        row = f.add(f.mul(f.add(f.mul(i, f.i64(blocks)), k), f.i64(ph)),
-                    f.add(y, f.i64(origin[0])))
+        row = f.add(f.mul(f.add(f.mul(i, f.i64(blocks)), k), f.i64(ph)), f.add(y, f.i64(origin[0])))
         at = f.add(f.add(f.mul(row, f.i64(pw)), f.i64(origin[1])), start)
         source = f.gep(bufs[0], f.mul(at, f.i64(block)), ty)
         plane = f.add(f.mul(i, f.i64(c)), f.mul(k, f.i64(block)))

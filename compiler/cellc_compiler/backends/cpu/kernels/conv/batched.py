@@ -305,8 +305,7 @@ class _SpreadWriter:
         there = f.cmp("sge", known, f.i64(0))
         row = f.add(f.mul(plane, f.i64(s.pitch)), f.mul(n, f.i64(s.image)))
         at = f.add(row, f.select(there, known, f.i64(0)))
-        value = f.select(there, f.load(ty, acc_ptr(f, self.bufs[0], at, s.dtype)),
-                         f.const(ty, 0.0))
+        value = f.select(there, f.load(ty, acc_ptr(f, self.bufs[0], at, s.dtype)), f.const(ty, 0.0))
         out = f.add(f.mul(f.add(f.mul(n, f.i64(s.planes)), plane), f.i64(s.size)), q)
         store_acc(f, value, elem_ptr(f, self.bufs[2], out, s.dtype), s.dtype)
 

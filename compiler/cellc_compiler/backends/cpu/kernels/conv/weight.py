@@ -17,14 +17,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from cellc_compiler.backends.llvm.reduction import total
-from cellc_compiler.backends.llvm.text import (
-    Function,
-    V,
-    first_lanes,
-    sizeof,
-    transpose,
-    vector,
-)
+from cellc_compiler.backends.llvm.text import Function, V, first_lanes, sizeof, transpose, vector
 from cellc_compiler.loops.order import PIXEL_CHAINS, image_runs
 from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
@@ -258,8 +251,7 @@ class _ChannelWriter:
             dy_ptr = acc_ptr(f, self.bufs[1], f.mul(dy, f.i64(t.channels)), p.dtype)
             x = acc_ptr(f, self.bufs[0], f.mul(ng, f.i64(p.icg * self.u.channel_size())), p.dtype)
             step = max(1, _CHUNK_PIXELS // p.ow)
-            f.loop(0, p.oh, step, [],
-                   lambda y, _: self._channels(x, dy_ptr, part, lo, hi, y, step))
+            f.loop(0, p.oh, step, [], lambda y, _: self._channels(x, dy_ptr, part, lo, hi, y, step))
 
         f.loop(first, last, 1, [], image)
 
@@ -554,8 +546,7 @@ def sum_kernel(p: WeightProblem, splits: int, target: Target) -> Kernel:
                 ptr = acc_ptr(f, bufs[0], f.add(f.mul(s, f.i64(p.size)), at), p.dtype)
                 return f.masked_load(ty, ptr, mask)
 
-            total = f.loop(1, splits, 1, [load(f.i64(0))],
-                           lambda s, c: [f.add(c[0], load(s))])[0]
+            total = f.loop(1, splits, 1, [load(f.i64(0))], lambda s, c: [f.add(c[0], load(s))])[0]
             store_acc(f, total, elem_ptr(f, bufs[1], at, p.dtype), p.dtype, mask)
 
         f.loop(0, block, width, [], step)

@@ -64,9 +64,7 @@ def _totals(f: Function, arith: Arith, k: int, rows: int) -> list[V]:
     return [row_of_parts(f, "sum", arith.dtype, [t], parts, start)[0] for t in tables]
 
 
-def _chains(
-    f: Function, arith: Arith, x: V, w: V, pitch: int, k: int, rows: int
-) -> list[V]:
+def _chains(f: Function, arith: Arith, x: V, w: V, pitch: int, k: int, rows: int) -> list[V]:
     """The accumulators of every element, element by element: k steps from x and w on, whose rows
     are `pitch` elements apart."""
     lanes, size, split = arith.lanes, arith.dtype.itemsize, _accumulators(arith)

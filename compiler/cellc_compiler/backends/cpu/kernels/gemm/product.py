@@ -119,9 +119,7 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> Plan:
     return GemmWriter(p, s, arith, target, spec.epilogue).plan()
 
 
-def _tiles_plan(
-    p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None
-) -> Plan:
+def _tiles_plan(p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None) -> Plan:
     """Packing of both operands and the product, in tile registers."""
     first, second, *others = _roles(p, epilogue)
     writer = gemm_tiles.TilesWriter(p, arith, target, epilogue, 2 + len(others))
@@ -334,8 +332,7 @@ class GemmWriter:
         f = self.f
         if groups == 1:
             return f.i64(0), f.i64(total)
-        return (_share(f, group, groups, total),
-                _share(f, f.add(group, f.i64(1)), groups, total))
+        return (_share(f, group, groups, total), _share(f, f.add(group, f.i64(1)), groups, total))
 
     def _block(self, index: V, a: V, b: V, rows: tuple[V, V], cols: tuple[V, V],
                first_row: V) -> None:
@@ -477,8 +474,7 @@ class PackWriter:
 class _DotWriter:
     """Writes the kernel of `gemm/dot.py`: units of rows of the matrix, the vector shared."""
 
-    def __init__(self, p: Problem, arith: Arith, target: Target,
-                 epilogue: Epilogue | None) -> None:
+    def __init__(self, p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None) -> None:
         self.p, self.arith, self.target = p, arith, target
         self.rows = rows_together(arith)
         self.roles = _roles(p, epilogue)
