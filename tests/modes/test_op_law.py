@@ -108,7 +108,7 @@ def chain(b: Any, op: Op, xs: Sequence[Any], types: Sequence[DType],
           attrs: Mapping[str, Any]) -> list[Any]:
     """The op between its neighbours: its results, then what comes of them."""
     inner = [before(b, x, t) for x, t in zip(xs, types, strict=True)]
-    out = getattr(b, op.name)(*inner, **attrs)
+    out = b.emit(op.name, *inner, **attrs)
     results = list(out) if isinstance(out, tuple) else [out]
     more = [z for r in results for z in after(b, r, r.dtype, len(r.shape))]
     return [*results, *more]

@@ -144,8 +144,7 @@ def _one_by_one(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tu
 def _select(b: Builder, pred: Value, yes: Value, no: Value) -> Value:
     """For each example, one of two values."""
     gap = (1,) * (yes.type.rank - 1)
-    out: Value = b.where(b.reshape(pred, shape=(*pred.shape, *gap)), yes, no)
-    return out
+    return b.where(b.reshape(pred, shape=(*pred.shape, *gap)), yes, no)
 
 
 def _cond(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tuple[Values, Flags]:
@@ -237,8 +236,7 @@ def _scan(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tuple[Va
 
 def _swapped(b: Builder, x: Value) -> Value:
     """The first two axes exchanged."""
-    out: Value = b.transpose(x, perm=(1, 0, *range(2, x.type.rank)))
-    return out
+    return b.transpose(x, perm=(1, 0, *range(2, x.type.rank)))
 
 
 def _custom(b: Builder, node: Node, xs: Values, mapped: Flags, n: int) -> tuple[Values, Flags]:

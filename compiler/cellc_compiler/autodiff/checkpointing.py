@@ -142,8 +142,7 @@ class CheckpointedLoop:
 
 
 def _ceil_div(b: Builder, x: Value, by: int) -> Value:
-    out: Value = b.floor_div(b.add(x, b.literal(by - 1, dtypes.int64)), b.literal(by, dtypes.int64))
-    return out
+    return b.floor_div(b.add(x, b.literal(by - 1, dtypes.int64)), b.literal(by, dtypes.int64))
 
 
 def _region(

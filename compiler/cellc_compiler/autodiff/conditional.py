@@ -124,5 +124,4 @@ def zeros_if_absent(b: Builder, value: Value | None, flag: Value | None) -> Valu
     """A cotangent as a gradient: zeros where nothing contributed to it."""
     if value is None or flag is None:
         return value
-    out: Value = b.given(flag, value, b.zeros_like(value))
-    return out
+    return b.given(flag, value, b.zeros_like(value))

@@ -176,15 +176,13 @@ def _last(b: Builder, stacked: Value, source: TensorType, output: TensorType) ->
     """Stack the tangents of one output, with the axes of the input after those of the output."""
     rank = output.rank
     turned: Value = b.transpose(stacked, perm=(*range(1, rank + 1), 0))
-    whole: Value = b.reshape(turned, shape=(*output.dims, *source.dims))
-    return whole
+    return b.reshape(turned, shape=(*output.dims, *source.dims))
 
 
 def unit(b: Builder, ty: TensorType, position: Value) -> Value:
     """Zeros but for a one at a flat position (an int64[])."""
     hot = b.eq(b.iota(shape=(size(ty),)), position)
-    out: Value = b.reshape(b.cast(hot, dtype=ty.dtype), shape=ty.dims)
-    return out
+    return b.reshape(b.cast(hot, dtype=ty.dtype), shape=ty.dims)
 
 
 def size(ty: TensorType) -> int:

@@ -385,8 +385,7 @@ def all_of(b: Builder, x: IsPresent, y: IsPresent) -> IsPresent:
         return False
     if x is True or y is True:
         return y if x is True else x
-    out: Value = b.logical_and(x, y)
-    return out
+    return b.logical_and(x, y)
 
 
 def any_of(b: Builder, x: IsPresent, y: IsPresent) -> IsPresent:
@@ -395,8 +394,7 @@ def any_of(b: Builder, x: IsPresent, y: IsPresent) -> IsPresent:
         return True
     if x is False or y is False:
         return y if x is False else x
-    out: Value = b.logical_or(x, y)
-    return out
+    return b.logical_or(x, y)
 
 
 def but(b: Builder, x: IsPresent, y: IsPresent) -> IsPresent:

@@ -167,8 +167,7 @@ def start_cotangent(b: Builder, cotangents: Cotangents, value: Value) -> Value:
     had = cotangents.get(value)
     if had is not None:
         return had
-    out: Value = b.broadcast_to(b.literal(-0.0, value.dtype), shape=value.type.shape)
-    return out
+    return b.broadcast_to(b.literal(-0.0, value.dtype), shape=value.type.shape)
 
 
 def zero_cotangent(b: Builder, dy: Value | None, result: Value) -> Value:

@@ -238,7 +238,7 @@ def join_scope(outer: str, inner: str) -> str:
 
 
 class Builder:
-    """Appends nodes to a graph. `b.add(x, y)` is `b.emit("add", x, y)` for any registered op.
+    """Appends nodes to a graph. `b.add(x, y)` is `b.emit("add", x, y)` for any op of one result.
 
     Args:
         graph: the graph that grows.
@@ -293,10 +293,10 @@ class Builder:
         node = self.node(op, operands, attrs)
         return node.results[0] if len(node.results) == 1 else node.results
 
-    def __getattr__(self, op: str) -> Callable[..., Any]:
+    def __getattr__(self, op: str) -> Callable[..., Value]:
         if op.startswith("__"):
             raise AttributeError(op)
-        return lambda *operands, **attrs: self.emit(op, *operands, **attrs)
+        return lambda *operands, **attrs: self.node(op, operands, attrs).result
 
     def literal(self, array: Any, dtype: DType | None = None) -> Value:
         """A constant from anything numpy understands, or from a symbolic number."""
@@ -311,7 +311,7 @@ class Builder:
 
     def full(self, ty: TensorType, x: float | int | bool) -> Value:
         """A constant of a whole type, kept as one element and a broadcast."""
-        return cast(Value, self.broadcast_to(self.literal(x, ty.dtype), shape=ty.shape))
+        return self.broadcast_to(self.literal(x, ty.dtype), shape=ty.shape)
 
     def zeros_like(self, v: Value) -> Value:
         """Zeros of the type of `v`."""

@@ -23,8 +23,7 @@ def by_parts(self: Op, b: Builder, node: Node) -> Value:
     """A linear op of a complex operand: of the real and of the imaginary part."""
     x = node.operands[0]
     parts = [b.emit(node.op, part, **node.attrs) for part in (b.real(x), b.imag(x))]
-    whole: Value = b.make_complex(*parts)
-    return whole
+    return b.make_complex(*parts)
 
 
 def conj(b: Builder, v: Value) -> Value:

@@ -408,13 +408,11 @@ class HardSwish(Activation):
         return self._between(b, x, b.mul(self._parabola(b, x), _c(b, 1 / 6, x)))
 
     def _parabola(self, b: Builder, x: Value) -> Value:
-        parabola: Value = b.mul(x, b.add(x, _c(b, 3, x)))
-        return parabola
+        return b.mul(x, b.add(x, _c(b, 3, x)))
 
     def _between(self, b: Builder, x: Value, middle: Value) -> Value:
         low = b.where(b.le(x, _c(b, -3, x)), _c(b, 0, x), middle)
-        value: Value = b.where(b.ge(x, _c(b, 3, x)), x, low)
-        return value
+        return b.where(b.ge(x, _c(b, 3, x)), x, low)
 
     def slope(self, b: Builder, x: Value) -> Value:
         middle = b.add(b.div(x, _c(b, 3, x)), _c(b, 0.5, x))

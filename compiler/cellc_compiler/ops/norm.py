@@ -232,7 +232,7 @@ class _Affine(Op):
                **attrs: Any) -> tuple[Value, ...]:
         at = self.layout(x.type, **attrs)
         parts = x if at.split is None else b.reshape(x, shape=at.split)
-        xhat, mean, var = b.normalize(parts, axes=at.axes, eps=eps)
+        xhat, mean, var = b.emit("normalize", parts, axes=at.axes, eps=eps)
         xhat = xhat if at.split is None else b.reshape(xhat, shape=x.shape)
         y = _affine(b, xhat, gamma, beta, at.spread, x.dtype)
         if at.stats is None:
@@ -299,7 +299,7 @@ class RmsNorm(Op):
         return x, _stats_type(x, axes)
 
     def expand(self, b: Builder, x: Value, gamma: Value, *, eps: float) -> tuple[Value, ...]:
-        xhat, r = b.rms_normalize(x, axes=_tail(x.type, -gamma.type.rank), eps=eps)
+        xhat, r = b.emit("rms_normalize", x, axes=_tail(x.type, -gamma.type.rank), eps=eps)
         return _affine(b, xhat, gamma, None, gamma.type.shape, x.dtype), r
 
     def reference(self, x: Array, gamma: Array, *, eps: float) -> tuple[Array, ...]:

@@ -437,7 +437,7 @@ class RandomPermutation(Composite):
         if n < 0:
             raise ValueError(f"random_permutation needs n of at least 0, got {n}")
         words: Value = b.random_bits(key, shape=(n,))
-        return b.sort_lines(words)[1]
+        return b.emit("sort_lines", words)[1]
 
     def reference(self, key: Array, *, n: int) -> Array:
         return np.argsort(philox_words(key, _elements((n,))), kind="stable").astype(np.int32)

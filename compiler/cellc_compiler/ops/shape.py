@@ -379,8 +379,7 @@ class Iota(Op):
     def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
         out = sharding.reshaped_part(b, node, operands, part)
         start, _ = part.result[node.attrs["axis"]] if part.result else (0, 0)
-        counted: Value = b.add(out, b.scalar(start, out)) if start else out
-        return counted
+        return b.add(out, b.scalar(start, out)) if start else out
 
     def infer(self, *, shape: Shape, axis: int, dtype: DType) -> TensorType:
         normalize_axis(axis, len(shape))

@@ -570,8 +570,7 @@ class PadBorder(Composite):
         skip = 1 if mode == "reflect" else 0
         part = crop(b, x, k, skip, skip + width) if before else crop(
             b, x, k, n - skip - width, n - skip)
-        flipped: Value = b.flip(part, axes=(k,))
-        return flipped
+        return b.flip(part, axes=(k,))
 
     def reference(self, x: Array, *, low: Ints, high: Ints, mode: str) -> Array:
         for k in range(x.ndim):

@@ -57,8 +57,7 @@ def shifted(b: Builder, x: Value, axis: int) -> Value:
 
 def exp_for(b: Builder, x: Value, dtype: DType) -> Value:
     """e^x in the compute dtype, for a result that is rounded to `dtype`."""
-    value: Value = b.exp(x) if dtype.itemsize > 2 else b.short_exp(x, to=dtype.name)
-    return value
+    return b.exp(x) if dtype.itemsize > 2 else b.short_exp(x, to=dtype.name)
 
 
 def along(axis: int, x: Value) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def sorted_along(b: Builder, x: Value, axis: int, descending: bool) -> Pair:
         ValueError: the axis is out of range, or there is none.
     """
     k = own_axis(axis, x.type.rank, "sort")
-    values, order = b.sort_lines(_swap_last(b, x, k), descending=descending)
+    values, order = b.emit("sort_lines", _swap_last(b, x, k), descending=descending)
     return _swap_last(b, values, k), _swap_last(b, order, k)
 
 

@@ -111,16 +111,14 @@ def _operand(b: Builder, node: Node) -> Value:
     wide: DType = rule(node).accumulate
     if x.dtype is wide:
         return x
-    cast: Value = b.cast(x, dtype=wide)
-    return cast
+    return b.cast(x, dtype=wide)
 
 
 def _result(b: Builder, node: Node, total: Value) -> Value:
     """The result of a node, from that of its parts."""
     if total.dtype is not node.result.dtype:
         total = b.cast(total, dtype=node.result.dtype)
-    out: Value = b.reshape(total, shape=node.result.type.shape)
-    return out
+    return b.reshape(total, shape=node.result.type.shape)
 
 
 def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequence[Value] | None:

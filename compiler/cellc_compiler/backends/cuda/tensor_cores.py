@@ -97,6 +97,14 @@ class TensorCoreFunction(GpuFunction):
         self.collective = True
         self.call(f"cellc_emulated_{name}", "void", self.arg("thread"), *args)
 
+    def issue(self, name: str, text: str, constraints: str = "", *args: V) -> None:
+        """An instruction: inline PTX, of as many operands as it has constraints, or the function of
+        the emulator with all of them."""
+        if self.emulated:
+            self.emulate(name, *args)
+        else:
+            self.asm(text, constraints, *args[:len(constraints.split(",")) if constraints else 0])
+
     def unpacked(self, value: V, ty: str, count: int) -> list[V]:
         """The members of a structure of equal ones."""
         return [self.emit(ty, f"extractvalue {value}, {i}") for i in range(count)]
@@ -146,10 +154,7 @@ class TensorCoreFunction(GpuFunction):
 
     def named_barrier(self, name: V, threads: int) -> None:
         """So many threads (whole warps) wait for one another at barrier 1 to 15 (an i32)."""
-        if self.emulated:
-            self.emulate("named_barrier", name, self.i32(threads))
-        else:
-            self.asm("bar.sync $0, $1;", "r,n", name, self.i32(threads))
+        self.issue("named_barrier", "bar.sync $0, $1;", "r,n", name, self.i32(threads))
 
     # --- fragments ------------------------------------------------------------------------------
 
@@ -203,26 +208,18 @@ class TensorCoreFunction(GpuFunction):
 
     def commit_copies(self) -> None:
         """End a group of copies."""
-        if self.emulated:
-            self.emulate("commit_copies")
-        else:
-            self.asm("cp.async.commit_group;", "")
+        self.issue("commit_copies", "cp.async.commit_group;")
 
     def wait_copies(self, but: int) -> None:
         """Wait for the thread's groups of copies, except the last `but` ones."""
-        if self.emulated:
-            self.emulate("wait_copies", self.i32(but))
-        else:
-            self.asm(f"cp.async.wait_group {but};", "")
+        self.issue("wait_copies", f"cp.async.wait_group {but};", "", self.i32(but))
 
     # --- mbarriers ------------------------------------------------------------------------------
 
     def mbarrier_init(self, barrier: V, arrivals: int) -> None:
         """Set one up for a number of arrivals a phase. Behind all of them: `fence_mbarriers`."""
-        if self.emulated:
-            self.emulate("mbarrier_init", barrier, self.i32(arrivals))
-        else:
-            self.asm("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", barrier, self.i32(arrivals))
+        self.issue("mbarrier_init", "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", barrier,
+                   self.i32(arrivals))
 
     def fence_mbarriers(self) -> None:
         """Make initialized barriers visible to asynchronous copies."""
@@ -238,13 +235,9 @@ class TensorCoreFunction(GpuFunction):
 
     def mbarrier_arrive(self, barrier: V, nbytes: int = 0) -> None:
         """Arrive; `nbytes` bytes are to be copied before the phase is over."""
-        if self.emulated:
-            self.emulate("mbarrier_arrive", barrier, self.i32(nbytes))
-        elif nbytes:
-            self.asm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r", barrier,
-                     self.i32(nbytes))
-        else:
-            self.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", "r", barrier)
+        text, operands = (".expect_tx", ", $1") if nbytes else ("", "")
+        self.issue("mbarrier_arrive", f"mbarrier.arrive{text}.shared::cta.b64 _, [$0]{operands};",
+                   "r,r" if nbytes else "r", barrier, self.i32(nbytes))
 
     def mbarrier_wait(self, barrier: V, parity: V) -> None:
         """Until the phase of a parity (an i32) is over; a fresh one is past the parity 1."""
@@ -265,34 +258,25 @@ class TensorCoreFunction(GpuFunction):
     def tensor_load(self, to: V, number: int, at: Sequence[V], barrier: V) -> None:
         """A box of a tensor, from three coordinates on (i32, innermost first); zeros outside of
         it. One thread asks for it; the mbarrier counts its bytes."""
-        if self.emulated:
-            self.emulate("tensor_load", to, self.map(number), *at, barrier)
-            return
-        self.asm("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[$0], [$1, {$2, $3, $4}], [$5];", "r,l,r,r,r,r", to, self.map(number), *at,
-                 barrier)
+        self.issue(
+            "tensor_load",
+            "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+            "[$0], [$1, {$2, $3, $4}], [$5];", "r,l,r,r,r,r", to, self.map(number), *at, barrier)
 
     def tensor_store(self, number: int, at: Sequence[V], source: V) -> None:
         """A box of shared memory to a tensor; what is outside of it is left out."""
-        if self.emulated:
-            self.emulate("tensor_store", self.map(number), *at, source)
-            return
-        self.asm("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [$0, {$1, $2, $3}], [$4];",
-                 "l,r,r,r,r", self.map(number), *at, source)
+        self.issue(
+            "tensor_store",
+            "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [$0, {$1, $2, $3}], [$4];",
+            "l,r,r,r,r", self.map(number), *at, source)
 
     def commit_stores(self) -> None:
         """End a group of stores."""
-        if self.emulated:
-            self.emulate("commit_stores")
-        else:
-            self.asm("cp.async.bulk.commit_group;", "")
+        self.issue("commit_stores", "cp.async.bulk.commit_group;")
 
     def wait_stores(self, but: int) -> None:
         """Wait until the sources of the thread's groups are read, except the last `but`."""
-        if self.emulated:
-            self.emulate("wait_stores", self.i32(but))
-        else:
-            self.asm(f"cp.async.bulk.wait_group.read {but};", "")
+        self.issue("wait_stores", f"cp.async.bulk.wait_group.read {but};", "", self.i32(but))
 
     # --- products of warpgroups (sm_90a) --------------------------------------------------------
 
@@ -337,24 +321,15 @@ class TensorCoreFunction(GpuFunction):
 
     def fence_products(self) -> None:
         """Accumulators as they are now are seen by the products that follow."""
-        if self.emulated:
-            self.emulate("fence_products")
-        else:
-            self.asm("wgmma.fence.sync.aligned;", "")
+        self.issue("fence_products", "wgmma.fence.sync.aligned;")
 
     def commit_products(self) -> None:
         """End a group of products."""
-        if self.emulated:
-            self.emulate("commit_products")
-        else:
-            self.asm("wgmma.commit_group.sync.aligned;", "")
+        self.issue("commit_products", "wgmma.commit_group.sync.aligned;")
 
     def wait_products(self, but: int) -> None:
         """Wait for the groups of products, except the last `but` ones."""
-        if self.emulated:
-            self.emulate("wait_products", self.i32(but))
-        else:
-            self.asm(f"wgmma.wait_group.sync.aligned {but};", "")
+        self.issue("wait_products", f"wgmma.wait_group.sync.aligned {but};", "", self.i32(but))
 
     def held(self, total: Sequence[V]) -> list[V]:
         """Accumulators as they are here: nothing that uses them is moved up beyond."""

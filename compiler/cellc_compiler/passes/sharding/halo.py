@@ -97,21 +97,18 @@ def _rows(b: Builder, x: Value, axis: int, rows: Rows, first: int) -> Value:
         return x
     start = [0] * len(dims)
     start[axis], dims[axis] = rows[0] - first, rows[1] - first
-    out: Value = b.slice(x, start=tuple(start), stop=tuple(dims))
-    return out
+    return b.slice(x, start=tuple(start), stop=tuple(dims))
 
 
 def _front(b: Builder, x: Value, axis: int) -> Value:
     """An axis moved to the front."""
     if axis == 0:
         return x
-    out: Value = b.transpose(x, perm=(axis, *(a for a in range(x.type.rank) if a != axis)))
-    return out
+    return b.transpose(x, perm=(axis, *(a for a in range(x.type.rank) if a != axis)))
 
 
 def _back(b: Builder, x: Value, axis: int) -> Value:
     """The first axis moved back."""
     if axis == 0:
         return x
-    out: Value = b.transpose(x, perm=(*range(1, axis + 1), 0, *range(axis + 1, x.type.rank)))
-    return out
+    return b.transpose(x, perm=(*range(1, axis + 1), 0, *range(axis + 1, x.type.rank)))

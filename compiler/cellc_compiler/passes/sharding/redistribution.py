@@ -111,8 +111,7 @@ def take(b: Builder, x: Value, mesh: Mesh, rank: int, step: Step) -> Value:
         return own_part(b, x, step.axis, mesh.parts(step.cut), mesh.part(rank, step.cut))
     ranks = mesh.group(rank, step.cut)
     if step.kind is Kind.EXCHANGE:
-        out: Value = b.all_to_all(x, split_axis=step.to, concat_axis=step.axis, ranks=ranks)
-        return out
+        return b.all_to_all(x, split_axis=step.to, concat_axis=step.axis, ranks=ranks)
     return _along(b, x, step.axis, lambda moved: b.all_gather(moved, ranks=ranks))
 
 
@@ -122,8 +121,7 @@ def own_part(b: Builder, x: Value, axis: int, parts: int, number: int) -> Value:
     size = dims[axis] // parts
     start = [0] * len(dims)
     start[axis], dims[axis] = number * size, (number + 1) * size
-    out: Value = b.slice(x, start=tuple(start), stop=tuple(dims))
-    return out
+    return b.slice(x, start=tuple(start), stop=tuple(dims))
 
 
 def reduced(
@@ -133,8 +131,7 @@ def reduced(
     own part of it along that one."""
     ranks = mesh.group(rank, cut)
     if axis < 0:
-        out: Value = b.all_reduce(x, reduction=combine, ranks=ranks)
-        return out
+        return b.all_reduce(x, reduction=combine, ranks=ranks)
     return _along(b, x, axis, lambda moved: b.reduce_scatter(moved, reduction=combine, ranks=ranks))
 
 
@@ -143,6 +140,5 @@ def _along(b: Builder, x: Value, axis: int, collective: Callable[[Value], Value]
     if axis == 0:
         return collective(x)
     order = (axis, *(a for a in range(x.type.rank) if a != axis))
-    out: Value = b.transpose(collective(b.transpose(x, perm=order)),
-                             perm=tuple(order.index(a) for a in range(x.type.rank)))
-    return out
+    return b.transpose(collective(b.transpose(x, perm=order)),
+                       perm=tuple(order.index(a) for a in range(x.type.rank)))

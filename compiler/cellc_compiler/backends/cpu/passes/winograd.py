@@ -71,5 +71,4 @@ def _rewritten(b: Builder, node: Node) -> Value:
     u = b.matmul(b.reshape(w, shape=(oc * ic, 9)), b.literal(both, float32))
     u = b.reshape(b.transpose(u, perm=(1, 0)), shape=(36, oc, ic))
     products = b.matmul(u, b.winograd_input(x, pads=node.attrs["pads"]))
-    out: Value = b.winograd_output(products, n=n, h=oh, w=ow)
-    return out
+    return b.winograd_output(products, n=n, h=oh, w=ow)
