@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,28 +76,23 @@ class MpiWorld:
         atexit.register(self.close)  # MPI ends after Python, and nobody may use it then
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
-        comm = self._agreed(step)
-        sent, received = _as_one(parts), _as_one(out)
+        comm, sent = self._agreed(step), _as_one(parts)
         if sent is None:
             sent = np.concatenate(parts)
-        direct = received is not None
-        if received is None:
-            received = np.empty(sum(_sizes(out)), np.uint8)
-        self._finish(step, comm.Ialltoallv(
-            [sent, _sizes(parts), self._mpi.BYTE], [received, _sizes(out), self._mpi.BYTE]))
-        if not direct:
-            _spread(received, out)
+        self._receive(step, out, partial(
+            comm.Ialltoallv, [sent, _sizes(parts), self._mpi.BYTE]))
 
     def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
-        comm = self._agreed(step)
+        self._receive(step, out, partial(
+            self._agreed(step).Iallgatherv, [own, self._mpi.BYTE]))
+
+    def _receive(self, step: Step, out: Sequence[Bytes], begin: Callable[[Any], Any]) -> None:
+        """Finish what `begin` begins, which fills all of `out`."""
         received = _as_one(out)
-        direct = received is not None
+        whole = np.empty(sum(_sizes(out)), np.uint8) if received is None else received
+        self._finish(step, begin([whole, _sizes(out), self._mpi.BYTE]))
         if received is None:
-            received = np.empty(sum(_sizes(out)), np.uint8)
-        self._finish(step, comm.Iallgatherv(
-            [own, self._mpi.BYTE], [received, _sizes(out), self._mpi.BYTE]))
-        if not direct:
-            _spread(received, out)
+            _spread(whole, out)
 
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
         comm = self._agreed(step)

@@ -114,6 +114,41 @@ def test_loops_and_blocks_that_fall_through() -> None:
         expand(code.replace("next %i", "next %k"))
 
 
+def test_ends_of_functions() -> None:
+    code = ("define void @f(i64 %n) {\n"
+            "  if %n > 0, else @g(%n); ret void\n"
+            "  if not %n == 5, else %end\n"
+            "  if %n < 9, else @g(%n); ret void\n"
+            "  call void @h()\n"
+            "}\n"
+            "define void @g(i64 %n) {\n"
+            "}\n")
+    assert expand(code) == (
+        "define void @f(i64 %n) {\n"
+        "entry:\n"
+        "  %.2 = icmp sgt i64 %n, 0\n"
+        "  br i1 %.2, label %go.1, label %instead.1\n"
+        "go.1:\n"
+        "  %.4 = icmp eq i64 %n, 5\n"
+        "  br i1 %.4, label %end, label %go.3\n"
+        "go.3:\n"
+        "  %.6 = icmp slt i64 %n, 9\n"
+        "  br i1 %.6, label %go.5, label %instead.1\n"
+        "go.5:\n"
+        "  call void @h()\n"
+        "  br label %end\n"
+        "end:\n"
+        "  ret void\n"
+        "instead.1:\n"
+        "  call void @g(i64 %n)\n"
+        "  ret void\n"
+        "}\n"
+        "define void @g(i64 %n) {\n"
+        "entry:\n"
+        "  ret void\n"
+        "}\n")
+
+
 def test_unknown_names_are_errors() -> None:
     with pytest.raises(KeyError, match="nothing"):
         expand("  %n = %p->nothing.slot")

@@ -211,6 +211,15 @@ def substitute(index: Index, table: dict[Var, Index]) -> Index:
     return out
 
 
+def leaves(index: Index) -> Iterator[Var | Dyn]:
+    """The loop variables and run-time indices of an index, in order."""
+    for atom, _ in index.terms:
+        if isinstance(atom, (Var, Dyn)):
+            yield atom
+        else:
+            yield from leaves(atom.of)
+
+
 def variables(atom: Atom | Index) -> Iterator[Var]:
     """The loop variables an index or atom depends on."""
     if isinstance(atom, Var):

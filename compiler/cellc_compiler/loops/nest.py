@@ -25,7 +25,7 @@ from cellc_runtime.records import dataclass, field
 
 from . import order
 from .expr import Access, Expr
-from .index import Dyn, Index, Quot, Rem, Var, substitute, variables
+from .index import Dyn, Index, Quot, Rem, Var, leaves, substitute, variables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +131,8 @@ def walk(roots: Sequence[Expr]) -> Iterator[Expr]:
 def children(e: Expr) -> list[Expr]:
     """Arguments of an expression, those inside its indices included."""
     index = _index_of(e)
-    return [*e.args, *(_dynamic(index) if index is not None else ())]
+    return list(e.args) if index is None else [
+        *e.args, *(a.expr for a in leaves(index) if isinstance(a, Dyn))]
 
 
 def _index_of(e: Expr) -> Index | None:
@@ -139,14 +140,6 @@ def _index_of(e: Expr) -> Index | None:
         offset: Index = e.payload.offset
         return offset
     return e.payload if e.op == "index" else None
-
-
-def _dynamic(index: Index) -> Iterator[Expr]:
-    for atom, _ in index.terms:
-        if isinstance(atom, Dyn):
-            yield atom.expr
-        elif isinstance(atom, (Quot, Rem)):
-            yield from _dynamic(atom.of)
 
 
 def rewrite(roots: Sequence[Expr], change: Callable[[Index], Index]) -> dict[int, Expr]:
@@ -330,18 +323,11 @@ def depends_on(e: Expr, memo: dict[int, frozenset[Var]]) -> frozenset[Var]:
                 stack += missing
                 continue
             index = _index_of(x)
-            own = frozenset(_static_variables(index) if index is not None else ())
+            own = frozenset(a for a in leaves(index) if isinstance(a, Var)) \
+                if index is not None else frozenset()
             memo[id(x)] = own.union(*(memo[id(c)] for c in below))
         stack.pop()
     return memo[id(e)]
-
-
-def _static_variables(index: Index) -> Iterator[Var]:
-    for atom, _ in index.terms:
-        if isinstance(atom, Var):
-            yield atom
-        elif isinstance(atom, (Quot, Rem)):
-            yield from _static_variables(atom.of)
 
 
 __all__ = [

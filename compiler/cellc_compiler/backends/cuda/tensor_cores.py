@@ -206,6 +206,15 @@ class TensorCoreFunction(GpuFunction):
         self.asm(f"cp.async.{how}.shared.global [$0], [$1], {nbytes}, $2;", "r,l,r", to, source,
                  valid)
 
+    def copy_inside(self, inside: V, source: V, place: V, nbytes: int) -> None:
+        """Copy a number of bytes if they are inside of the matrix, else zeros."""
+        if nbytes > 2:
+            valid = self.select(inside, self.i32(nbytes), self.i32(0))
+            self.copy_async(place, source, nbytes, valid)
+            return
+        value = self.load("i16", source)
+        self.store(self.select(inside, value, V("i16", "0")), self.pointer_at(place))
+
     def commit_copies(self) -> None:
         """End a group of copies."""
         self.issue("commit_copies", "cp.async.commit_group;")

@@ -9,7 +9,7 @@ from cellc_runtime.target import Target
 
 from ...ir.graph import Value
 from ...loops.expr import Expr
-from ...loops.index import Dyn, Index, Quot, Var
+from ...loops.index import Dyn, Index, Quot, Var, leaves
 from . import scalar
 from .convert import memory_type, register_type
 from .text import Function, V, element, lanes_of, sizeof, vector
@@ -102,9 +102,9 @@ class ExpressionEmitter:
     def _uniform(self, index: Index, scope: Scope) -> bool:
         if scope.lane is None:
             return True
-        if any(v == scope.lane for v in _plain_vars(index)):
+        if scope.lane in leaves(index):
             return False
-        return all(lanes_of(self._value(d.expr, scope).ty) == 1 for d in _dyns(index))
+        return not has_vector_dyn(self, index, scope)
 
     def _index_value(self, index: Index, scope: Scope) -> V:
         if self._uniform(index, scope):
@@ -228,28 +228,9 @@ def _to(f: Function, v: V, ty: str) -> V:
         else V(ty, v.ref)
 
 
-def _plain_vars(index: Index) -> list[Var]:
-    out: list[Var] = []
-    for atom, _ in index.terms:
-        if isinstance(atom, Var):
-            out.append(atom)
-        elif not isinstance(atom, Dyn):
-            out += _plain_vars(atom.of)
-    return out
-
-
-def _dyns(index: Index) -> list[Dyn]:
-    out: list[Dyn] = []
-    for atom, _ in index.terms:
-        if isinstance(atom, Dyn):
-            out.append(atom)
-        elif not isinstance(atom, Var):
-            out += _dyns(atom.of)
-    return out
-
-
 def has_vector_dyn(em: ExpressionEmitter, offset: Index, scope: Scope) -> bool:
-    return any(lanes_of(em._value(d.expr, scope).ty) > 1 for d in _dyns(offset))
+    return any(isinstance(d, Dyn) and lanes_of(em._value(d.expr, scope).ty) > 1
+               for d in leaves(offset))
 
 
 def gather_words(f: Function, memory: str, base: V, at: V, mask: V, nbytes: int) -> V:

@@ -14,6 +14,8 @@
     @fail(%launch, 707)                  calls a function of the module
     %t = ptr {TUPLE_NEW}(%n)             calls one of the external table, or whose address is known
     if %n == 0, else %no                 goes on where it holds, or at the label
+    if %n == 0, else @fail(%p); ret 1    or does this, which ends the function
+    if not %n == 0, else %yes            goes on where it does not hold
     br %n < %m, %x, %y                   branches
     loop %i < %n, else %out              goes on with %i = 0, 1, ..., then at the label
     next %i                              ends the trip
@@ -21,7 +23,8 @@
 Operators bind as in C. A number has the type of the other operand or of the parameter; elsewhere
 the type is written (`i32 255`). Fields have the types of `cellc_runtime.abi.STRUCTURES`, so neither
 their numbers nor their types stand in the text. Other lines are LLVM's own. A function begins with
-the block `entry`; a block without an end falls through to the next label.
+the block `entry`; a block without an end falls through to the next label. A function without a
+result ends with the block `end`.
 """
 
 from __future__ import annotations
@@ -127,6 +130,8 @@ class _Writer:
         loops: where the phi of each loop is, without the value of its next trip.
         types: of the values of the function.
         ret: the type of its result.
+        returns: whether something branches to its last block.
+        instead: the blocks of statements that end it, by these.
     """
 
     def __init__(self, structures: Structures, signatures: Mapping[str, Signature]) -> None:
@@ -136,7 +141,8 @@ class _Writer:
         self.count = 0
         self.loops: dict[str, int] = {}
         self.types: dict[str, str] = {}
-        self.ret = ""
+        self.ret, self.returns = "", False
+        self.instead: dict[str, str] = {}
 
     def line(self, line: str) -> None:
         """Write one line."""
@@ -144,6 +150,8 @@ class _Writer:
             self.label(label[1])
         elif line.endswith("{"):
             self.begin(line)
+        elif line == "}":
+            self.finish()
         elif not line.startswith("  ") or line.startswith("  ;"):
             self.out.append(line)
         elif raw := _RAW.match(line):
@@ -154,12 +162,24 @@ class _Writer:
     def begin(self, line: str) -> None:
         """A function."""
         self.out.append(line)
-        self.block, self.open = "", False
+        self.block, self.open, self.returns, self.instead = "", False, False, {}
         self.label("entry")
         start = _DEFINE.match(line)
         if start is not None:
             params = (p.split() for p in start[3].split(",") if p)
             self.ret, self.types = start[1], {p[-1]: p[0] for p in params}
+
+    def finish(self) -> None:
+        """The end of a function: its last block, and what is done instead."""
+        if self.returns:
+            self.label("end")
+        if self.open:
+            self.return_("void")
+        for statements, name in self.instead.items():
+            self.label(name)
+            for text in statements.split("; "):
+                self.statement(text)
+        self.out.append("}")
 
     def raw(self, line: str, found: re.Match[str]) -> None:
         """One of LLVM's own instructions."""
@@ -224,13 +244,16 @@ class _Writer:
         test, yes, no = text.rsplit(", ", 2)
         flag = _Expression(self, test).whole()[1]
         self.out.append(f"  br i1 {flag}, label {yes}, label {no}")
-        self.open = False
+        self.open, self.returns = False, self.returns or "%end" in (yes, no)
 
     def if_(self, text: str) -> None:
         """`if CONDITION, else %no`."""
         test, otherwise = text.rsplit(", else ", 1)
         go = self.fresh("go")
-        self.branch(f"{test}, %{go}, {otherwise}")
+        if not otherwise.startswith("%"):
+            otherwise = "%" + self.instead.setdefault(otherwise, f"instead.{self.count}")
+        yes, no = (otherwise, f"%{go}") if test.startswith("not ") else (f"%{go}", otherwise)
+        self.branch(f"{test.removeprefix('not ')}, {yes}, {no}")
         self.label(go)
 
     def loop(self, text: str) -> None:
@@ -308,7 +331,7 @@ class _Expression:
         return left
 
     def operand(self) -> Operand:
-        """What stands between operators."""
+        """A name, a number, a path, a call, a conversion, or an expression in parentheses."""
         token = self.tokens.pop()
         if token == "&":
             return "ptr", self.place()[1]

@@ -538,6 +538,20 @@ def kernel_function(target: Target, buffers: int = 0) -> tuple[Function, list[V]
     return f, [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(buffers)]
 
 
+def share_out(
+    f: Function, tasks: int, count: int, task: Callable[[V], Callable[[V], None]]
+) -> None:
+    """The kernel's tasks, each of an even part of `count` units: `task(t)` gives what does one."""
+    def run(t: V, _: list[V]) -> None:
+        first = f.binary("udiv", f.mul(t, f.i64(count)), f.i64(tasks))
+        last = f.binary("udiv", f.mul(f.add(t, f.i64(1)), f.i64(count)), f.i64(tasks))
+        do = task(t)
+        f.loop(first, last, 1, [], lambda unit, _: do(unit))
+
+    f.loop(f.arg("lo"), f.arg("hi"), 1, [], run)
+    f.ret_()
+
+
 def transpose(f: Function, rows: Sequence[V], steps: Sequence[int] = (), chunk: int = 1) -> list[V]:
     """A square of vectors transposed: lane j of row i becomes lane i of row j.
 

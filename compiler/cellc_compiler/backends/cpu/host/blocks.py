@@ -59,17 +59,14 @@ out:
 define internal void @block_free(ptr %data) nounwind {
   %raw.p = &%data:i8[-{HEADER}]
   void {FREE}(%raw.p:ptr)
-  ret void
 }
 
 ; Give kept blocks back to the system, the oldest first, until live + kept + more <= limit.
 define internal void @kept_shrink(i64 %more, i64 %limit) nounwind {
 head:
-  if @kept.count:i64 > 0 & @live.bytes:i64 + @kept.bytes:i64 + %more > %limit, else %out
+  if @kept.count:i64 > 0 & @live.bytes:i64 + @kept.bytes:i64 + %more > %limit, else ret void
   @block_free(@kept_take(0))
   br label %head
-out:
-  ret void
 }
 
 ; The smallest kept block that fits with little to spare, or -1.
@@ -97,13 +94,12 @@ define internal void @count_live(i64 %more) nounwind {
   @live.bytes:i64 = %now
   %peak = @live.peak:i64
   @live.peak:i64 = %now > %peak ? %now : %peak
-  ret void
 }
 
 ; A new block of `need` bytes from the system, or null.
 define internal ptr @block_new(i64 %need) nounwind {
   %raw = ptr {MALLOC}(%need + {PADDING})
-  if %raw != null, else %fail
+  if %raw != null, else ret null
   %at = ptrtoint.i64(%raw) + {PADDING} & -64
   %data = inttoptr.ptr(%at)
   %raw.p = &%data:i8[-{HEADER}]
@@ -118,8 +114,6 @@ define internal ptr @block_new(i64 %need) nounwind {
   %rc = i32 %madvise(inttoptr.ptr(%lo), (%at + %need & -4096) - %lo, i32 14)
 done:
   ret %data
-fail:
-  ret null
 }
 
 define hidden ptr @cellc_block_malloc(ptr %ctx, i64 %size) nounwind {
@@ -175,14 +169,11 @@ define hidden ptr @cellc_block_calloc(ptr %ctx, i64 %count, i64 %size) nounwind 
   %pair = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %size)
   %bytes = extractvalue { i64, i1 } %pair, 0
   %over = extractvalue { i64, i1 } %pair, 1
-  br %over, %fail, %get
-get:
+  if not %over, else ret null
   %data = @cellc_block_malloc(%ctx, %bytes)
-  if %data != null, else %fail
+  if %data != null, else ret null
   %r = ptr {MEMSET}(%data, i32 0, %bytes)
   ret %data
-fail:
-  ret null
 }
 
 define hidden ptr @cellc_block_realloc(ptr %ctx, ptr %data, i64 %size) nounwind {
@@ -192,26 +183,22 @@ old:
   %size.p = &%data:i8[{SIZE_AT}]
   %capacity = %size.p:i64
   %block = @cellc_block_malloc(%ctx, %size)
-  if %block != null, else %fail
+  if %block != null, else ret null
   %r = ptr {MEMCPY}(%block, %data, %size <u %capacity ? %size : %capacity)
   @cellc_block_free(%ctx, %data, 0)
   ret %block
-fail:
-  ret null
 }
 
 define hidden void @cellc_block_limits(i64 %most, i64 %slack) nounwind {
   @limit.most:i64 = %most
   @limit.slack:i64 = %slack
   @kept_shrink(0, @live.bytes:i64 + %most)
-  ret void
 }
 
 ; Bytes live and kept (for tests and reports).
 define hidden void @cellc_block_bytes(ptr %to) nounwind {
   %to:i64 = @live.bytes:i64
   %to:i64[1] = @kept.bytes:i64
-  ret void
 }
 
 declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)

@@ -80,8 +80,7 @@ define internal i1 @usual(ptr %ctx, ptr %args, i64 %nargs) nounwind {
   %a = %args:ptr[%i]
   %spec = &%specs:%spec[%i]
   if @fits(%a, %spec, %ndarray), else %no
-  br %pure, %next, %compare
-compare:
+  if not %pure, else %next
   br @overlaps(%a, %spec, %written, %nwritten), %no, %next
 next:
   next %i
@@ -97,30 +96,25 @@ define internal ptr @take_block(ptr %ctx) nounwind {
   %first = %ctx->context.free
   if %first == null, else %take
   %number = ptr {CALL_NO_ARGS}(%ctx->context.grow)
-  if %number != null, else %none
+  if %number != null, else ret null
   %block = ptr {LONG_AS_VOID_PTR}(%number)
   void {DEC_REF}(%number)
   ret %block
 take:
   %ctx->context.free = %first:ptr
   ret %first
-none:
-  ret null
 }
 
 define internal void @give_block(ptr %ctx, ptr %block) nounwind {
   %block:ptr = %ctx->context.free
   %ctx->context.free = %block
-  ret void
 }
 
 define internal void @drop_results(ptr %results, i64 %count) nounwind {
   %dec = {DEC_REF}:ptr
-  loop %i < %count, else %out
+  loop %i < %count, else %end
   void %dec(%results:ptr[%i])
   next %i
-out:
-  ret void
 }
 
 ; Fill the slots: what is bound, the arguments, and what is updated in place.
@@ -147,13 +141,11 @@ one:
   br label %arg
 alias:
   %k = phi i64 [ 0, %arg ], [ %k1, %pair ]
-  br %k < %naliases, %pair, %out
+  br %k < %naliases, %pair, %end
 pair:
   %slots:ptr[%aliases:i64[%k, 0]] = %slots:ptr[%aliases:i64[%k, 1]]
   %k1 = %k + 1
   br label %alias
-out:
-  ret void
 }
 
 ; New arrays for the outputs, like `lead` if there is one; false with an exception set and nothing
@@ -243,8 +235,7 @@ define internal i32 @run_main(ptr %ctx, ptr %block, i1 %sized, ptr %sizes) nounw
   %arena = %block->block.arena
   %consts = %sized ? %sizes : %ctx->context.consts
   %release = %ctx->context.release
-  br %sized ? %sizes:i64[2] >= %release : %release != 0, %free, %held
-held:
+  if not %sized ? %sizes:i64[2] >= %release : %release != 0, else %free
   ret i32 %main(%slots, %arena, %consts)
 free:
   ; Another thread may bind other parameters meanwhile: keep these alive.
@@ -301,8 +292,7 @@ fast:
   %slots = %block->block.slots
   %results = %block->block.results
   @fill_slots(%ctx, %slots, %args)
-  br @make_results(%ctx, %slots, %results, %lead, %sizes), %run, %giveup
-giveup:
+  if not @make_results(%ctx, %slots, %results, %lead, %sizes), else %run
   @give_block(%ctx, %block)
   br label %error
 run:

@@ -67,7 +67,6 @@ poll:
   %time:i64 = 0
   %nanos:i64 = 50000
   i32 {NANOSLEEP}(%time, null)
-  ret void
 }
 
 define internal void @wake_on(ptr %word, i32 %count) nounwind {
@@ -79,12 +78,9 @@ define internal void @wake_on(ptr %word, i32 %count) nounwind {
   ret void
 other:
   %ulock = {ULOCK_WAKE}:ptr
-  if %ulock != null, else %done
+  if %ulock != null, else ret void
   ; 257: UL_COMPARE_AND_WAIT | ULF_WAKE_ALL
   i32 %ulock(i32 257, %word, i64 0)
-  ret void
-done:
-  ret void
 }
 
 ; Do chunks until none is left; how many were done. A chunk of region g is done before g can end,
@@ -119,10 +115,8 @@ end:
 define internal void @finish(i32 %count) nounwind {
   %old = atomicrmw add ptr @pool.done, i32 %count seq_cst
   %waiting = load atomic i32, ptr @pool.waiting seq_cst, align 4
-  if %waiting != 0, else %out
+  if %waiting != 0, else %end
   @wake_on(@pool.done, 1)
-out:
-  ret void
 }
 
 define internal ptr @worker(ptr %arg) nounwind {
@@ -173,7 +167,7 @@ define internal void @start_workers() nounwind {
   %wanted = %threads - 1
 head:
   %have = @pool.workers:i32
-  if %have < %wanted, else %out
+  if %have < %wanted, else %end
   if i32 %create(%id, %attr, @worker, inttoptr.ptr(zext.i64(%have))) == 0, else %settle
   @pool.workers:i32 = %have + 1
   br label %head
@@ -181,8 +175,6 @@ settle:
   ; The system refuses more threads: stay with those there are.
   %got = %have + 1
   store atomic i32 %got, ptr @pool.threads monotonic, align 4
-out:
-  ret void
 }
 
 ; Whether the pool is this process's; makes it so after a fork. -1 while another thread does.
@@ -190,10 +182,10 @@ define internal i1 @ours() nounwind {
   %pid = i32 {GETPID}()
   %known = load atomic i32, ptr @pool.pid acquire, align 4
   if %pid != %known, else %yes
-  if %known != -1, else %no
+  if %known != -1, else ret false
   %pair = cmpxchg ptr @pool.pid, i32 %known, i32 -1 acq_rel monotonic
   %won = extractvalue { i32, i1 } %pair, 1
-  if %won, else %no
+  if %won, else ret false
   @pool.workers:i32 = 0
   store atomic i32 0, ptr @pool.sleepers monotonic, align 4
   store atomic i32 0, ptr @pool.owner monotonic, align 4
@@ -203,8 +195,6 @@ define internal i1 @ours() nounwind {
   store atomic i32 %pid, ptr @pool.pid release, align 4
 yes:
   ret true
-no:
-  ret false
 }
 
 define hidden void @cellc_pool_configure(i32 %threads, i32 %spin) nounwind {
@@ -213,7 +203,6 @@ define hidden void @cellc_pool_configure(i32 %threads, i32 %spin) nounwind {
   ; Parked workers look again.
   %old = atomicrmw add ptr @pool.wake, i32 1 seq_cst
   @wake_on(@pool.wake, 2147483647)
-  ret void
 }
 
 define internal void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %nchunks) nounwind {
@@ -227,14 +216,12 @@ define internal void @publish(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain, i64 %
   %ticket = (%old & -4294967296) + 4294967296 | %nchunks
   store atomic i64 %ticket, ptr @pool.ticket seq_cst, align 8
   %sleepers = load atomic i32, ptr @pool.sleepers seq_cst, align 4
-  if %sleepers != 0, else %out
+  if %sleepers != 0, else %end
   %was = atomicrmw add ptr @pool.wake, i32 1 seq_cst
   ; With parked workers among the sleepers all must be woken to reach the others.
   %workers = @pool.workers:i32
   %threads = load atomic i32, ptr @pool.threads monotonic, align 4
   @wake_on(@pool.wake, %workers >= %threads ? 2147483647 : trunc.i32(%nchunks) - 1)
-out:
-  ret void
 }
 
 define internal void @await(i32 %nchunks) nounwind {
@@ -242,7 +229,7 @@ define internal void @await(i32 %nchunks) nounwind {
 spin:
   %round = phi i32 [ 0, %entry ], [ %again, %pause ]
   %done = load atomic i32, ptr @pool.done acquire, align 4
-  if %done != %nchunks, else %out
+  if %done != %nchunks, else ret void
   br %round >= %limit, %sleep, %pause
 pause:
   call void @{PAUSE}
@@ -252,11 +239,9 @@ sleep:
   store atomic i32 1, ptr @pool.waiting seq_cst, align 4
 check:
   %now = load atomic i32, ptr @pool.done seq_cst, align 4
-  if %now != %nchunks, else %out
+  if %now != %nchunks, else ret void
   @wait_on(@pool.done, %now)
   br label %check
-out:
-  ret void
 }
 
 define hidden void @cellc_pool_run(ptr %fn, ptr %bufs, i64 %ntasks, i64 %asked) nounwind {
@@ -265,8 +250,7 @@ define hidden void @cellc_pool_run(ptr %fn, ptr %bufs, i64 %ntasks, i64 %asked) 
   %grain = %asked < %atleast ? %atleast : %asked
   %nchunks = (%ntasks + (%grain - 1)) / %grain
   %threads = load atomic i32, ptr @pool.threads monotonic, align 4
-  br %threads < 2 | %nchunks < 2 | {PTHREAD_CREATE}:ptr == null, %inline, %mine
-mine:
+  if not %threads < 2 | %nchunks < 2 | {PTHREAD_CREATE}:ptr == null, else %inline
   if @ours(), else %inline
   %pair = cmpxchg ptr @pool.owner, i32 0, i32 1 acq_rel monotonic
   %won = extractvalue { i32, i1 } %pair, 1
@@ -282,7 +266,6 @@ go:
   ret void
 inline:
   void %fn(%bufs, i64 0, %ntasks)
-  ret void
 }
 
 ; The entry for generated code. One chunk needs no pool.
@@ -292,7 +275,6 @@ define hidden void @cellc_parallel_for(ptr %fn, ptr %bufs, i64 %ntasks, i64 %gra
   ret void
 shared:
   tail void {PARALLEL_FOR}(%fn, %bufs, %ntasks, %grain)
-  ret void
 }
 """
 

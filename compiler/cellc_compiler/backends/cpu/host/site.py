@@ -19,10 +19,8 @@ SITE_CODE = """
 define internal i64 @first_changed(ptr %words, i64 %n) nounwind {
   loop %i < %n, else %all
   %w = &%words:%word[%i]
-  if (%w:ptr:i64 & %w->word.mask) == %w->word.value, else %other
+  if (%w:ptr:i64 & %w->word.mask) == %w->word.value, else ret %i
   next %i
-other:
-  ret %i
 all:
   ret -1
 }
@@ -36,14 +34,12 @@ define hidden ptr @{WORDS}(ptr %self, ptr %unused) nounwind {
 ; The array of a Tensor or Parameter, or null.
 define internal ptr @array_of(ptr %site, ptr %t) nounwind {
   %type = %t->array.type
-  if %type == %site->site.tensor | %type == %site->site.parameter, else %no
+  if %type == %site->site.tensor | %type == %site->site.parameter, else ret null
   %slot = &%t:i8[%site->site.offset]
   %a = %slot:ptr
-  if %a != null, else %no
-  if %a->array.type == %site->site.ndarray, else %no
+  if %a != null, else ret null
+  if %a->array.type == %site->site.ndarray, else ret null
   ret %a
-no:
-  ret null
 }
 
 ; 1 where two objects are equal. A comparison that fails (there may be no room on the stack for it)
@@ -73,8 +69,7 @@ sequence:
 sort:
   ; A slice has its three items after its type, where others have their number.
   %q.begin = &%arg:i8[16]
-  br %kind == 7, %items, %counted
-counted:
+  if not %kind == 7, else %items
   if %q.begin:i64 == %q.n, else %no
   br %q.n == 0, %yes, %held
 held:
@@ -103,8 +98,7 @@ element:
   br %b->array.descr == %object, %fits, %no
 tensor:
   %a = @array_of(%site, %arg)
-  br %a == null, %no, %typed
-typed:
+  if not %a == null, else %no
   %nd = sext.i64(%a->array.nd)
   br %a->array.descr == %object & %nd == %want->argument.ndim, %shape, %no
 shape:
@@ -124,8 +118,7 @@ fits:
 same:
   br %arg == %object, %known, %no
 equal:
-  br %arg == %object, %known, %compare
-compare:
+  if not %arg == %object, else %known
   if %arg->array.type == %object->array.type, else %no
   br @equal(%arg, %object) == 1, %known, %no
 known:
@@ -146,8 +139,7 @@ define internal i1 @applies(ptr %site, ptr %case, ptr %args, i64 %nargs, ptr %kw
   if %nargs == %case->case.nargs, else %no
   %want.names = %case->case.kwnames
   if %kwnames != %want.names, else %begin
-  br %kwnames == null | %want.names == null, %no, %compare
-compare:
+  if not %kwnames == null | %want.names == null, else %no
   br @equal(%kwnames, %want.names) == 1, %begin, %no
 begin:
   %total = %case->case.total
@@ -158,8 +150,7 @@ begin:
   ; The usual fit of what is no operand (kinds 0, 2 and 4): the very object.
   %kind = %want:i64
   %very = %arg == %want->argument.object
-  br (%kind & 1) == 0 & %kind <u 5 & %want->argument.place < 0 & %very, %next, %ask.it
-ask.it:
+  if not (%kind & 1) == 0 & %kind <u 5 & %want->argument.place < 0 & %very, else %next
   br @suits(%site, %want, %arg, %arrays, %tensors), %next, %no
 next:
   next %i
@@ -196,11 +187,9 @@ no:
 ; One more reference to each (up = true), or one less.
 define internal void @hold(ptr %objects, i64 %n, i1 %up) nounwind {
   %f = %up ? {INC_REF}:ptr : {DEC_REF}:ptr
-  loop %i < %n, else %out
+  loop %i < %n, else %end
   void %f(%objects:ptr[%i])
   next %i
-out:
-  ret void
 }
 
 ; Append (info, result, *operands) to the tape; false with an exception set.
@@ -210,7 +199,7 @@ define internal i1 @record(ptr %tape, ptr %info, ptr %result, ptr %tensors, i64 
   %inc = {INC_REF}:ptr
   %dec = {DEC_REF}:ptr
   %event = ptr %new(%n + 2)
-  if %event != null, else %no
+  if %event != null, else ret false
   void %inc(%info)
   %r0 = i32 %set(%event, i64 0, %info)
   void %inc(%result)
@@ -224,8 +213,6 @@ put:
   %rc = i32 {LIST_APPEND}(%tape, %event)
   void %dec(%event)
   ret %rc == 0
-no:
-  ret false
 }
 
 ; A Tensor of an array, whose reference it takes over; null with an exception set.
@@ -248,7 +235,7 @@ define internal ptr @wrap_all(ptr %site, ptr %results, i64 %n) nounwind {
   ret @wrapped(%site, %results)
 head:
   %i = phi i64 [ 0, %entry ], [ %i1, %put ]
-  if %i < %n, else %out
+  if %i < %n, else ret %results
   %array = ptr {TUPLE_GET_ITEM}(%results, %i)
   void {INC_REF}(%array)
   %t = @wrapped(%site, %array)
@@ -260,8 +247,6 @@ put:
 drop:
   void {DEC_REF}(%results)
   ret null
-out:
-  ret %results
 }
 
 ; Call the entry of a case (while a thread records, that for its tape); Tensors of its arrays.
@@ -291,8 +276,7 @@ define internal ptr @answer(ptr %site, ptr %case, ptr %arrays, ptr %tensors, ptr
   br %array == null, %done, %wrap
 wrap:
   %t = @wrap_all(%site, %array, %nouts)
-  br %t == null | %taped ^ true, %done, %tell
-tell:
+  if not %t == null | %taped ^ true, else %done
   br @record(%tape, %info, %t, %tensors, %n), %whole, %undo
 whole:
   br %pick < 0, %done, %one

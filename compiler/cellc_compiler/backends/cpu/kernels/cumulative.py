@@ -17,7 +17,7 @@ from ....lower.plan import KernelPlan, Role, Step, operand, result
 from ...along_axis import Running
 from ...llvm.convert import load_as, memory_type, register_type, store_as
 from ...llvm.math import functions as math
-from ...llvm.text import V, is_float, kernel_function, lanes_of, module, sizeof, vector
+from ...llvm.text import V, is_float, kernel_function, lanes_of, module, share_out, sizeof, vector
 
 _MAX_TASKS = 64
 
@@ -48,18 +48,9 @@ class _Writer:
 
     def kernel(self) -> Kernel:
         """The finished kernel."""
-        f = self.f
-        units = f.i64(self.units)
-
-        def task(t: V, _: list[V]) -> None:
-            first = f.binary("udiv", f.mul(t, units), f.i64(self.tasks))
-            last = f.binary("udiv", f.mul(f.add(t, f.i64(1)), units), f.i64(self.tasks))
-            f.loop(first, last, 1, [], lambda u, _: self._unit(u))
-
-        f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
-        f.ret_()
+        share_out(self.f, self.tasks, self.units, lambda _: self._unit)
         cost = self.units * self.spec.n * 5.0
-        return Kernel(module([f]), self.tasks, len(self.roles), cost)
+        return Kernel(module([self.f]), self.tasks, len(self.roles), cost)
 
     def _unit(self, unit: V) -> None:
         """One vector of columns, or a single one."""

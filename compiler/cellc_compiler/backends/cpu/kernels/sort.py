@@ -8,6 +8,8 @@ a task does a range of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -15,7 +17,7 @@ from cellc_runtime.target import Target
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result, scratch
 from ...llvm.sort_keys import sort_key
-from ...llvm.text import V, kernel_function, module
+from ...llvm.text import V, kernel_function, module, share_out
 
 INSERTION = 48
 _MAX_TASKS = 32
@@ -68,16 +70,12 @@ class _Writer:
     def kernel(self) -> Kernel:
         """The finished kernel."""
         f, s = self.f, self.spec
-        lines = f.i64(s.lines)
 
-        def task(t: V, _: list[V]) -> None:
-            first = f.binary("udiv", f.mul(t, lines), f.i64(self.tasks))
-            last = f.binary("udiv", f.mul(f.add(t, f.i64(1)), lines), f.i64(self.tasks))
+        def task(t: V) -> Callable[[V], None]:
             slot = f.mul(t, f.i64(s.n))
-            f.loop(first, last, 1, [], lambda line, _: self._line(line, slot))
+            return lambda line: self._line(line, slot)
 
-        f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
-        f.ret_()
+        share_out(f, self.tasks, s.lines, task)
         each = 8.0 + 9.0 * self.size if self.radix else 4.0 + s.n
         return Kernel(module([f]), self.tasks, 3 + len(self.scratch), s.lines * s.n * each)
 

@@ -44,7 +44,6 @@ define internal void @begin_copies(ptr %thread) nounwind {{
   %thread->thread.copies = 0
   %thread->thread.groups = 0
   %thread->thread.stores = 0
-  ret void
 }}
 
 define internal ptr @copies_of(ptr %thread) nounwind {{
@@ -57,11 +56,11 @@ define hidden void @cellc_emulated_copy_async(ptr %thread, ptr %to, ptr %source,
                                               i32 %bytes) nounwind {{
   %launch = %thread->thread.launch
   %count = %thread->thread.copies
-  if %count < {THREAD_COPIES}, else %full
+  if %count < {THREAD_COPIES}, else @fail(%launch, 707); ret void
   %room.wide = zext.i64(%room)
   %bytes.wide = zext.i64(%bytes)
-  if @is_shared(%launch, %to, %room.wide, %room.wide), else %outside
-  if @is_multiple(%source, %room.wide), else %outside
+  if @is_shared(%launch, %to, %room.wide, %room.wide), else @fail(%launch, 704); ret void
+  if @is_multiple(%source, %room.wide), else @fail(%launch, 704); ret void
   %own = @copies_of(%thread)
   %own[%count]->copy.to = %to
   %own[%count]->copy.source = %source
@@ -70,18 +69,10 @@ define hidden void @cellc_emulated_copy_async(ptr %thread, ptr %to, ptr %source,
   %own[%count]->copy.group = %thread->thread.groups
   %thread->thread.copies = %count + 1
   ptr {{MEMSET}}(%to, i32 255, %room.wide)
-  ret void
-full:
-  @fail(%launch, 707)
-  ret void
-outside:
-  @fail(%launch, 704)
-  ret void
 }}
 
 define hidden void @cellc_emulated_commit_copies(ptr %thread) nounwind {{
   %thread->thread.groups += 1
-  ret void
 }}
 
 ; Do the copies of all groups of the thread but the last ones.
@@ -110,7 +101,6 @@ trip:
   next %i
 done:
   %thread->thread.copies = %left.p:i64
-  ret void
 }}
 
 ; --- what lies where ------------------------------------------------------------------------------
@@ -139,11 +129,7 @@ define hidden void @cellc_emulated_mbarrier_init(ptr %thread, ptr %barrier, i32 
   %barrier->mbarrier.state = %narrow << 1
   %barrier->mbarrier.bytes = 0
   %launch = %thread->thread.launch
-  if @is_shared(%launch, %barrier, 8, 8), else %outside
-  ret void
-outside:
-  @fail(%launch, 704)
-  ret void
+  if @is_shared(%launch, %barrier, 8, 8), else @fail(%launch, 704); ret void
 }}
 
 ; Whether there is one; else an error. Where nothing was written all bits are set.
@@ -158,31 +144,23 @@ none:
 ; The next phase begins where neither arrivals nor bytes are missing.
 define internal void @complete(ptr %launch, ptr %barrier) nounwind {{
   @progress(%launch)
-  if %barrier->mbarrier.pending == 0, else %out
-  if %barrier->mbarrier.bytes == 0, else %out
+  if %barrier->mbarrier.pending == 0, else %end
+  if %barrier->mbarrier.bytes == 0, else %end
   %flipped = %barrier->mbarrier.state ^ 1
   %barrier->mbarrier.state = %flipped
   %barrier->mbarrier.pending = %flipped >> 1
-out:
-  ret void
 }}
 
 ; One arrival, and bytes that are to come besides.
 define hidden void @cellc_emulated_mbarrier_arrive(ptr %thread, ptr %barrier,
                                                    i32 %more) nounwind {{
   %launch = %thread->thread.launch
-  if @is_mbarrier(%launch, %barrier), else %out
+  if @is_mbarrier(%launch, %barrier), else ret void
   %pending = %barrier->mbarrier.pending
-  if %pending != 0, else %many
+  if %pending != 0, else @fail(%launch, 706); ret void
   %barrier->mbarrier.pending = %pending - 1
   %barrier->mbarrier.bytes += %more
   @complete(%launch, %barrier)
-  ret void
-many:
-  @fail(%launch, 706)
-  ret void
-out:
-  ret void
 }}
 
 ; Until the phase of a parity is over.
@@ -205,32 +183,32 @@ spin:
 define hidden i32 @cellc_emulated_tensor_map(ptr %map, i32 %type, i32 %rank, ptr %base, ptr %sizes,
     ptr %strides, ptr %box, ptr %steps, i32 %interleave, i32 %swizzle, i32 %l2,
     i32 %fill) nounwind {{
-  if %rank >=u 2 & %rank <=u 3, else %bad
+  if %rank >=u 2 & %rank <=u 3, else ret 1
   %half = %type == 6
   %brain = %type == 9
   %float = %type == 7
   %short = %half | %brain
-  if %short | %float, else %bad
+  if %short | %float, else ret 1
   %itemsize = %short ? i64 2 : 4
-  if @is_multiple(%base, 16), else %bad
-  if @is_multiple(%map, 64), else %bad
-  if %interleave == 0, else %bad
+  if @is_multiple(%base, 16), else ret 1
+  if @is_multiple(%map, 64), else ret 1
+  if %interleave == 0, else ret 1
   %plain = %swizzle == 0
   %wide = %swizzle == 3
-  if %plain | %wide, else %bad
+  if %plain | %wide, else ret 1
   %extent0 = %sizes:i64[0]
   %extent1 = %sizes:i64[1]
   %distance1 = %strides:i64[0]
   %inner = zext.i64(%box:i32[0])
   %outer = zext.i64(%box:i32[1])
   %row = %inner * %itemsize
-  if (%row & 15) == 0, else %bad
-  if %plain | %row <=u 128, else %bad
-  if %inner - 1 <u 256, else %bad
-  if %outer - 1 <u 256, else %bad
-  if (%distance1 & 15) == 0, else %bad
-  if %extent0 != 0, else %bad
-  if %extent1 != 0, else %bad
+  if (%row & 15) == 0, else ret 1
+  if %plain | %row <=u 128, else ret 1
+  if %inner - 1 <u 256, else ret 1
+  if %outer - 1 <u 256, else ret 1
+  if (%distance1 & 15) == 0, else ret 1
+  if %extent0 != 0, else ret 1
+  if %extent1 != 0, else ret 1
   %map->map.base = %base
   %map->map.itemsize = %itemsize
   %map->map.size0 = %extent0
@@ -246,13 +224,11 @@ define hidden i32 @cellc_emulated_tensor_map(ptr %map, i32 %type, i32 %rank, ptr
   %map->map.size2 = %extent2
   %distance2 = %strides:i64[1]
   %map->map.stride2 = %distance2
-  if (%distance2 & 15) == 0, else %bad
-  if %extent2 != 0, else %bad
-  if %box:i32[2] == 1, else %bad
+  if (%distance2 & 15) == 0, else ret 1
+  if %extent2 != 0, else ret 1
+  if %box:i32[2] == 1, else ret 1
 fine:
   ret 0
-bad:
-  ret 1
 }}
 
 ; Append a copy to the queue; an error where shared memory does not lie as it must.
@@ -260,9 +236,9 @@ define internal void @queue(ptr %thread, ptr %map, ptr %shared, i32 %x, i32 %y, 
                             ptr %barrier) noinline nounwind {{
   %launch = %thread->thread.launch
   %count = %launch->launch.bulk
-  if %count < {BULK_COPIES}, else %full
+  if %count < {BULK_COPIES}, else @fail(%launch, 707); ret void
   %multiple = %map->map.swizzled == 0 ? i64 128 : 1024
-  if @is_shared(%launch, %shared, @box_bytes(%map), %multiple), else %outside
+  if @is_shared(%launch, %shared, @box_bytes(%map), %multiple), else @fail(%launch, 704); ret void
   %all = &%launch->launch.queues:i8[{BULK_AT}]
   %all[%count]->bulk.map = %map
   %all[%count]->bulk.shared = %shared
@@ -273,13 +249,6 @@ define internal void @queue(ptr %thread, ptr %map, ptr %shared, i32 %x, i32 %y, 
   %all[%count]->bulk.thread = %thread
   %all[%count]->bulk.group = %thread->thread.stores
   %launch->launch.bulk = %count + 1
-  ret void
-full:
-  @fail(%launch, 707)
-  ret void
-outside:
-  @fail(%launch, 704)
-  ret void
 }}
 
 define internal i64 @box_bytes(ptr %map) nounwind {{
@@ -289,23 +258,19 @@ define internal i64 @box_bytes(ptr %map) nounwind {{
 define hidden void @cellc_emulated_tensor_load(ptr %thread, ptr %to, ptr %map, i32 %x, i32 %y,
                                                i32 %z, ptr %barrier) nounwind {{
   %launch = %thread->thread.launch
-  if @is_mbarrier(%launch, %barrier), else %out
+  if @is_mbarrier(%launch, %barrier), else %end
   @queue(%thread, %map, %to, %x, %y, %z, %barrier)
-  if %launch->launch.error == 0, else %out
+  if %launch->launch.error == 0, else %end
   ptr {{MEMSET}}(%to, i32 255, @box_bytes(%map))
-out:
-  ret void
 }}
 
 define hidden void @cellc_emulated_tensor_store(ptr %thread, ptr %map, i32 %x, i32 %y, i32 %z,
                                                 ptr %source) nounwind {{
   @queue(%thread, %map, %source, %x, %y, %z, null)
-  ret void
 }}
 
 define hidden void @cellc_emulated_commit_stores(ptr %thread) nounwind {{
   %thread->thread.stores += 1
-  ret void
 }}
 
 ; Do the stores of all groups of the thread but the last ones.
@@ -315,7 +280,7 @@ define hidden void @cellc_emulated_wait_stores(ptr %thread, i32 %but) nounwind {
   %limit = %thread->thread.stores - zext.i64(%but)
 again:
   %count = %launch->launch.bulk
-  loop %i < %count, else %out
+  loop %i < %count, else %end
   if %all[%i]->bulk.thread == %thread, else %trip
   if %all[%i]->bulk.barrier == null, else %trip
   if %all[%i]->bulk.group < %limit, else %trip
@@ -323,19 +288,15 @@ again:
   br label %again
 trip:
   next %i
-out:
-  ret void
 }}
 
 ; Of the copies under way one, where nothing else moved, or sometimes.
 define internal void @copy_some(ptr %launch, i64 %moved) noinline nounwind {{
   %count = %launch->launch.bulk
-  if %count != 0, else %out
-  if @random(%launch) mod 3 == 1 | %moved == 0, else %out
+  if %count != 0, else %end
+  if @random(%launch) mod 3 == 1 | %moved == 0, else %end
   @copy_one(%launch, @random(%launch) mod %count)
   @progress(%launch)
-out:
-  ret void
 }}
 
 ; The copy of a number; the last one takes its place.
@@ -352,12 +313,10 @@ define internal void @copy_one(ptr %launch, i64 %number) noinline nounwind {{
   ptr {{MEMMOVE}}(&%all:%bulk[%number], &%all:%bulk[%less], i64 {_BULK_BYTES})
   %loads = %barrier != null
   @copy_box(%map, %launch->launch.shared, %shared, %x, %y, %z, %loads)
-  if %loads, else %out
+  if %loads, else %end
   %narrow = trunc.i32(@box_bytes(%map))
   %barrier->mbarrier.bytes -= %narrow
   @complete(%launch, %barrier)
-out:
-  ret void
 }}
 
 ; A box, 16 bytes at a time; outside of the tensor are zeros, and nothing is stored.
@@ -370,7 +329,7 @@ define internal void @copy_box(ptr %map, ptr %base, ptr %shared, i64 %x, i64 %y,
   %chunks = %row >> 4
   %start = ptrtoint.i64(%shared) - ptrtoint.i64(%base)
   %swizzled = %map->map.swizzled
-  loop %r < %outer, else %out
+  loop %r < %outer, else %end
   loop %c < %chunks, else %row.done
   %chunk.at = %c << 4
   %linear = %start + (%r * %row + %chunk.at)
@@ -389,8 +348,6 @@ chunk.done:
   next %c
 row.done:
   next %r
-out:
-  ret void
 }}
 
 ; How many of 16 bytes from an element on are in the tensor.
@@ -398,13 +355,11 @@ define internal i64 @bytes_inside(ptr %map, i64 %x, i64 %y, i64 %z) nounwind {{
   %size0 = %map->map.size0
   %size1 = %map->map.size1
   %size2 = %map->map.size2
-  if %x <u %size0, else %none
-  if %y <u %size1, else %none
-  if %z <u %size2, else %none
+  if %x <u %size0, else ret 0
+  if %y <u %size1, else ret 0
+  if %z <u %size2, else ret 0
   %bytes = (%size0 - %x) * %map->map.itemsize
   ret %bytes <u 16 ? %bytes : 16
-none:
-  ret 0
 }}
 
 define internal ptr @element_of(ptr %map, i64 %x, i64 %y, i64 %z) nounwind {{
@@ -419,14 +374,12 @@ define internal void @end_copies(ptr %launch) noinline nounwind {{
   if %launch->launch.bulk == 0, else %left
   %threads = %launch->launch.threads
   %count = %launch->launch.count
-  loop %i < %count, else %fine
+  loop %i < %count, else %end
   if %threads[%i]->thread.copies == 0, else %left
   if %threads[%i]->thread.products == 0, else %left
   next %i
 left:
   @fail(%launch, 708)
-  ret void
-fine:
   ret void
 }}
 """

@@ -76,14 +76,12 @@ define internal void @live(ptr %thread) noinline nounwind {
 define internal void @wait(ptr %thread, i32 %what) noinline nounwind {
   %thread->thread.state = %what
   @switch(&%thread->thread.stack, %thread->thread.launch->launch.host)
-  ret void
 }
 
 ; All threads of the block.
 define hidden void @cellc_emulated_barrier(ptr %thread) nounwind {
   %all = trunc.i32(%thread->thread.launch->launch.count)
   @cellc_emulated_named_barrier(%thread, 0, %all)
-  ret void
 }
 
 define hidden void @cellc_emulated_named_barrier(ptr %thread, i32 %name, i32 %count) nounwind {
@@ -91,13 +89,11 @@ define hidden void @cellc_emulated_named_barrier(ptr %thread, i32 %name, i32 %co
   %thread->thread.expected = %count
   @wait(%thread, 2)
   %thread->thread.barriers += 1
-  ret void
 }
 
 define hidden void @cellc_emulated_warp_barrier(ptr %thread) nounwind {
   @cellc_emulated_exchange(%thread, 0, 0)
   %thread->thread.meetings += 1
-  ret void
 }
 
 ; Record an access.
@@ -106,7 +102,7 @@ define hidden void @cellc_emulated_touch(ptr %thread, ptr %at, i64 %what) nounwi
   %stream = %launch->launch.stream
   %used = %stream->emulator.used
   %stream->emulator.used = %used + 1
-  if %used < %stream->emulator.capacity, else %full
+  if %used < %stream->emulator.capacity, else %end
   %record = &%stream->emulator.records:%access[%used]
   %record->access.address = ptrtoint.i64(%at)
   %record->access.what = %what
@@ -115,8 +111,6 @@ define hidden void @cellc_emulated_touch(ptr %thread, ptr %at, i64 %what) nounwi
   %record->access.barriers = %thread->thread.barriers
   %record->access.meetings = %thread->thread.meetings
   %record->access.launch = trunc.i32(%launch->launch.number)
-full:
-  ret void
 }
 
 ; An operation of all lanes of a warp: a function that is given the first lane's record, and what
@@ -125,31 +119,25 @@ define internal void @meet(ptr %thread, ptr %operation, ptr %data) noinline noun
   %thread->thread.operation = %operation
   %thread->thread.data = %data
   @wait(%thread, 1)
-  ret void
 }
 
 ; The first error of a launch stays.
 define internal void @fail(ptr %launch, i64 %code) noinline nounwind {
-  if %launch->launch.error == 0, else %out
+  if %launch->launch.error == 0, else %end
   %launch->launch.error = %code
-out:
-  ret void
 }
 
 ; Something moved.
 define internal void @progress(ptr %launch) nounwind {
   %launch->launch.progress = 1
-  ret void
 }
 
 ; A number below 2^31 that follows from the seed; 0 for the seed 0.
 define internal i64 @random(ptr %launch) nounwind {
-  if %launch->launch.seed != 0, else %none
+  if %launch->launch.seed != 0, else ret 0
   %after = %launch->launch.random * 6364136223846793005 + 1442695040888963407
   %launch->launch.random = %after
   ret %after >> 33
-none:
-  ret 0
 }
 
 ; A lane may come to the next exchange before another has read what this one gave: two places.
@@ -169,10 +157,8 @@ define hidden i32 @cellc_emulated_exchange(ptr %thread, i32 %value, i32 %lane) n
 define internal void @run(ptr %launch, ptr %thread) nounwind {
   %thread->thread.state = 0
   @switch(&%launch->launch.host, %thread->thread.stack)
-  if %thread->thread.state != 4, else %out
+  if %thread->thread.state != 4, else %end
   @progress(%launch)
-out:
-  ret void
 }
 
 ; Lanes of a warp in the order that the seed says, each once; how many wait at an operation then.
@@ -194,12 +180,10 @@ out:
 
 ; Let the lanes of a warp go on.
 define internal void @release(ptr %warp) noinline nounwind {
-  loop %i < 32, else %out
+  loop %i < 32, else %end
   %thread = &%warp:%thread[%i]
   %thread->thread.state = 0
   next %i
-out:
-  ret void
 }
 
 ; Let the threads at a barrier go on if all that it is for are there.
@@ -219,17 +203,15 @@ trip:
   next %i
 counted:
   %there = %there.p:i32
-  if %there != 0, else %out
-  if %there == %expected.p:i32, else %out
+  if %there != 0, else %end
+  if %there == %expected.p:i32, else %end
   @progress(%launch)
-  loop %k < %count, else %out
+  loop %k < %count, else %end
   %other = &%threads:%thread[%k]
   if @is_at_barrier(%other, %name), else %trip.k
   %other->thread.state = 0
 trip.k:
   next %k
-out:
-  ret void
 }
 
 define internal i1 @is_at_barrier(ptr %thread, i32 %name) nounwind {
@@ -237,11 +219,9 @@ define internal i1 @is_at_barrier(ptr %thread, i32 %name) nounwind {
 }
 
 define internal void @release_barriers(ptr %launch) noinline nounwind {
-  loop %i < 16, else %out
+  loop %i < 16, else %end
   @release_barrier(%launch, trunc.i32(%i))
   next %i
-out:
-  ret void
 }
 
 ; How many threads are in a state.
@@ -278,13 +258,11 @@ out:
 ; A warp until it can do no more alone.
 define internal void @run_warp(ptr %launch, ptr %warp, i64 %turn) noinline nounwind {
 again:
-  if @run_lanes(%launch, %warp, %turn) == 32, else %out
+  if @run_lanes(%launch, %warp, %turn) == 32, else ret void
   @perform(%launch, %warp)
   @release(%warp)
-  if %launch->launch.error == 0, else %out
+  if %launch->launch.error == 0, else ret void
   br label %again
-out:
-  ret void
 }
 
 ; A new stack for each thread, which begins in `live`.
@@ -294,7 +272,7 @@ define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
   %stacks = %launch->launch.stacks
   %shared = %launch->launch.shared
   %block.narrow = trunc.i32(%block)
-  loop %i < %count, else %out
+  loop %i < %count, else %end
   %thread = &%threads:%thread[%i]
   %thread->thread.tid = trunc.i32(%i)
   %thread->thread.block = %block.narrow
@@ -317,8 +295,6 @@ define internal void @prepare(ptr %launch, i64 %block) noinline nounwind {
   %thread->thread.stack = %frame
 trip:
   next %i
-out:
-  ret void
 }
 
 ; A block whose threads meet; an error of the launch if they can never go on.
@@ -355,12 +331,10 @@ define internal void @run_alone(ptr %launch) noinline nounwind {
   %count = %launch->launch.count
   %code = %launch->launch.code
   %given = %launch->launch.given
-  loop %i < %count, else %out
+  loop %i < %count, else %end
   %thread = &%threads:%thread[%i]
   void %code(%given, %thread)
   next %i
-out:
-  ret void
 }
 
 ; The stand-in for cuLaunchKernel: 0, 2 (no memory), or the number of a thread's fault.

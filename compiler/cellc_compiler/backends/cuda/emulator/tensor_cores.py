@@ -35,7 +35,6 @@ define internal void @begin_products(ptr %thread) nounwind {{
   %thread->thread.products = 0
   %thread->thread.product_groups = 0
   %thread->thread.fenced = 0
-  ret void
 }}
 
 define internal ptr @products_of(ptr %warp) nounwind {{
@@ -45,31 +44,26 @@ define internal ptr @products_of(ptr %warp) nounwind {{
 
 define hidden void @cellc_emulated_fence_products(ptr %thread) nounwind {{
   @meet(%thread, @fence_products, null)
-  ret void
 }}
 
 define internal void @fence_products(ptr %warp) nounwind {{
   %warp->thread.fenced = 1
-  ret void
 }}
 
 define hidden void @cellc_emulated_commit_products(ptr %thread) nounwind {{
   @meet(%thread, @commit_products, null)
-  ret void
 }}
 
 ; Each group begins after a fence.
 define internal void @commit_products(ptr %warp) nounwind {{
   %warp->thread.product_groups += 1
   %warp->thread.fenced = 0
-  ret void
 }}
 
 ; Others run first, so that what they change too early is seen.
 define hidden void @cellc_emulated_wait_products(ptr %thread, i32 %but) nounwind {{
   @wait(%thread, 0)
   @meet(%thread, @wait_products, inttoptr.ptr(zext.i64(%but)))
-  ret void
 }}
 
 define internal void @wait_products(ptr %warp) noinline nounwind {{
@@ -85,7 +79,7 @@ define internal void @wait_products(ptr %warp) noinline nounwind {{
   loop %i < %count, else %done
   %held = &%own:%product[%i]
   %group = %held->product.group
-  if %group < %groups, else %open
+  if %group < %groups, else @fail(%launch, 702); ret void
   if %group < %limit, else %keep
   %a = %held->product.a
   %b = %held->product.b
@@ -99,24 +93,20 @@ keep:
   %left.p:i64 = %left + 1
 trip:
   next %i
-open:
-  @fail(%launch, 702)
-  ret void
 changed:
   @fail(%launch, 709)
   ret void
 done:
   %warp->thread.products = %left.p:i64
-  ret void
 }}
 
 ; A product begins: false where it may not.
 define internal i1 @begin_product(ptr %warp, i64 %a, i64 %b, i64 %shape, i64 %sum) nounwind {{
   %launch = %warp->thread.launch
-  if %warp->thread.fenced == 1, else %loose
-  if %launch->launch.error == 0, else %no
+  if %warp->thread.fenced == 1, else @fail(%launch, 702); ret false
+  if %launch->launch.error == 0, else ret false
   %count = %warp->thread.products
-  if %count < {PRODUCTS}, else %full
+  if %count < {PRODUCTS}, else @fail(%launch, 707); ret false
   %own = @products_of(%warp)
   %own[%count]->product.a = %a
   %own[%count]->product.b = %b
@@ -125,14 +115,6 @@ define internal i1 @begin_product(ptr %warp, i64 %a, i64 %b, i64 %shape, i64 %su
   %own[%count]->product.group = %warp->thread.product_groups
   %warp->thread.products = %count + 1
   ret true
-loose:
-  @fail(%launch, 702)
-  ret false
-full:
-  @fail(%launch, 707)
-  ret false
-no:
-  ret false
 }}
 
 ; Whether all lanes give the same first words; else an error.
@@ -141,13 +123,10 @@ define internal i1 @is_uniform(ptr %warp, i64 %words) nounwind {{
   loop %i < {WARP}, else %fine
   %data = %warp[%i]->thread.data
   loop %k < %words, else %same
-  if %first:i64[%k] == %data:i64[%k], else %differ
+  if %first:i64[%k] == %data:i64[%k], else @fail(%warp->thread.launch, 701); ret false
   next %k
 same:
   next %i
-differ:
-  @fail(%warp->thread.launch, 701)
-  ret false
 fine:
   ret true
 }}
@@ -160,7 +139,6 @@ def entries() -> str:
     return "".join(f"""
 define hidden void @cellc_emulated_{name}(ptr %thread, ptr %data) nounwind {{
   @meet(%thread, @{name}, %data)
-  ret void
 }}
 """ for name in names)
 

@@ -272,19 +272,10 @@ class OnlineKernel(ABC):
             inside = row.cmp("ult", plane.rows) & start.cmp("ult", plane.columns)
             offset = row * plane.row_stride + start * plane.column_stride
             source = f.gep(base, inside.where(offset, 0).v, self.memory)
-            self.move(inside, source, f.at(to, (line * tile.pitch + start * self.size).v),
-                      width * self.size)
+            f.copy_inside(inside.v, source, f.at(to, (line * tile.pitch + start * self.size).v),
+                          width * self.size)
 
         self.strided(tile.rows * each, one)
-
-    def move(self, inside: X, source: V, place: V, nbytes: int) -> None:
-        """Copy a number of bytes if they are inside of the matrix, else zeros."""
-        f = self.f
-        if nbytes > 2:
-            f.copy_async(place, source, nbytes, inside.where(number(f, nbytes), 0).v)
-            return
-        value = f.load("i16", source)
-        f.store(f.select(inside.v, value, V("i16", "0")), f.pointer_at(place))
 
     def strided(self, count: int, body: Callable[[X], None]) -> None:
         """Do something for each number, by all threads."""

@@ -124,7 +124,7 @@ class ImplicitKernel(MmaTiles):
             valid = valid if inside is None else valid & inside
             offset = valid.where(where.offset, 0)
             source = f.gep(f.pointer(o.number), offset.v, f"i{8 * o.size}")
-            self.move(valid.v, source, self._place(o, stage, line, element), o.size * o.width)
+            f.copy_inside(valid.v, source, self._place(o, stage, line, element), o.size * o.width)
 
     # --- the result -----------------------------------------------------------------------------
 

@@ -234,15 +234,6 @@ class MmaTiles(ABC):
             self.copy(o, k, stage)
         self.f.commit_copies()
 
-    def move(self, inside: V, source: V, place: V, nbytes: int) -> None:
-        """Copy a number of bytes if they are inside of the matrix, else zeros."""
-        f = self.f
-        if nbytes > 2:
-            f.copy_async(place, source, nbytes, f.select(inside, f.i32(nbytes), f.i32(0)))
-            return
-        value = f.load("i16", source)
-        f.store(f.select(inside, value, V("i16", "0")), f.pointer_at(place))
-
     def _place(self, o: TileOperand, stage: V, line: V, element: V) -> V:
         """Where an element of a tile lies."""
         f = self.f
@@ -441,7 +432,7 @@ class _MmaKernel(MmaTiles):
         flat = f.add(f.mul(f.cast("zext", line, "i64"), f.i64(inner)), f.cast("zext", start, "i64"))
         offset = f.select(inside, f.add(origin, flat), f.i64(0))
         source = f.gep(f.pointer(o.number), offset, f"i{8 * o.size}")
-        self.move(inside, source, place, o.size * o.width)
+        self.f.copy_inside(inside, source, place, o.size * o.width)
 
     def out_lanes(self) -> int:
         return math.gcd(self.p.n, VECTOR_BYTES // self.stored.itemsize) if self.whole else 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -25,8 +26,9 @@ from .images import (
     geometry,
     phases,
 )
-from .implicit import data_implicit, fitting, forward_implicit, takes, weight_implicit
+from .implicit import Implicit, data_implicit, fitting, forward_implicit, takes, weight_implicit
 from .table import Fusable, lowers, tiles
+from .tensor_cores import ByTensorCores
 
 
 def _takes(node: Node) -> bool:
@@ -36,6 +38,15 @@ def _takes(node: Node) -> bool:
         v.type.size for v in values)
 
 
+def _by_tensor_cores(make: Callable[[Geometry, DType, Role, Role], Implicit | ByTensorCores],
+                     g: Geometry, dtype: DType, channels: int, target: Target) -> Fusable | None:
+    """A product by tensor cores, where they take the operands and fit."""
+    if not takes(dtype, channels, target.fast):
+        return None
+    plan = make(g, dtype, operand(0), operand(1))
+    return plan if fitting(plan) else None
+
+
 @tiles("conv2d")
 def conv2d_tiles(node: Node, target: Target) -> Fusable | None:
     """Channels and pixels, by tensor cores or by chains."""
@@ -43,11 +54,8 @@ def conv2d_tiles(node: Node, target: Target) -> Fusable | None:
         return None
     x, w = node.operands
     g = geometry(node, x, w, node.result)
-    if takes(x.dtype, g.per, target.fast):
-        plan = forward_implicit(g, x.dtype, operand(0), operand(1))
-        if fitting(plan):
-            return plan
-    return Tiled(forward(g, x.dtype), operand(1), operand(0))
+    return _by_tensor_cores(forward_implicit, g, x.dtype, g.per, target) or Tiled(
+        forward(g, x.dtype), operand(1), operand(0))
 
 
 @tiles("conv2d_backward_data")
@@ -57,11 +65,7 @@ def conv2d_backward_data_tiles(node: Node, target: Target) -> Fusable | None:
         return None
     dy, w = node.operands
     g = geometry(node, node.result, w, dy)
-    if takes(dy.dtype, g.ic, target.fast):
-        plan = data_implicit(g, dy.dtype, operand(0), operand(1))
-        if fitting(plan):
-            return plan
-    return Phased(tuple(
+    return _by_tensor_cores(data_implicit, g, dy.dtype, g.ic, target) or Phased(tuple(
         Tiled(backward_data(g, dy.dtype, rows, columns), operand(1), operand(0))
         for rows in phases(g, 0) for columns in phases(g, 1)))
 
@@ -75,11 +79,8 @@ def conv2d_backward_weight_tiles(node: Node, target: Target) -> Fusable | None:
     g = geometry(node, x, node.result, dy)
     if g.per <= order.FEW_CHANNELS:
         return None
-    if takes(x.dtype, g.per, target.fast):
-        plan = weight_implicit(g, x.dtype, operand(0), operand(1))
-        if fitting(plan):
-            return plan
-    return Tiled(backward_weight(g, x.dtype), operand(1), operand(0), split=True)
+    return _by_tensor_cores(weight_implicit, g, x.dtype, g.per, target) or Tiled(
+        backward_weight(g, x.dtype), operand(1), operand(0), split=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +97,9 @@ class Phased:
             s for part in self.parts for s in part.plan(target, out, epilogue).steps))
 
 
-@lowers("conv2d")
-def conv2d(node: Node, target: Target) -> KernelPlan | None:
-    """As it is in tiles."""
-    return _stored(conv2d_tiles(node, target), target)
-
-
-@lowers("conv2d_backward_data")
-def conv2d_backward_data(node: Node, target: Target) -> KernelPlan | None:
-    """As it is in tiles."""
-    return _stored(conv2d_backward_data_tiles(node, target), target)
+lowers("conv2d")(lambda node, target: _stored(conv2d_tiles(node, target), target))
+lowers("conv2d_backward_data")(
+    lambda node, target: _stored(conv2d_backward_data_tiles(node, target), target))
 
 
 @lowers("conv2d_backward_weight")
