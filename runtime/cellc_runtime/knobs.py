@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -87,25 +87,14 @@ def read() -> Knobs:
     Raises:
         ValueError: a variable holds something that cannot be read; the text names it.
     """
-    env = os.environ.get
-    knobs = Knobs(
-        cache_dir=pathlib.Path(env("CELLC_CACHE_DIR") or platform.cache_home() / "cellc"),
-        cache_size=_size("CELLC_CACHE_SIZE", env("CELLC_CACHE_SIZE")),
-        num_threads=_count("CELLC_NUM_THREADS", env("CELLC_NUM_THREADS")),
-        compile_jobs=_count("CELLC_COMPILE_JOBS", env("CELLC_COMPILE_JOBS")),
-        kept_memory=_size("CELLC_KEPT_MEMORY", env("CELLC_KEPT_MEMORY"), DEFAULT_KEPT_MEMORY),
-        target=env("CELLC_TARGET") or None,
-        ptxas=env("CELLC_PTXAS") or None,
-        gpu_graphs=_flag("CELLC_GPU_GRAPHS", env("CELLC_GPU_GRAPHS"), True),
-        gpu_blocking=_flag("CELLC_GPU_BLOCKING", env("CELLC_GPU_BLOCKING"), False),
-        gpu=env("CELLC_GPU") or "",
-        collective_timeout=_count("CELLC_COLLECTIVE_TIMEOUT", env("CELLC_COLLECTIVE_TIMEOUT"))
-        or 1800,
-        silence_timeout=_count("CELLC_SILENCE_TIMEOUT", env("CELLC_SILENCE_TIMEOUT")) or 6,
-        hang_timeout=_hang_timeout(env("CELLC_HANG_TIMEOUT")),
-        nccl=env("CELLC_NCCL") or None,
-        store_token=env("CELLC_STORE_TOKEN") or None,
-    )
+    given: dict[str, Any] = {}
+    for field, parse in _PARSERS.items():
+        name = f"CELLC_{field.upper()}"
+        if text := os.environ.get(name):
+            given[field] = parse(name, text)
+    if "cache_dir" not in given:
+        given["cache_dir"] = platform.cache_home() / "cellc"
+    knobs = Knobs(**given)
     changes = _OVERRIDE.get()
     return replace(knobs, **changes) if changes else knobs
 
@@ -120,34 +109,39 @@ def override(**values: Any) -> Iterator[None]:
         _OVERRIDE.reset(token)
 
 
-def _size(name: str, text: str | None, default: int = DEFAULT_CACHE_SIZE) -> int:
-    if not text:
-        return default
+def _size(name: str, text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{name}={text!r} is not a size; write bytes, or 512M, 1GiB")
     return int(float(match[1]) * _UNITS[match[2].lower()])
 
 
-def _count(name: str, text: str | None) -> int | None:
-    if not text:
-        return None
+def _count(name: str, text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError(f"{name}={text!r} is not a positive whole number")
     return int(text)
 
 
-def _hang_timeout(text: str | None) -> int:
-    if not text:
-        return 10
+def _seconds(name: str, text: str) -> int:
     if not text.strip().isdecimal():
-        raise ValueError(f"CELLC_HANG_TIMEOUT={text!r} is not a whole number of seconds (0: never)")
+        raise ValueError(f"{name}={text!r} is not a whole number of seconds (0: never)")
     return int(text)
 
 
-def _flag(name: str, text: str | None, default: bool) -> bool:
-    if not text:
-        return default
+def _flag(name: str, text: str) -> bool:
     if text.strip() not in ("0", "1"):
         raise ValueError(f"{name}={text!r} is neither 0 nor 1")
     return text.strip() == "1"
+
+
+def _text(name: str, text: str) -> str:
+    return text
+
+
+_PARSERS: dict[str, Callable[[str, str], Any]] = {
+    "cache_dir": lambda name, text: pathlib.Path(text), "cache_size": _size, "num_threads": _count,
+    "compile_jobs": _count, "kept_memory": _size, "target": _text, "ptxas": _text,
+    "gpu_graphs": _flag, "gpu_blocking": _flag, "gpu": _text, "collective_timeout": _count,
+    "silence_timeout": _count, "hang_timeout": _seconds, "nccl": _text, "store_token": _text,
+}
+"""How the text of a variable that is set, `CELLC_` and the name of the knob, is read."""
