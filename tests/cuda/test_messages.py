@@ -97,7 +97,7 @@ def exchange(
             shape = shapes[rank] if shapes else (1 + tag, 3)
             if step[0] == ">":
                 row = b.slice(total, start=(0, 0), stop=(1, 3))
-                b.send_to(b.broadcast_to(row, shape=shape), rank=peer, tag=tag)
+                b.emit("send_to", b.broadcast_to(row, shape=shape), rank=peer, tag=tag)
             else:
                 came = b.receive_from(rank=peer, tag=tag, dtype=float32, shape=shape)
                 total = b.add(total, b.slice(came, start=(0, 0), stop=(1, 3)))
@@ -302,9 +302,9 @@ def relay(rank: int) -> Graph:
         return came
 
     for tag in (0, 1):
-        b.send_to(x, rank=1 - rank, tag=tag)
+        b.emit("send_to", x, rank=1 - rank, tag=tag)
     second, first = received(1), received(0)
-    b.send_to(second, rank=1 - rank, tag=2)
+    b.emit("send_to", second, rank=1 - rank, tag=2)
     graph.outputs = [first, second, received(2)]
     return graph
 

@@ -173,7 +173,7 @@ class _Writer:
         with self.b.at(span=span, scope=scope):
             if sends:
                 self.last = self.table[v]
-                self.b.send_to(self.last, rank=self.peer(item.target), tag=item.tag)
+                self.b.emit("send_to", self.last, rank=self.peer(item.target), tag=item.tag)
             else:
                 self.last = self.b.receive_from(
                     rank=self.peer(item.source), tag=item.tag, dtype=v.dtype, shape=v.shape)
