@@ -9,11 +9,40 @@ that the program was made for, and the rows and columns they are cut into.
 from __future__ import annotations
 
 from cellc_runtime.shape_polymorphic import COLUMN, ONE, ROW, WHOLE
-from cellc_runtime.target import Target
-
-from ...llvm.text import Function, V
 
 _MEASURE = """
+; Elements before the turn, or -1. From the last axis to the first: axes of equal size, then of size
+; 1 (`by_row`), or the other way round; without `turns` none comes after.
+define internal i64 @walk(ptr %xdims, ptr %bdims, i64 %nd, i64 %off, i1 %by_row,
+                          i1 %turns) nounwind {
+head:
+  %i = phi i64 [ 0, %entry ], [ %i1, %join ]
+  %count = phi i64 [ 1, %entry ], [ %count1, %join ]
+  %turned = phi i1 [ false, %entry ], [ %turned1, %join ]
+  %good = phi i1 [ true, %entry ], [ %good1, %join ]
+  if %i < %nd, else ret %good ? %count : -1
+  %at = %nd - 1 - %i
+  %x = %xdims:i64[%at]
+  br %at >= %off, %inside, %outside
+inside:
+  %own = %bdims:i64[%at - %off]
+  br label %join
+outside:
+  br label %join
+join:
+  %d = phi i64 [ %own, %inside ], [ 1, %outside ]
+  %equal = %d == %x
+  %single = %d == 1
+  %before = %by_row ? %equal : %single
+  %after = (%by_row ? %single : %equal) & %turns
+  %counts = %before & (%turned ^ true)
+  %count1 = %counts ? %count * %x : %count
+  %turned1 = %counts ? %turned : true
+  %good1 = %good & (%counts | %after)
+  %i1 = %i + 1
+  br label %head
+}
+
 ; The array that has the result's shape, or null if the operands do not lie over it as their specs
 ; say; `sizes` becomes rows, columns and elements.
 define internal ptr @measure(ptr %ctx, ptr %args, i64 %nargs, ptr %sizes) nounwind {
@@ -80,43 +109,9 @@ no:
 """
 
 
-def measure_text(target: Target) -> str:
+def measure_text() -> str:
     """`@measure` and the function it calls."""
     code = _MEASURE
     for name, way in (("WHOLE", WHOLE), ("ONE", ONE), ("ROW", ROW), ("COLUMN", COLUMN)):
         code = code.replace("{" + name + "}", str(way))
-    return _walk(target).text() + code
-
-
-def _walk(target: Target) -> Function:
-    """`walk(xdims, bdims, nd, off, by_row, turns)`: elements before the turn, or -1.
-
-    From the last axis to the first: axes of equal size, then of size 1 (`by_row`), or the other
-    way round; without `turns` none comes after.
-    """
-    f = Function("walk", [("ptr", "xdims"), ("ptr", "bdims"), ("i64", "nd"), ("i64", "off"),
-                          ("i1", "by_row"), ("i1", "turns")], target, ret="i64",
-                 linkage="internal")  # fmt: skip
-    nd, off, by_row, turns = (f.arg(n) for n in ("nd", "off", "by_row", "turns"))
-    yes, no = V("i1", "true"), V("i1", "false")
-
-    def axis(i: V, carried: list[V]) -> list[V]:
-        count, turned, good = carried
-        at = f.sub(f.sub(nd, f.i64(1)), i)
-        x = f.load("i64", f.gep(f.arg("xdims"), at, "i64"))
-        (d,) = f.when(
-            f.cmp("sge", at, off),
-            lambda: [f.load("i64", f.gep(f.arg("bdims"), f.sub(at, off), "i64"))],
-            lambda: [f.i64(1)],
-        )
-        equal, single = f.cmp("eq", d, x), f.cmp("eq", d, f.i64(1))
-        before = f.select(by_row, equal, single)
-        after = f.binary("and", f.select(by_row, single, equal), turns)
-        counts = f.binary("and", before, f.binary("xor", turned, yes))
-        return [f.select(counts, f.mul(count, x), count),
-                f.select(counts, turned, yes),
-                f.binary("and", good, f.binary("or", counts, after))]
-
-    count, _, good = f.loop(0, nd, 1, [f.i64(1), no, yes], axis)
-    f.ret_(f.select(good, count, f.i64(-1)))
-    return f
+    return code

@@ -334,7 +334,7 @@ def support_text(target: Target) -> str:
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
-    code = declarations() + _ENTRY + measure_text(target) + SITE_CODE + _LIBC
+    code = declarations() + _ENTRY + measure_text() + SITE_CODE + _LIBC
     code = fill(code, target)
     code = code.replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
     params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
