@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import Array, Op, Sample, Spec, register
+
+if TYPE_CHECKING:
+    from ..ir import sharding as sharding
+else:  # programs of several ranks ask
+    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 Grads = Sequence[Any]
 """Cotangents, of the results or of the operands (None: none); that of an only result is there."""

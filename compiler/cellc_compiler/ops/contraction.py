@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
@@ -16,15 +13,10 @@ from ..ir.types import TensorType, broadcast_shapes, prod
 from ..loops.order import product_segment
 from . import _batch_axis, _identities
 from ._complex import conj
-from ._members import Grads, case
+from ._members import Grads, case, sharding
 from ._views import widened
 from .batching import pointwise
 from .elementwise import same_dtype, unbroadcast
-
-if TYPE_CHECKING:
-    from ..ir import sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 @register

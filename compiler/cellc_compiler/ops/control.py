@@ -24,16 +24,14 @@ from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis, _identities
-from ._members import Grads, case, no_gradient
+from ._members import Grads, case, no_gradient, sharding
 from .batching import pointwise
 
 if TYPE_CHECKING:
     import hashlib
 
-    from ..ir import sharding
 else:
     hashlib = lazy_module("hashlib")
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
@@ -20,15 +18,10 @@ from ..ir.op import FLOATS, Array, Op, Sample, register
 from ..ir.types import TensorType, prod
 from ..loops.order import FEW_CHANNELS, image_runs
 from . import _batch_axis
-from ._members import Grads, case
+from ._members import Grads, case, sharding
 from ._views import widened
 from .batching import convolved, weighed
 from .elementwise import same_dtype
-
-if TYPE_CHECKING:
-    from ..ir import sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]

@@ -11,12 +11,10 @@ does not count from the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
@@ -25,16 +23,11 @@ from ..ir.types import TensorType, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
-from ._members import Grads, case, no_gradient
+from ._members import Grads, case, no_gradient, sharding
 from ._views import Composite, Element, updated
 from .batching import window
 from .control import Same
 from .elementwise import same_dtype
-
-if TYPE_CHECKING:
-    from ..ir import sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 @register

@@ -8,12 +8,11 @@ it reads, with the scatter-add of the same positions, which skips those outside,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
@@ -22,14 +21,9 @@ from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
-from ._members import Grads, case
+from ._members import Grads, case, sharding
 from ._views import Composite, Element, both, check_indices, fill, read_position, select
 from .batching import along, gathered, pointed
-
-if TYPE_CHECKING:
-    from ..ir import sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 def accumulated(b: Builder, op: str, like: Value, indices: Value, dy: Value, **attrs: Any) -> Value:

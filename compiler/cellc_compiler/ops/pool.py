@@ -9,26 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
 from . import _batch_axis
-from ._members import Grads
+from ._members import Grads, sharding
 from ._views import widened
 from .batching import merged
-
-if TYPE_CHECKING:
-    from ..ir import sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 Pair = tuple[int, int]
 Attrs = dict[str, Any]

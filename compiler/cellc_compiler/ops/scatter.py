@@ -8,27 +8,21 @@ skipped (MindSpore 2.10 raises on CPU in some of these ops and skips in others).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
-from ._members import Grads, case
+from ._members import Grads, case, sharding
 from ._views import Composite, check_indices
 from .batching import scattered
 from .elementwise import same_dtype
 from .gather import check_lines, check_points, wrap
-
-if TYPE_CHECKING:
-    from ..ir import sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 MODES = ("update", "add", "sub", "mul", "div", "max", "min")
 

@@ -6,13 +6,12 @@ A view is a map of indices; it costs nothing when it fuses into its reader.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Literal, Node, Value
@@ -29,15 +28,10 @@ from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
 from . import _batch_axis, _identities
-from ._members import Grads, case, no_gradient
+from ._members import Grads, case, no_gradient, sharding
 from ._views import Composite, Element, between, crop, fill, select
 from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from .elementwise import unbroadcast
-
-if TYPE_CHECKING:
-    from ..ir import sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 
 @register

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.dims import Dim, is_symbolic
@@ -20,15 +18,10 @@ from ..loops import expr as E
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
-from ._members import Grads, case
+from ._members import Grads, case, sharding
 from ._views import Composite, Element, between, both, crop, fill, select, updated
 from .batching import WHOLE, along, prefixed
 from .elementwise import same_dtype
-
-if TYPE_CHECKING:
-    from ..ir import sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 Ints = tuple[int, ...]
 
