@@ -18,7 +18,7 @@ from cellc_runtime import cache, dtypes
 from cellc_runtime.device_array import on_host
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Errors, Executable
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import hashlib, lazy_module
 from cellc_runtime.program import Callback, Precomputed, Program, Slot
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
@@ -28,8 +28,6 @@ from .ir.graph import Graph, Node
 from .ir.op import lookup
 
 if TYPE_CHECKING:
-    import hashlib
-
     from cellc_runtime import collectives
 
     from .backends.base import Build, Built
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from .lower.lowered import HostCallback, Lowered, PrecomputedBlock
     from .passes import base, pipeline
 else:  # a program found in the cache needs few of these
-    hashlib = lazy_module("hashlib")
     collectives = lazy_module("cellc_runtime.collectives")
     printing = lazy_module("cellc_compiler.ir.printing")
     (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, nest, base,

@@ -26,14 +26,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from . import __version__, knobs, platform
-from .lazy import lazy_module
+from .lazy import hashlib
 from .records import dataclass
 
 if TYPE_CHECKING:
-    import hashlib
     from pathlib import Path
-else:
-    hashlib = lazy_module("hashlib")
 
 _MAGIC = b"CELLCCH1"
 _HEAD = len(_MAGIC) + 32

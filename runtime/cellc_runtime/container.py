@@ -17,18 +17,11 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import ArtifactError
-from .lazy import lazy_module
+from .lazy import hashlib, json
 from .records import dataclass
-
-if TYPE_CHECKING:
-    import hashlib
-    import json
-else:
-    hashlib = lazy_module("hashlib")
-    json = lazy_module("json")
 
 ALIGN = 64
 MAX_HEADER = 64 << 20

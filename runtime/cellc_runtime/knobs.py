@@ -11,16 +11,11 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import platform
-from .lazy import lazy_module
+from .lazy import pathlib
 from .records import dataclass, replace
-
-if TYPE_CHECKING:
-    import pathlib
-else:
-    pathlib = lazy_module("pathlib")
 
 DEFAULT_CACHE_SIZE = 1 << 30
 DEFAULT_KEPT_MEMORY = 512 << 20

@@ -64,7 +64,20 @@ def lazy_module(name: str) -> Any:
     return sys.modules.get(name) or _Lazy(name)
 
 
-difflib = lazy_module("difflib")
+if TYPE_CHECKING:
+    import base64 as base64
+    import difflib as difflib
+    import fcntl as fcntl
+    import hashlib as hashlib
+    import json as json
+    import pathlib as pathlib
+    import statistics as statistics
+    import tempfile as tempfile
+    import zlib as zlib
+else:  # those of the standard library that cost much, for all (Windows has no `fcntl`)
+    base64, difflib, fcntl, hashlib, json, pathlib, statistics, tempfile, zlib = map(lazy_module, (
+        "base64", "difflib", "fcntl", "hashlib", "json", "pathlib", "statistics", "tempfile",
+        "zlib"))
 
 
 def no_attribute(module: str, name: str) -> AttributeError:

@@ -22,15 +22,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .abi import Ext
-from .lazy import lazy_module
+from .lazy import fcntl, pathlib
 
 if TYPE_CHECKING:
-    import fcntl
-    import pathlib
     import threading
-else:
-    fcntl = lazy_module("fcntl")  # Windows has none
-    pathlib = lazy_module("pathlib")
 
 _PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MAP_PRIVATE = 0x2

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .lazy import lazy_module
-
-if TYPE_CHECKING:
-    import zlib
-else:
-    zlib = lazy_module("zlib")
+from .lazy import zlib
 
 MOST_TIMES, BASE = 64, 1 << 26
 """Unpacked data may have `BASE` bytes, or `MOST_TIMES` the packed bytes if that is more."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from cellc_runtime import cache as disk
 from cellc_runtime.abi import FIRST_CALLBACK, MAIN, PARTS, PRECOMPUTE, WIN64
 from cellc_runtime.image import Image
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import tempfile
 from cellc_runtime.target import Target
 
 from .abi import PLACEHOLDER
@@ -17,11 +16,6 @@ from .emit import OPTIONS, EmitError, emit_object
 from .link import LinkInput, link
 from .llvm_version import llvm_version
 from .workers import compile_jobs
-
-if TYPE_CHECKING:
-    import tempfile
-else:
-    tempfile = lazy_module("tempfile")
 
 
 class CompilerBug(RuntimeError):

@@ -15,19 +15,11 @@ import struct
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cellc_runtime import cache as disk
 from cellc_runtime import knobs
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import json, tempfile
 from cellc_runtime.records import dataclass
-
-if TYPE_CHECKING:
-    import json
-    import tempfile
-else:
-    json = lazy_module("json")
-    tempfile = lazy_module("tempfile")
 
 _WHEEL = ("nvidia", "cu13", "bin")
 _NOT = ("none", "off", "0")

@@ -16,18 +16,15 @@ import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import hashlib, lazy_module
 from cellc_runtime.records import dataclass, field
 
 from .dims import is_symbolic
 from .types import TensorType
 
 if TYPE_CHECKING:
-    import hashlib
-
     from . import picture
 else:
-    hashlib = lazy_module("hashlib")
     picture = lazy_module("cellc_compiler.ir.picture")
 
 CONSTANT = "constant"

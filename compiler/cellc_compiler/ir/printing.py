@@ -7,21 +7,16 @@ cache, and few read one.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import base64
 
 from .dims import is_symbolic
 from .graph import NOWHERE, Graph, Literal, Node, Value
 from .types import TensorType
-
-if TYPE_CHECKING:
-    import base64
-else:
-    base64 = lazy_module("base64")
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.$/-]+")
 _SMALL = 16

@@ -15,12 +15,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import base64
 
 from .bounds import check_size
 from .graph import NOWHERE, Graph, Literal, Node, Span, Value
@@ -28,11 +28,6 @@ from .printing import print_attr as print_attr
 from .printing import print_graph as print_graph
 from .size_text import parse_size
 from .types import TensorType
-
-if TYPE_CHECKING:
-    import base64
-else:
-    base64 = lazy_module("base64")
 
 _TOKEN = re.compile(
     r"""\s*(?:

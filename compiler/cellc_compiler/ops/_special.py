@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cellc_runtime.lazy import lazy_module
-
-if TYPE_CHECKING:
-    import statistics
-else:
-    statistics = lazy_module("statistics")
+from cellc_runtime.lazy import statistics
 
 Array = np.ndarray[Any, Any]
 

@@ -8,14 +8,14 @@ and no result is returned.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_
 from cellc_runtime.errors import RUN_ERRORS, message_text, run_error
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import hashlib
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Graph, Node, Value
@@ -26,13 +26,6 @@ from ..loops.index import Index
 from . import _batch_axis, _identities
 from ._members import Grads, case, no_gradient, sharding
 from .batching import pointwise
-
-if TYPE_CHECKING:
-    import hashlib
-
-else:
-    hashlib = lazy_module("hashlib")
-
 
 
 def check_inputs(what: str, region: Graph, types: Sequence[TensorType]) -> None:
