@@ -79,12 +79,10 @@ class MpiWorld:
         comm, sent = self._agreed(step), _as_one(parts)
         if sent is None:
             sent = np.concatenate(parts)
-        self._receive(step, out, partial(
-            comm.Ialltoallv, [sent, _sizes(parts), self._mpi.BYTE]))
+        self._receive(step, out, partial(comm.Ialltoallv, [sent, _sizes(parts), self._mpi.BYTE]))
 
     def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
-        self._receive(step, out, partial(
-            self._agreed(step).Iallgatherv, [own, self._mpi.BYTE]))
+        self._receive(step, out, partial(self._agreed(step).Iallgatherv, [own, self._mpi.BYTE]))
 
     def _receive(self, step: Step, out: Sequence[Bytes], begin: Callable[[Any], Any]) -> None:
         """Finish what `begin` begins, which fills all of `out`."""

@@ -107,6 +107,3 @@ def _common(sets: list[dict[int, Expr]]) -> dict[int, Expr] | None:
     if not sets:
         return None
     return {key: e for key, e in sets[0].items() if all(key in s for s in sets[1:])}
-
-
-__all__ = ["Array", "constant_of", "keys_seen", "last_seen"]

@@ -25,7 +25,8 @@ from cellc_runtime.records import dataclass, field
 
 from . import order
 from .expr import Access, Expr
-from .index import Dyn, Index, Quot, Rem, Var, leaves, substitute, variables
+from .index import Dyn, Index, Quot, Rem, Var, leaves, substitute
+from .index import variables as variables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -328,9 +329,3 @@ def depends_on(e: Expr, memo: dict[int, frozenset[Var]]) -> frozenset[Var]:
             memo[id(x)] = own.union(*(memo[id(c)] for c in below))
         stack.pop()
     return memo[id(e)]
-
-
-__all__ = [
-    "Nest", "Phase", "Reduce", "Scratch", "Store", "children", "depends_on", "indices",
-    "merge_rows", "print_nest", "rewrite", "variables", "walk",
-]

@@ -128,10 +128,3 @@ def scan_run(extent: int) -> int:
     """Elements of a run of a running sum: a power of two, about as many as there are runs."""
     run = max(_SHORTEST_SCAN, 1 << ((extent - 1).bit_length() + 1) // 2)
     return run if extent >= _LONG_SCAN else max(extent, 1)
-
-
-__all__ = [
-    "CHAIN_BYTES", "FEW_CHANNELS", "LONG_ROW", "MOST_PARTS", "PART", "PIXEL_CHAINS", "accumulators",
-    "chains", "image_runs", "kernel_parts", "product_segment", "row_parts",
-    "scan_run",
-]

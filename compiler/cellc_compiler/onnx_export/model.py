@@ -23,7 +23,8 @@ from ..ir.types import TensorType
 from . import control, elementwise, neural, reductions, tensors
 from .library import onnx
 from .table import write_graph
-from .writer import ExportError, Writer, onnx_type, tensor_proto
+from .writer import ExportError as ExportError
+from .writer import Writer, onnx_type, tensor_proto
 
 Array = np.ndarray[Any, Any]
 
@@ -246,6 +247,3 @@ def _read(node: onnx.NodeProto) -> Iterator[str]:
 def _info(ty: TensorType, name: str) -> onnx.ValueInfoProto:
     shape = [str(d) if is_symbolic(d) else int(d) for d in ty.shape]
     return onnx.helper.make_tensor_value_info(name, onnx_type(ty.dtype), shape)
-
-
-__all__: Sequence[str] = ("FAMILIES", "OPSETS", "ExportError", "Model", "to_model")

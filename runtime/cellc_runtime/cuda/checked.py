@@ -263,6 +263,3 @@ def _wavefronts(request: Array) -> tuple[int, int]:
         passes += int(np.bincount(distinct % BANKS, minlength=BANKS).max())
         needed += max(-(-len(distinct) // BANKS), 1)
     return passes, needed
-
-
-__all__ = ["ACCESS", "Accesses", "CheckedDevice", "Traffic"]

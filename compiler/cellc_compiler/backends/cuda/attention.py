@@ -123,6 +123,3 @@ def _right(node: Node) -> Operand:
     k = y.shape[-1 if turned else -2]
     return Operand(y.dtype, batch_digits(y.shape[:-2], node.result.shape[:-2], k * n),
                    digits(Digit(n, k if turned else 1)), digits(Digit(k, 1 if turned else n)))
-
-
-__all__ = ["AttentionPattern", "attention_of", "is_dense"]

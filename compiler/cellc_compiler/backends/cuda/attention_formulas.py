@@ -436,7 +436,3 @@ def _places(reading: Reading, index: Index) -> Array | None:
             return None
         total = total + own * c
     return total
-
-
-__all__ = ["DOT", "ROW", "SCORE", "WEIGHT", "External", "Formulas", "Read", "Reading",
-           "Unfit", "formulas_of", "gradient_of", "softmax_of"]

@@ -482,6 +482,3 @@ def _gradient(a: Gradient, target: Target) -> KernelPlan:
 
 def _externals(a: Online) -> list[Role]:
     return [nest_operand(i) for i in range(len(a.formulas.externals))]
-
-
-__all__ = ["OnlineFinder", "OnlinePattern"]

@@ -201,6 +201,3 @@ def _on_elements(nest: Nest, source: Value) -> bool:
     return bool(loads) and sum(map(scalar.cycles, work)) <= _MOST_CYCLES and all(
         not e.args and e.payload.part is None and e.payload.offset == own for e in loads
     ) and not any(s.adds or s.buffer is source for p in nest.phases for s in p.stores)
-
-
-__all__ = ["Attached", "EpiloguePattern", "NestEpilogue"]

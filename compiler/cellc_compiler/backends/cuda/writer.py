@@ -16,7 +16,8 @@ from cellc_runtime.target import Target
 from ...build.abi import PLACEHOLDER
 from ...ir.types import prod
 from ..llvm.math.lanes import X
-from ..llvm.text import Function, V, module, sizeof
+from ..llvm.text import Function as Function
+from ..llvm.text import V, module, sizeof
 from ..plain.writer import PlainFunction
 from .code import WARP, KernelCode, is_checked, is_emulated
 
@@ -244,6 +245,3 @@ class _ItemFunction(GpuFunction):
             self._kernels.kernels.append(code)
         self.lines, self.declares = list(self._head), set()
         self._allocas, self._block, self.collective = [], WORK, False
-
-
-__all__ = ["ALL_LANES", "THREADS", "Function", "GpuFunction", "ItemKernels"]

@@ -17,29 +17,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
-from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div
-from cellc_compiler.backends.cpu.kernels.gemm.plan import (
-    Pack,
-    Problem,
-    Schedule,
-    choose_tile,
-    sweep_cycles,
-)
-from cellc_compiler.backends.cpu.kernels.gemm.product import (
-    GemmWriter,
-    MatmulSpec,
-    PackWriter,
-    problem_of,
-)
-from cellc_compiler.backends.cpu.kernels.gemm.tile import Prefetch
-from cellc_compiler.backends.cpu.nests.emitter import rows_function
-from cellc_compiler.backends.llvm.text import Function, V, kernel_function, module
-from cellc_compiler.loops.nest import Nest
-from cellc_compiler.lower.kernel import Kernel
-from cellc_compiler.lower.plan import KernelPlan, Role, Step, nest_operand, operand, packed, result
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
+
+from ....loops.nest import Nest
+from ....lower.kernel import Kernel
+from ....lower.plan import KernelPlan, Role, Step, nest_operand, operand, packed, result
+from ...llvm.text import Function, V, kernel_function, module
+from ..nests.emitter import rows_function
+from .gemm.arith import Arith
+from .gemm.pack import ceil_div
+from .gemm.plan import Pack, Problem, Schedule, choose_tile, sweep_cycles
+from .gemm.product import GemmWriter, MatmulSpec, PackWriter, problem_of
+from .gemm.tile import Prefetch
 
 _BLOCK_BYTES = 128 << 10
 """Bytes of scores that a task keeps on its stack."""

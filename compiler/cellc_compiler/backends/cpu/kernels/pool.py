@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cellc_compiler.backends.llvm.reduction import total
-from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
-from cellc_compiler.loops.order import accumulators
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ....loops.order import accumulators
+from ....lower.kernel import Kernel
+from ...llvm.reduction import total
+from ...llvm.text import Function, V, first_lanes, vector
 from .vectors import (
     Plan,
     Window,
@@ -42,10 +42,6 @@ from .vectors import (
     table,
     task_kernel,
 )
-
-__all__ = [
-    "AdaptiveSpec", "PoolSpec", "avg_pool", "avg_pool_backward", "max_pool", "max_pool_backward",
-]
 
 # --- which input elements each window covers, as tables along each axis ---------------------------
 

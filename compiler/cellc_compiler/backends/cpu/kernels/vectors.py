@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_compiler.backends.llvm.convert import from_memory, round_bfloat16, to_memory
-from cellc_compiler.backends.llvm.text import (
+from cellc_runtime.dtypes import DType
+from cellc_runtime.packing import Packing
+from cellc_runtime.records import dataclass, field
+from cellc_runtime.target import Target
+
+from ....lower.kernel import Kernel
+from ....lower.plan import Role
+from ...llvm.convert import from_memory, round_bfloat16, to_memory
+from ...llvm.text import (
     Function,
     V,
     element,
@@ -20,12 +27,6 @@ from cellc_compiler.backends.llvm.text import (
     module,
     vector,
 )
-from cellc_compiler.lower.kernel import Kernel
-from cellc_compiler.lower.plan import Role
-from cellc_runtime.dtypes import DType
-from cellc_runtime.packing import Packing
-from cellc_runtime.records import dataclass, field
-from cellc_runtime.target import Target
 
 _MEMORY = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "i16"}
 

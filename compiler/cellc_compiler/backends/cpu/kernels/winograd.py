@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from cellc_compiler.backends.llvm.text import Function, V, first_lanes, mask_of, vector
-from cellc_compiler.lower.kernel import Kernel
-from cellc_compiler.ops.winograd import PATCH, TILE, Tiles
 from cellc_runtime.dtypes import float32
 from cellc_runtime.target import Target
 
+from ....lower.kernel import Kernel
+from ....ops.winograd import PATCH, TILE, Tiles
+from ...llvm.text import Function, V, first_lanes, mask_of, vector
 from .vectors import Window, lanes, split_index, task_kernel
 
 _TRANSFORM_CYCLES = 330.0

@@ -14,7 +14,8 @@ from cellc_runtime.target import Target
 
 from ...llvm.notation import TABLE_DECLARATION, declarations, expand
 from . import async_copies, tensor_cores
-from .fibers import LAUNCH, fibers_code
+from .fibers import LAUNCH as LAUNCH
+from .fibers import fibers_code
 
 
 @cache
@@ -26,6 +27,3 @@ def emulator_text(target: Target) -> str:
     return "\n".join([TABLE_DECLARATION + declarations(structures),
                       expand("\n".join(code), structures),
                       tensor_cores.operations(structures)])
-
-
-__all__ = ["LAUNCH", "emulator_text"]

@@ -203,6 +203,3 @@ def keys_kernel(a: Gradient, wanted: tuple[bool, bool], target: Target, vectors:
     blocks = blocks_of(columns[:1 + wanted[0]], columns, o.matrices * o.k.rows, o.dtype.itemsize,
                        _TILES, target)
     return KeysKernel(a, blocks, target, vectors, wanted).code()
-
-
-__all__ = ["Gradient", "keys_kernel", "keys_kernels", "queries_kernel", "row_sums"]

@@ -298,6 +298,3 @@ class _MmaProduct:
                 at = 4 * i + 2 * half
                 pair = f.pair(*(to_memory(f, v, dtype) for v in sums[at:at + 2]))
                 put(row + 8 * half, two + 8 * i, pair)
-
-
-__all__ = ["ROWS", "AttentionMmaKernel", "attention_mma_kernel", "shared_bytes"]

@@ -573,7 +573,3 @@ def forward_kernel(a: Online, target: Target, vectors: bool) -> KernelCode:
     tiles = (64, 32, 16) if padded(a.v.columns) <= 128 else (32, 16)
     blocks = blocks_of(columns[:1], columns, a.matrices * a.q.rows, a.dtype.itemsize, tiles, target)
     return ForwardKernel(a, blocks, target, vectors).code()
-
-
-__all__ = ["Blocks", "ForwardKernel", "Online", "OnlineKernel", "Plane", "Tile", "blocks_of",
-           "forward_kernel", "padded"]

@@ -252,6 +252,3 @@ def _pixels(f: GpuFunction, s: PixelSums, a: Spot, b: Spot, image: X) -> Callabl
 def _step(f: GpuFunction, of: Operand, image: X, place: X) -> Spot:
     images, *places = of.steps
     return Spot(image * images.stride) + spot(f, place, tuple(places))
-
-
-__all__ = ["Dots", "PixelSums", "dots", "pixel_sums"]

@@ -112,6 +112,3 @@ def complex_kernel(p: Product, tile: Tile, target: Target) -> KernelCode:
     """The kernel; its buffers are the operands, sums of threads if there are segments, and the
     result."""
     return ComplexKernel(p, tile, 1, target, False).code()
-
-
-__all__ = ["ComplexKernel", "complex_kernel", "real_parts", "tile_for"]

@@ -214,6 +214,3 @@ class Loader:
             for lane in range(lanes_of(v.ty)):
                 one = f.extract(v, lane) if lanes_of(v.ty) > 1 else v
                 f.store(one, f.gep(place, lane * step, self.ty))
-
-
-__all__ = ["Loader", "Mapping", "mapping"]

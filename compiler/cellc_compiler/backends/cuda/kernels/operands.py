@@ -190,7 +190,3 @@ def low_bits(f: GpuFunction, v: V, dtype: DType) -> V:
     """Sums of integers as those of a result, modulo 2^bits; sums of floats as they are."""
     narrow = not dtype.is_float and dtype.itemsize < sizeof(element(v.ty))
     return f.cast("trunc", v, memory_type(dtype)) if narrow else v
-
-
-__all__ = ["Digit", "Digits", "Operand", "Output", "Spot", "Window", "digits", "extent", "fits",
-           "low_bits", "number", "spot", "widened"]

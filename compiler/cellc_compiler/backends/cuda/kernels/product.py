@@ -406,7 +406,3 @@ def kept_bytes(product: Product, tile: Tile) -> int:
     """Bytes of the sums that threads put by between segments in the device's memory."""
     blocks = -(-product.m // tile.rows) * -(-product.n // tile.columns) * product.batch
     return blocks * _block_bytes(tile, product)
-
-
-__all__ = ["Epilogue", "Finish", "Product", "ProductKernel", "StoresSums", "keeps_in_memory",
-           "kept_bytes", "stored"]

@@ -91,6 +91,3 @@ def repack(r: Repacked, target: Target) -> KernelCode:
             at = (outer * r.points + first + p) * r.pitch + group * r.padded + start + c
             f.store(raw, f.gep(f.pointer(1), at.v, ty))
     return f.finished(r.outer * r.groups * down * across)
-
-
-__all__ = ["Repacked", "padded_channels", "repack"]

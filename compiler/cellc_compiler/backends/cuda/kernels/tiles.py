@@ -121,7 +121,3 @@ def choose(m: int, n: int, k: int, batch: int, segments: int, itemsize: int, tar
     counts = {segments} if split else {1, segments} if fitting else {1}
     options = [Choice(t, p) for t in tiles for p in sorted(counts)]
     return min(options, key=lambda c: cycles(c.tile, c.parts))
-
-
-__all__ = ["DEPTH", "DOUBLE", "LANE_COLUMNS", "LANE_ROWS", "SINGLE", "Choice",
-           "Tile", "choose", "pitch"]

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_compiler.backends.llvm.text import Function, V, vector
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.target import Target
 
+from .....lower.kernel import Kernel
 from .....lower.plan import Role
+from ....llvm.text import Function, V, vector
 from ..vectors import acc_size, acc_type, divmod_const, minimum, split_index, task_kernel
 from .tile import BlockConv, Tile
 

@@ -6,19 +6,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from cellc_compiler.backends.llvm.text import (
-    Function,
-    V,
-    first_lanes,
-    kernel_function,
-    module,
-    transpose,
-    vector,
-)
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
+from .....lower.kernel import Kernel
+from ....llvm.text import Function, V, first_lanes, kernel_function, module, transpose, vector
 from ..vectors import (
     acc_size,
     acc_type,

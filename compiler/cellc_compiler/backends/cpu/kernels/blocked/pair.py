@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.llvm.text import Function, V
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime import records
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from .....lower.kernel import Kernel
+from ....llvm.text import Function, V
 from ..vectors import acc_size, minimum, split_index, task_kernel
 from .conv import BlockEpilogue, Spot, Writer, chunks, tile_start
 from .tile import BlockConv, Tile, choose_tile

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cellc_compiler.backends.llvm.text import Function, V, vector
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from .....lower.kernel import Kernel
+from ....llvm.text import Function, V, vector
 from ..vectors import acc_type, beats, lookup, split_index, table, task_kernel
 
 Windows = Sequence[Sequence[int]]

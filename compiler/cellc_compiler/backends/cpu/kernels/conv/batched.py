@@ -11,13 +11,13 @@ The chain of an element is that of `conv/taps.py`, so this is a choice of speed 
 
 from __future__ import annotations
 
-from cellc_compiler.backends.llvm.convert import from_memory
-from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
+from .....lower.kernel import Kernel
+from ....llvm.convert import from_memory
+from ....llvm.text import Function, V, first_lanes, vector
 from ..vectors import (
     TASK_CYCLES,
     acc_ptr,

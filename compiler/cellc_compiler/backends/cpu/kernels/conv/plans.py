@@ -16,17 +16,19 @@ from __future__ import annotations
 
 from itertools import product
 
-from cellc_compiler.loops.order import FEW_CHANNELS
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
+from .....loops.order import FEW_CHANNELS
+from .....lower.kernel import Kernel
 from .....lower.plan import epilogue_operand
-from ..vectors import Plan, acc_size, is_half, memory_type
+from ..vectors import Plan as Plan
+from ..vectors import acc_size, is_half, memory_type
 from .batched import BatchedPlan, Joint, Spread, join_images, spread_kernel
 from .batched import gather_kernel as join_kernel
-from .taps import Epilogue, Phase, TapConv, choose_tiling, tap_kernel
+from .taps import Epilogue as Epilogue
+from .taps import Phase, TapConv, choose_tiling, tap_kernel
 from .unfold import SLACK_BYTES, Unfold, interleave_kernel, unfold_kernel, widen_kernel
 from .weight import (
     ChannelLanes,
@@ -44,12 +46,6 @@ from .weight import (
 from .weight_product import Product, choose_product
 
 _LONGEST_ROW = 512
-
-__all__ = [
-    "ConvSpec", "Epilogue", "Plan", "backward_phases", "conv_backward_data",
-    "conv_backward_weight", "conv_forward",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ConvSpec:

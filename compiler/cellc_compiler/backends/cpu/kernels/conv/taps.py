@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cellc_compiler.backends.llvm.text import Function, V, first_lanes, vector
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
+from .....lower.kernel import Kernel
+from ....llvm.text import Function, V, first_lanes, vector
 from ..vectors import (
     TASK_CYCLES,
     acc_ptr,

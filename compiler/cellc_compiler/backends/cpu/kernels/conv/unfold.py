@@ -18,12 +18,12 @@ from functools import cached_property
 from itertools import product
 from typing import Protocol
 
-from cellc_compiler.backends.llvm.text import Function, V, first_lanes, lanes_of, vector
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from .....lower.kernel import Kernel
+from ....llvm.text import Function, V, first_lanes, lanes_of, vector
 from ..vectors import (
     Window,
     acc_ptr,

@@ -16,14 +16,14 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from cellc_compiler.backends.llvm.reduction import total
-from cellc_compiler.backends.llvm.text import Function, V, first_lanes, sizeof, transpose, vector
-from cellc_compiler.loops.order import PIXEL_CHAINS, image_runs
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
+from .....loops.order import PIXEL_CHAINS, image_runs
+from .....lower.kernel import Kernel
+from ....llvm.reduction import total
+from ....llvm.text import Function, V, first_lanes, sizeof, transpose, vector
 from ..vectors import (
     TASK_CYCLES,
     WANTED_TASKS,

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from math import lcm
 
-from cellc_compiler.backends.llvm.convert import from_memory
-from cellc_compiler.backends.llvm.text import Function, V, vector
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from .....lower.kernel import Kernel
+from ....llvm.convert import from_memory
+from ....llvm.text import Function, V, vector
 from ..vectors import (
     TASK_CYCLES,
     WANTED_TASKS,

@@ -18,19 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, load_part
-from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div, transpose, with_tail
-from cellc_compiler.backends.cpu.kernels.gemm.plan import Problem
-from cellc_compiler.backends.cpu.kernels.gemm.tile import (
-    OUT_BUFFER,
-    Epilogue,
-    TileLayout,
-    store_result,
-)
-from cellc_compiler.backends.llvm.text import Function, V, kernel_function, module
-from cellc_compiler.lower.kernel import Kernel
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
+
+from .....lower.kernel import Kernel
+from ....llvm.text import Function, V, kernel_function, module
+from .arith import Arith, load_part
+from .pack import ceil_div, transpose, with_tail
+from .plan import Problem
+from .tile import OUT_BUFFER, Epilogue, TileLayout, store_result
 
 _ROWS = 16
 """Rows of a tile register."""

@@ -18,20 +18,12 @@ A value of an element is a list of `parts` vectors: one, or real and imaginary f
 
 from __future__ import annotations
 
-from cellc_compiler.backends.llvm.convert import from_memory, round_bfloat16
-from cellc_compiler.backends.llvm.text import (
-    Function,
-    V,
-    element,
-    first_lanes,
-    is_float,
-    lanes_of,
-    sizeof,
-    vector,
-)
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
+
+from ....llvm.convert import from_memory, round_bfloat16
+from ....llvm.text import Function, V, element, first_lanes, is_float, lanes_of, sizeof, vector
 
 _FLOATS = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double",
            "complex64": "float", "complex128": "double"}

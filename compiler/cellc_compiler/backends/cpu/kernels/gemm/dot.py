@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, storage_type
-from cellc_compiler.backends.cpu.kernels.gemm.tile import OUT_BUFFER, TileLayout, store_result
-from cellc_compiler.backends.llvm.reduction import row_of_parts, total
-from cellc_compiler.backends.llvm.text import Function, V, sizeof
-from cellc_compiler.loops.order import CHAIN_BYTES, kernel_parts
+from .....loops.order import CHAIN_BYTES, kernel_parts
+from ....llvm.reduction import row_of_parts, total
+from ....llvm.text import Function, V, sizeof
+from .arith import Arith, storage_type
+from .tile import OUT_BUFFER, TileLayout, store_result
 
 
 def rows_together(arith: Arith) -> int:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
-from cellc_compiler.backends.llvm import text
-from cellc_compiler.backends.llvm.text import Function, V, element, lanes_of, sizeof
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
+
+from ....llvm import text
+from ....llvm.text import Function, V, element, lanes_of, sizeof
+from .arith import Arith
 
 LINE = 64
 """Bytes of a cache line."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
-from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div, odd_pitch
-from cellc_compiler.backends.llvm.text import is_float
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
+
+from ....llvm.text import is_float
+from .arith import Arith
+from .pack import ceil_div, odd_pitch
 
 Pack = Literal["none", "local", "shared"]
 

@@ -15,44 +15,26 @@ blocks of A in the second-level cache. A and B are read in place where packing d
 
 from __future__ import annotations
 
-from cellc_compiler.backends.cpu.kernels.gemm import amx as gemm_tiles
-from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith
-from cellc_compiler.backends.cpu.kernels.gemm.dot import dot_function, rows_together
-from cellc_compiler.backends.cpu.kernels.gemm.pack import (
-    LINE,
-    Panels,
-    block_copier,
-    ceil_div,
-    panel_packer,
-    with_tail,
-)
-from cellc_compiler.backends.cpu.kernels.gemm.plan import (
-    UNROLL,
-    Problem,
-    Schedule,
-    block_bytes,
-    canonical,
-    panel_bytes,
-    schedule,
-)
-from cellc_compiler.backends.cpu.kernels.gemm.tile import (
-    OUT_BUFFER,
-    Epilogue,
-    Prefetch,
-    TileLayout,
-    tile_function,
-)
-from cellc_compiler.backends.cpu.kernels.vectors import Plan
-from cellc_compiler.backends.llvm.text import Function, V, is_float, kernel_function, module
-from cellc_compiler.loops.order import CHAIN_BYTES
-from cellc_compiler.lower.kernel import Kernel
-from cellc_compiler.lower.plan import Role, epilogue_operand, packed
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-__all__ = ["Epilogue", "GemmWriter", "MatmulSpec", "PackWriter", "matmul_kernels", "problem_of"]
+from .....loops.order import CHAIN_BYTES
+from .....lower.kernel import Kernel
+from .....lower.plan import Role, epilogue_operand, packed
+from ....llvm.text import Function, V, is_float, kernel_function, module
+from ..gemm import amx as gemm_tiles
+from ..vectors import Plan
+from .arith import Arith
+from .dot import dot_function, rows_together
+from .pack import LINE, Panels, block_copier, ceil_div, panel_packer, with_tail
+from .plan import UNROLL, Problem, Schedule, block_bytes, canonical, panel_bytes, schedule
+from .tile import OUT_BUFFER, Prefetch, TileLayout, tile_function
+from .tile import (
+    Epilogue as Epilogue,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class MatmulSpec:

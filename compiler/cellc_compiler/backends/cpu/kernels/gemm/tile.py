@@ -11,25 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cellc_compiler.backends.cpu.kernels.gemm.arith import (
-    Arith,
-    load_part,
-    narrow,
-    storage_type,
-    store_part,
-)
-from cellc_compiler.backends.cpu.kernels.gemm.pack import LINE
-from cellc_compiler.backends.llvm.text import (
-    Function,
-    V,
-    first_lanes,
-    lanes_of,
-    sizeof,
-    transpose,
-    vector,
-)
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
+
+from ....llvm.text import Function, V, first_lanes, lanes_of, sizeof, transpose, vector
+from .arith import Arith, load_part, narrow, storage_type, store_part
+from .pack import LINE
 
 Emit = Callable[[Function, V, V, V, int, V | None], V]
 
