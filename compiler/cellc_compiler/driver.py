@@ -16,6 +16,7 @@ import numpy as np
 
 from cellc_runtime import cache, dtypes
 from cellc_runtime.device_array import on_host
+from cellc_runtime.dtypes import Array
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Errors, Executable
 from cellc_runtime.lazy import hashlib, lazy_module
@@ -49,8 +50,6 @@ else:  # a program found in the cache needs few of these
                      "lower.machine", "lower.memory", "lower.placeholder_sizes", "loops.nest",
                      "passes.base", "passes.pipeline")
     )
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)

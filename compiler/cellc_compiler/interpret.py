@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import Array
+
 from .ir.graph import Builder, Graph, Node, Value
 from .ir.op import Op, lookup
 from .ir.types import TensorType
 
-Array = np.ndarray[Any, Any]
 Observer = Callable[[Node, tuple[Array, ...]], None]
 
 _WIDE = {"float16": np.float64, "bfloat16": np.float64, "float32": np.float64,

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from .device_array import on_host
+from .dtypes import Array
 from .program import Program
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def windows(n: int, sizes: Sequence[int]) -> list[tuple[int, int]]:

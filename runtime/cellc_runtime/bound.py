@@ -18,11 +18,10 @@ import numpy as np
 
 from .device import Device
 from .device_array import DeviceArray
+from .dtypes import Array
 from .errors import ArtifactError
 from .executable import Executable
 from .program import Program, Slot
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Weights:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .dtypes import Array
 from .records import dataclass
 from .world import CollectiveError, Step, member, world
 
 if TYPE_CHECKING:
     from .meeting import Bytes, Meeting, Phases
 
-Array = np.ndarray[Any, Any]
 
 def _extreme(beats: Callable[[Array, Array], Array]) -> Callable[..., Any]:
     """The first where it beats the other or is NaN, else the other: of zeros of both signs the last

@@ -13,8 +13,7 @@ import numpy as np
 
 from . import dtypes
 from .device import Device, Memory
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from .dtypes import Array
 
 
 class DeviceArray:

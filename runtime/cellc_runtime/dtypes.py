@@ -16,6 +16,9 @@ except ImportError:  # running an artifact needs numpy alone; bfloat16 is then t
     _bfloat16, _finfo = "V2", np.finfo
 
 
+Array = np.ndarray[Any, Any]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
     """An element type. Instances are singletons: compare with `is` or `==`.

@@ -20,7 +20,7 @@ from . import dtypes, fastcall
 from .abi import CALLBACK_FAILED, CHECK_FAILED, DEVICE_FAILED, ENTRY, LARGE, MAIN
 from .device import Device, Memory, device_of
 from .device_array import DeviceArray, allocate, on_device, on_host
-from .dtypes import DType
+from .dtypes import Array, DType
 from .errors import message_text, run_error
 from .lazy import lazy_module
 from .loader import Host
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 else:
     collectives = lazy_module("cellc_runtime.collectives")
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Elements = Array | DeviceArray
 """Inputs and results of programs."""
 HostFunction = Callable[..., object]

@@ -7,13 +7,11 @@ reads packed need not be kept as it was given too.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 
+from .dtypes import Array
 from .records import dataclass
-
-Array = np.ndarray[Any, Any]
 
 _UNITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 

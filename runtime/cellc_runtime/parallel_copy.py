@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import threading
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from .dtypes import Array
 from .loader import num_threads
 from .platform import started
-
-Array = np.ndarray[Any, Any]
 
 LARGE = 2 << 20
 """A copy repays one more thread for each multiple of this number of bytes."""

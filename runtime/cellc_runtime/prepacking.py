@@ -16,11 +16,11 @@ import numpy as np
 
 from .device import Device, Memory
 from .device_array import DeviceArray, allocate
+from .dtypes import Array
 from .packing import Packing
 from .platform import Scratch, trim_memory
 from .program import Program
 
-Array = np.ndarray[Any, Any]
 Fill = Callable[[int, Mapping[int, int]], None]
 
 _shared: weakref.WeakValueDictionary[Any, Memory] = weakref.WeakValueDictionary()

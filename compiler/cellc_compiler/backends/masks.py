@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import Array as Array
+
 from ..ir.graph import Value
 from ..ir.op import lookup
 from ..loops.expr import Expr
 from ..loops.nest import Nest, children, walk
 from ..ops.shape import Iota
-
-Array = np.ndarray[Any, Any]
 
 _MOST_ELEMENTS = 1 << 26
 """Of a mask that is looked at."""

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import Array
 from cellc_runtime.lazy import imported
 
 from .functions import PYTHON
 from .language import RESERVED, KernelError, Source, Typed, read
-
-Array = np.ndarray[Any, Any]
 
 MOST_TRIPS = 1 << 24
 MOST_BITS = 4096

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
 from cellc_runtime import dtypes
+from cellc_runtime.dtypes import Array as Array
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import imported
 from cellc_runtime.records import dataclass, field
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 Cost = Literal["free", "cheap", "moderate", "heavy"]
 
-Array = np.ndarray[Any, Any]
 
 FLOATS: tuple[DType, ...] = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 INTS: tuple[DType, ...] = (

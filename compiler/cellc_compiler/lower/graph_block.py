@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any
 
-import numpy as np
-
 from cellc_runtime import collectives
 
 from ..fusion import overlap
@@ -35,7 +33,6 @@ from .plan import KernelPlan, Role, RoleKind, Step, operand, result
 from .precompute import prepacks
 from .updates import PendingUpdates, Update, replaced_by, update_of
 
-Array = np.ndarray[Any, Any]
 
 class Lowering:
     """Lowers one top-level graph and its regions."""

@@ -8,10 +8,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import Array
 from cellc_runtime.files import LEFT_SECONDS, write_atomically
 from cellc_runtime.records import dataclass
 
@@ -25,8 +25,6 @@ from .library import onnx
 from .table import write_graph
 from .writer import ExportError as ExportError
 from .writer import Writer, onnx_type, tensor_proto
-
-Array = np.ndarray[Any, Any]
 
 OPSETS = range(17, 22)
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10}

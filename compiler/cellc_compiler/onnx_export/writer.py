@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.dtypes import DType
+from cellc_runtime.dtypes import Array, DType
 from cellc_runtime.records import dataclass, field
 
 from ..ir.dims import Dim, Quotient, Ratio, Size, is_symbolic
 from ..ir.graph import NOWHERE, Node, Value
 from .library import onnx
 
-Array = np.ndarray[Any, Any]
 Names = str | tuple[str, ...]
 
 _SPEC = {

@@ -9,11 +9,11 @@ where the rule would need ever more points, Hankel's expansions are exact to rou
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from cellc_runtime.dtypes import Array
+
 _EULER = 0.5772156649015329
 _POINTS = 256
 """Of the rule: J of orders below 100 is exact to rounding for arguments up to about 100."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import Array
 from cellc_runtime.lazy import statistics
-
-Array = np.ndarray[Any, Any]
 
 
 def _vector(f: Callable[[float], float]) -> Callable[[Array], Array]:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import Array
 from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ops.elementwise import Add, Div, Mul, Sub
 from .base import Pass, rewrite
-
-Array = np.ndarray[Any, Any]
 
 
 def frozen_values(graph: Graph) -> set[Value]:

@@ -93,8 +93,8 @@ class _Walk:
         places = [i for i, v in enumerate(node.operands) if _shown(v)]
         tap = Tap(node, tuple((i, outer.get(node.operands[i])) for i in places), len(results))
         own = Builder(Graph(""), span=node.span, scope=node.scope, origin=node.origin)
-        own.host_call(*results, *(node.operands[i] for i in places),
-                      number=self.number(tap), name=f"tap {node.op}", results=())
+        own.emit("host_call", *results, *(node.operands[i] for i in places),
+                 number=self.number(tap), name=f"tap {node.op}", results=())
         return own.graph.nodes
 
 

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 from ..abi import EMULATED_SHARED, EMULATOR_STRUCTURES
+from ..dtypes import Array
 from ..records import dataclass
 from ..target import CHECKED, Target
 from .emulated import EmulatedDevice
-
-Array = np.ndarray[Any, Any]
 
 _KINDS = {"i64": np.int64, "i32": np.int32}
 ACCESS = np.dtype([(name, _KINDS[kind]) for name, kind in EMULATOR_STRUCTURES["access"]])
