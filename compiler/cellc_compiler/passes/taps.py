@@ -49,7 +49,7 @@ def tapped(graph: Graph, number: Callable[[Tap], int], begin: int) -> Graph:
     walk = _Walk(number)
     walk.graph(copy, outer)
     first = Builder(Graph(graph.name))
-    first.host_call(number=begin, name="begin", results=())
+    first.emit("host_call", number=begin, name="begin", results=())
     copy.nodes[:0] = first.graph.nodes
     return copy
 
