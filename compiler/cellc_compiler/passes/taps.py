@@ -15,6 +15,7 @@ from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
+from ..ops.control import HostCall
 from .base import copy_graph
 from .expand import Inline
 
@@ -49,7 +50,7 @@ def tapped(graph: Graph, number: Callable[[Tap], int], begin: int) -> Graph:
     walk = _Walk(number)
     walk.graph(copy, outer)
     first = Builder(Graph(graph.name))
-    first.emit("host_call", number=begin, name="begin", results=())
+    first.emit(HostCall.name, number=begin, name="begin", results=())
     copy.nodes[:0] = first.graph.nodes
     return copy
 
@@ -93,7 +94,7 @@ class _Walk:
         places = [i for i, v in enumerate(node.operands) if _shown(v)]
         tap = Tap(node, tuple((i, outer.get(node.operands[i])) for i in places), len(results))
         own = Builder(Graph(""), span=node.span, scope=node.scope, origin=node.origin)
-        own.emit("host_call", *results, *(node.operands[i] for i in places),
+        own.emit(HostCall.name, *results, *(node.operands[i] for i in places),
                  number=self.number(tap), name=f"tap {node.op}", results=())
         return own.graph.nodes
 

@@ -13,6 +13,7 @@ from cellc_runtime.records import dataclass
 
 from ...ir.graph import Builder, Graph, Node, Value
 from ...ir.op import has_effect
+from ...ops.collective import SendTo
 from ...ops.slice import MicroBatch
 from .ordering import first_read
 from .placing import Placement
@@ -173,7 +174,7 @@ class _Writer:
         with self.b.at(span=span, scope=scope):
             if sends:
                 self.last = self.table[v]
-                self.b.emit("send_to", self.last, rank=self.peer(item.target), tag=item.tag)
+                self.b.emit(SendTo.name, self.last, rank=self.peer(item.target), tag=item.tag)
             else:
                 self.last = self.b.receive_from(
                     rank=self.peer(item.source), tag=item.tag, dtype=v.dtype, shape=v.shape)
