@@ -84,7 +84,6 @@ class Batch(Operation):
     workers: Workers = ONE
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
-        """With what the function gives."""
         columns = inputs[0].get_col_names()
         return self._spec(columns).after(columns) if self.function else columns
 
@@ -92,14 +91,12 @@ class Batch(Operation):
         return Columns("batch", self.taken or columns, self.given)
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """How many batches; by going through them where a function says how long they are."""
         if callable(self.batch_size):
             return self.counted(inputs)
         rows = inputs[0].get_dataset_size()
         return rows // self.batch_size if self.drop_remainder else -(-rows // self.batch_size)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The batches."""
         return rows_of(self.workers, self._together, self._parts(inputs, run), run, self)
 
     def _parts(
@@ -265,11 +262,9 @@ class Buckets(Operation):
     drop_remainder: bool
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """Known only by going through the rows."""
         return self.counted(inputs)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The batches: each as soon as its bucket is full, the rest at the end."""
         columns = inputs[0].get_col_names()
         places = places_of(self.taken, columns, "bucket_batch_by_length")
         buckets: list[list[Row]] = [[] for _ in self.sizes]

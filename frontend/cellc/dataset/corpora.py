@@ -202,10 +202,6 @@ class IMDBDataset(MappableDataset, takes=f"dataset_dir usage {ROWS}"):
             (str(path), label) for part in parts for label, name in ((1, "pos"), (0, "neg"))
             for path in sorted(rules.FOLDER.normal(self.dataset_dir / part / name).glob("*.txt"))]
 
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return list(self._columns)
-
     def get_class_indexing(self) -> dict[str, Any]:
         """Numbers of the classes by name."""
         return {"neg": 0, "pos": 1}

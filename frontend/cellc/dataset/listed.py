@@ -81,10 +81,6 @@ class ListedDataset(MappableDataset, takes=f"dataset_dir {PICTURES}"):
         if self.decode:
             pillow(f"{type(self).__name__}(decode=True)")
 
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return list(self._columns)
-
     def _find(self) -> Iterator[Entry]:
         """The entries, in order."""
         raise TypeError(f"{type(self).__name__} must find its files.")

@@ -121,7 +121,6 @@ class Map(Operation):
     callbacks: tuple[DSCallback, ...] = ()
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
-        """With the given names."""
         return self._columns(inputs).after(inputs[0].get_col_names())
 
     def _columns(self, inputs: Sequence[Input]) -> Columns:
@@ -129,7 +128,6 @@ class Map(Operation):
         return Columns("map", taken, self.given)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """Each row with its new values."""
         spec = self._columns(inputs)
         spec.after(inputs[0].get_col_names())
         places = places_of(spec.taken, inputs[0].get_col_names(), "map")
@@ -222,7 +220,6 @@ class Filter(Operation):
     workers: Workers = ONE
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """Known only by going through the rows."""
         return self.counted(inputs)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
@@ -255,7 +252,6 @@ class Shuffle(Operation):
     buffer_size: int
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows in their new order."""
         random = run.kept(self, lambda: Mt19937x64(run.seed))
         return shuffled(inputs[0].rows(run), self.buffer_size, random)
 
@@ -279,11 +275,9 @@ class Share(Operation):
     which: int
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """As many as there are of the rows of this number."""
         return len(range(self.which, inputs[0].get_dataset_size(), self.number))
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows of this number."""
         return islice(inputs[0].rows(run), self.which, None, self.number)
 
 
@@ -294,11 +288,9 @@ class Repeat(Operation):
     count: int
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """As often; without end it counts once."""
         return inputs[0].get_dataset_size() * max(1, self.count)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows; earlier random operations draw new values each time."""
         done = 0
         while done != self.count:
             empty = True
@@ -317,12 +309,10 @@ class Take(Operation):
     count: int
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """At most as many."""
         size = inputs[0].get_dataset_size()
         return size if self.count < 0 else min(size, self.count)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The first rows."""
         rows = inputs[0].rows(run)
         return rows if self.count < 0 else islice(rows, self.count)
 
@@ -334,11 +324,9 @@ class Skip(Operation):
     count: int
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """Return the number of remaining rows."""
         return max(0, inputs[0].get_dataset_size() - self.count)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The other rows."""
         return islice(inputs[0].rows(run), self.count, None)
 
 
@@ -353,7 +341,6 @@ class Fixed(Operation):
     shuffled: bool
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows."""
         rows = inputs[0].rows(Run(0, self.seed))
         if not self.shuffled:
             return rows
@@ -365,7 +352,6 @@ class Zip(Operation):
     """The columns of several datasets side by side; as long as the shortest."""
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
-        """All columns."""
         found = [c for each in inputs for c in each.get_col_names()]
         twice = [c for c in found if found.count(c) > 1]
         if twice:
@@ -374,11 +360,9 @@ class Zip(Operation):
         return found
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """That of the shortest."""
         return min(each.get_dataset_size() for each in inputs)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows side by side."""
         self.columns(inputs)
         rows = (each.rows(run.branch(i, self)) for i, each in enumerate(inputs))
         for parts in zip(*rows, strict=False):
@@ -403,7 +387,6 @@ class Concat(Operation):
         return first
 
     def size(self, inputs: Sequence[Input]) -> int:
-        """All rows."""
         return sum(each.get_dataset_size() for each in inputs)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
@@ -444,12 +427,10 @@ class Project(Operation):
     names: list[str]
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
-        """Those."""
         places_of(self.names, inputs[0].get_col_names(), "project")
         return list(self.names)
 
     def rows(self, inputs: Sequence[Input], run: Run) -> Iterator[Row]:
-        """The rows with those columns."""
         places = places_of(self.names, inputs[0].get_col_names(), "project")
         for row in inputs[0].rows(run):
             yield tuple(row[p] for p in places)
@@ -463,7 +444,6 @@ class Rename(Operation):
     after: list[str]
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
-        """With the new names."""
         return Columns("rename", self.before, self.after).after(inputs[0].get_col_names())
 
 

@@ -55,10 +55,6 @@ class MnistDataset(ArrayDataset, takes=f"dataset_dir usage {ROWS}"):
             self._loaded = self._load()
         return self._loaded
 
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return list(self._columns)
-
     def _load(self) -> dict[str, Any]:
         parts = {"train": ["train"], "test": ["t10k"], "all": self._sets()}[self.usage]
         images = [self._idx(f"{p}-images", "idx3-ubyte", IDX_IMAGES) for p in parts]
@@ -166,10 +162,6 @@ class ImageFolderDataset(
         if self.decode:
             pillow("ImageFolderDataset(decode=True)")
 
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return list(self._columns)
-
     def get_class_indexing(self) -> dict[str, int]:
         """The label of each folder."""
         if self.class_indexing is None:
@@ -230,10 +222,6 @@ class FakeImageDataset(
     num_classes: Any
     """How many labels there are: a number, as in MindSpore, where other datasets have a method."""
     _columns = {"image": np.uint8, "label": np.uint32}
-
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return list(self._columns)
 
     def _count(self) -> int:
         return self.num_images

@@ -92,9 +92,6 @@ class Dataset:
             `config.set_num_parallel_workers` said, or one. One is the caller itself.
         cache: must be None.
 
-    Raises:
-        ValueError: `cache` is not None.
-
     Source: `mindspore.dataset.Dataset`.
     """
 

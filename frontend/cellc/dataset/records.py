@@ -95,7 +95,6 @@ class MindDataset(
             files; `Shuffle.INFILE`: rows within each file; False: none.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such file.
         RuntimeError: a file is damaged, or there is no such column.
     """
 
@@ -229,7 +228,6 @@ class TFRecordDataset(
         num_shards, shard_id: take the part of one of several processes: every so manieth file.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, or there is no such file.
         RuntimeError: a file is damaged, or its features do not fit the schema.
     """
 

@@ -188,8 +188,6 @@ class SequentialSampler(BuiltinSampler):
     Args:
         start_index: the first; None for 0.
         num_samples: the most rows; None for all.
-
-    Source: `mindspore.dataset.SequentialSampler`.
     """
 
     def __init__(
@@ -213,8 +211,6 @@ class RandomSampler(BuiltinSampler):
         replacement: whether a row may come more than once.
         num_samples: the most rows; None for all.
         shuffle: accepted for compatibility.
-
-    Source: `mindspore.dataset.RandomSampler`.
     """
 
     _shuffles = True
@@ -245,11 +241,6 @@ class DistributedSampler(BuiltinSampler):
         num_samples: the most rows; None for all.
         offset: -1: each process gets equally many rows, some of them twice. Otherwise the process
             that gets the first row; then some processes may get fewer.
-
-    Raises:
-        ValueError: `shard_id` or `offset` is not below `num_shards`.
-
-    Source: `mindspore.dataset.DistributedSampler`.
     """
 
     def __init__(
@@ -291,8 +282,6 @@ class SubsetSampler(BuiltinSampler):
     Args:
         indices: the positions.
         num_samples: the most rows; None for all.
-
-    Source: `mindspore.dataset.SubsetSampler`.
     """
 
     def __init__(
@@ -310,8 +299,6 @@ class SubsetSampler(BuiltinSampler):
 
 class SubsetRandomSampler(SubsetSampler):
     """Rows at given positions, in random order; arguments are those of `SubsetSampler`.
-
-    Source: `mindspore.dataset.SubsetRandomSampler`.
     """
 
     _shuffles = True
@@ -327,11 +314,6 @@ class WeightedRandomSampler(BuiltinSampler):
         weights: of the rows, need not add up to 1.
         num_samples: how many; None for as many as there are weights.
         replacement: whether a row may come more than once.
-
-    Raises:
-        ValueError: no weights, a negative one, or all are 0.
-
-    Source: `mindspore.dataset.WeightedRandomSampler`.
     """
 
     _shuffles = True
@@ -376,11 +358,6 @@ class PKSampler(BuiltinSampler):
         shuffle: whether the classes come in random order.
         class_column: the labels.
         num_samples: the most rows; None for all.
-
-    Raises:
-        ValueError: `num_class` is not None.
-
-    Source: `mindspore.dataset.PKSampler`.
     """
 
     def __init__(
@@ -413,8 +390,6 @@ class IterSampler(Sampler):
     Args:
         sampler: gives them, epoch after epoch.
         num_samples: the most rows; None for all.
-
-    Source: `mindspore.dataset.IterSampler`.
     """
 
     def __init__(self, sampler: Any, num_samples: int | None = None) -> None:

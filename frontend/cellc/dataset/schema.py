@@ -33,7 +33,6 @@ class Schema:
         num_rows: how many rows the file says there are; 0 if it does not.
 
     Raises:
-        ValueError: there is no such file.
         RuntimeError: it is no JSON of a schema.
 
     Source: `mindspore.dataset.Schema`.

@@ -23,6 +23,13 @@ from .workers import ONE, Workers, in_thread, rows_of
 class SourceDataset(Declared, Dataset):
     """Base of datasets that are made from no others. Source: `mindspore.dataset`."""
 
+    _columns: Mapping[str, Any] = {}
+    """The dtype of each column; None for strings."""
+
+    def get_col_names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self._columns)
+
 
 class MappableDataset(SourceDataset):
     """Base of sources whose rows have positions, so samplers choose among them.
@@ -361,9 +368,6 @@ class NumpySlicesDataset(
     Args:
         data: an array or list (one column), a tuple of them (several), or a dict by column name.
         column_names: None: those of the dict, or column_0, column_1 and so on.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong, or columns are of different lengths.
     """
 
     data: Any
@@ -404,9 +408,6 @@ class PaddedDataset(ArrayDataset):
 
     Args:
         padded_samples: the rows, as dicts by column name.
-
-    Raises:
-        TypeError, ValueError: no list of dicts with the same keys.
 
     Source: `mindspore.dataset.PaddedDataset`.
     """

@@ -54,10 +54,6 @@ class FileDataset(SourceDataset, own={"shuffle": ORDER}):
         self._mode, self.num_samples = choice["shuffle"], choice["num_samples"]
         self.num_shards, self.shard_id = choice["num_shards"], choice["shard_id"]
 
-    def get_col_names(self) -> list[str]:
-        """The names of the columns, in order."""
-        return list(self._columns)
-
     def _read(self, path: str) -> Sequence[Row]:
         """The rows of a file."""
         raise TypeError(f"{type(self).__name__} must read its files.")

@@ -44,9 +44,6 @@ class Model:
         kwargs: `loss_scale_manager`, `keep_batchnorm_fp32` (see `amp.build_train_network`);
             `boost_config_dict` (see `boost.AutoBoost`).
 
-    Raises:
-        TypeError, ValueError, KeyError: an argument is wrong, or one is missing.
-
     Data are anything to iterate over in each epoch (see `train.data.Batches`): a list of batches,
     a loader, a function that gives an iterator, a MindSpore dataset.
 
@@ -144,9 +141,6 @@ class Model:
             sink_size: see `dataset_sink_mode`.
             initial_epoch: how many epochs are done already.
 
-        Raises:
-            TypeError, ValueError: an argument is wrong, or there are no data.
-
         Source: `mindspore.train.Model.train`.
         """
         self._run(epoch, train_dataset, callbacks, dataset_sink_mode, sink_size, initial_epoch)
@@ -165,9 +159,6 @@ class Model:
             valid_dataset: the data of evaluations; None for none.
             valid_frequency: after every how many epochs, or after which epochs, to evaluate.
             valid_dataset_sink_mode: accepted for compatibility.
-
-        Raises:
-            TypeError, ValueError: an argument is wrong, there are no data, or no metrics.
 
         Source: `mindspore.train.Model.fit`.
         """
@@ -279,9 +270,6 @@ class Model:
             valid_dataset: the data.
             callbacks: a callback or a list of them.
             dataset_sink_mode: accepted for compatibility.
-
-        Raises:
-            TypeError, ValueError: an argument is wrong, there are no data, or no metrics.
 
         Source: `mindspore.train.Model.eval`.
         """

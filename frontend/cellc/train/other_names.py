@@ -95,9 +95,6 @@ def set_dump(target: Any, enabled: bool = True) -> None:
         target: a Cell or Primitive.
         enabled: whether it does.
 
-    Raises:
-        ValueError: the target or `enabled` is something else.
-
     Source: `mindspore.set_dump`. To see values on the CPU, use `watch_ranges` or a hook.
     """
     if not isinstance(target, (Cell, Primitive)):

@@ -41,7 +41,6 @@ def build_searched_strategy(strategy_filename: str) -> dict[str, ParallelLayouts
         strategy_filename: the file; None gives None.
 
     Raises:
-        TypeError: no string, or a file of another kind.
         ValueError: there is no such file, or it is empty.
 
     Source: `mindspore.parallel.build_searched_strategy`.
@@ -129,7 +128,6 @@ def rank_list_for_transform(
         dst_strategy_file: how that of `rank_id` is to be; None: not at all.
 
     Raises:
-        TypeError: `rank_id` is no int, or a file's name no string.
         ValueError: a strategy file is not there, or empty.
 
     Source: `mindspore.parallel.rank_list_for_transform`.

@@ -29,8 +29,6 @@ class Dataset(Generic[T_co]):
 
 class IterableDataset(Dataset[T_co]):
     """Base of data that come one after the other: subclasses have `__iter__`.
-
-    Source: `mindspore.dataset.dataloader.IterableDataset`.
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -50,8 +48,6 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     Raises:
         ValueError: there are none, or their lengths differ.
-
-    Source: `mindspore.dataset.dataloader.TensorDataset`.
     """
 
     def __init__(self, *tensors: Tensor) -> None:

@@ -42,8 +42,6 @@ class SequentialSampler(Sampler[int]):
 
     Args:
         data_source: something with a length.
-
-    Source: `mindspore.dataset.dataloader.SequentialSampler`.
     """
 
     def __init__(self, data_source: Any) -> None:
@@ -66,8 +64,6 @@ class RandomSampler(Sampler[int]):
         num_samples: how many are drawn; None: as many as there are. Without replacement, more than
             there are means several orders one after the other.
         generator: what draws; None: one seeded by numpy's global generator.
-
-    Source: `mindspore.dataset.dataloader.RandomSampler`.
     """
 
     def __init__(
@@ -111,8 +107,6 @@ class BatchSampler(Sampler[list[int]]):
         sampler: gives positions.
         batch_size: how many are in a list.
         drop_last: whether a last list with fewer is left out.
-
-    Source: `mindspore.dataset.dataloader.BatchSampler`.
     """
 
     def __init__(self, sampler: Iterable[Any], batch_size: Positive, drop_last: Flag) -> None:
@@ -148,8 +142,6 @@ class DistributedSampler(Sampler[int]):
         shuffle: whether positions come in random order, another for each `set_epoch`.
         seed: of that order.
         drop_last: whether positions that are left over are dropped; else some are given twice.
-
-    Source: `mindspore.dataset.dataloader.DistributedSampler`.
     """
 
     def __init__(

@@ -1,4 +1,7 @@
-"""Pictures in files and in memory: read, written, encoded, measured."""
+"""Pictures in files and in memory: read, written, encoded, measured.
+
+Source: `mindspore.dataset.vision`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 class ImageReadMode(IntEnum):
-    """Which channels are read. Source: `mindspore.dataset.vision.ImageReadMode`."""
+    """Which channels are read."""
 
     UNCHANGED = 0
     GRAYSCALE = 1
@@ -61,8 +64,6 @@ def encode_jpeg(image: Any, quality: Int = 75) -> Array:
 
     Raises:
         TypeError, RuntimeError: no such image, or a quality out of range.
-
-    Source: `mindspore.dataset.vision.encode_jpeg`.
     """
     if not 1 <= quality <= 100:
         raise RuntimeError(f"quality should be in range [1, 100], but got {quality}.")
@@ -82,8 +83,6 @@ def encode_png(image: Any, compression_level: Int = 6) -> Array:
 
     Raises:
         TypeError, RuntimeError: no such image, or a level out of range.
-
-    Source: `mindspore.dataset.vision.encode_png`.
     """
     if not 0 <= compression_level <= 9:
         raise RuntimeError("compression_level should be in range [0, 9], but got "
@@ -105,8 +104,6 @@ def read_file(filename: str) -> Array:
 
     Raises:
         RuntimeError: there is no such file.
-
-    Source: `mindspore.dataset.vision.read_file`.
     """
     return np.frombuffer(_source(filename).read_bytes(), np.uint8).copy()
 
@@ -122,8 +119,6 @@ def read_image(filename: str, mode: ImageReadMode = ImageReadMode.UNCHANGED) -> 
 
     Raises:
         RuntimeError: there is no such file, or it is no picture.
-
-    Source: `mindspore.dataset.vision.read_image`.
     """
     path = _source(filename)
     try:
@@ -150,8 +145,6 @@ def write_file(filename: str, data: Any) -> None:
 
     Raises:
         RuntimeError: the data has another dtype or rank, or the file cannot be written.
-
-    Source: `mindspore.dataset.vision.write_file`.
     """
     array = _bytes_of("write_file", "data", data)
     if array.ndim != 1:
@@ -162,8 +155,6 @@ def write_file(filename: str, data: Any) -> None:
 @checks_arguments
 def write_jpeg(filename: str, image: Any, quality: int = 75) -> None:
     """Write an image as a JPEG file; see `encode_jpeg`.
-
-    Source: `mindspore.dataset.vision.write_jpeg`.
     """
     _write(filename, encode_jpeg(image, quality).tobytes())
 
@@ -171,8 +162,6 @@ def write_jpeg(filename: str, image: Any, quality: int = 75) -> None:
 @checks_arguments
 def write_png(filename: str, image: Any, compression_level: int = 6) -> None:
     """Write an image as a PNG file; see `encode_png`.
-
-    Source: `mindspore.dataset.vision.write_png`.
     """
     _write(filename, encode_png(image, compression_level).tobytes())
 
@@ -190,25 +179,13 @@ def _shape(image: Any) -> tuple[int, ...]:
 
 
 def get_image_num_channels(image: Any) -> int:
-    """How many channels an image has; 1 for [height, width].
-
-    Raises:
-        TypeError, RuntimeError: no image.
-
-    Source: `mindspore.dataset.vision.get_image_num_channels`.
-    """
+    """How many channels an image has; 1 for [height, width]."""
     shape = _shape(image)
     return 1 if len(shape) == 2 else int(shape[-1])
 
 
 def get_image_size(image: Any) -> list[int]:
-    """The height and the width of an image.
-
-    Raises:
-        TypeError, RuntimeError: no image.
-
-    Source: `mindspore.dataset.vision.get_image_size`.
-    """
+    """The height and the width of an image."""
     shape = _shape(image)
     height, width = shape if len(shape) == 2 else shape[-3:-1]
     return [int(height), int(width)]

@@ -14,26 +14,14 @@ def _refuse(name: str) -> NoReturn:
 
 
 class DecodeVideo:
-    """Frames of a video's bytes: not here.
-
-    Raises:
-        RuntimeError: always.
-
-    Source: `mindspore.dataset.vision.DecodeVideo`.
-    """
+    """Frames of a video's bytes: not here, a RuntimeError says what serves instead."""
 
     def __init__(self) -> None:
         _refuse("DecodeVideo")
 
 
 class VideoDecoder:
-    """Frames of a video file: not here.
-
-    Raises:
-        RuntimeError: always.
-
-    Source: `mindspore.dataset.vision.VideoDecoder`.
-    """
+    """Frames of a video file: not here, a RuntimeError says what serves instead."""
 
     def __init__(self, source: str) -> None:
         _refuse("VideoDecoder")
@@ -42,22 +30,10 @@ class VideoDecoder:
 def read_video(
     filename: str, start_pts: Any = 0, end_pts: Any = None, pts_unit: str = "pts"
 ) -> NoReturn:
-    """Frames and sound of a video file: not here.
-
-    Raises:
-        RuntimeError: always.
-
-    Source: `mindspore.dataset.vision.read_video`.
-    """
+    """Frames and sound of a video file: not here, a RuntimeError says what serves instead."""
     _refuse("read_video")
 
 
 def read_video_timestamps(filename: str, pts_unit: str = "pts") -> NoReturn:
-    """Times of a video file's frames: not here.
-
-    Raises:
-        RuntimeError: always.
-
-    Source: `mindspore.dataset.vision.read_video_timestamps`.
-    """
+    """Times of a video file's frames: not here, a RuntimeError says what serves instead."""
     _refuse("read_video_timestamps")

@@ -22,8 +22,6 @@ class BackupAndRestore(Callback):
         backup_dir: the folder of the file `backup.ckpt`.
         save_freq: `"epoch"`, or after every how many epochs it is saved.
         delete_checkpoint: whether the file is deleted when the training ends well.
-
-    Source: `mindspore.train.BackupAndRestore`.
     """
 
     def __init__(

@@ -128,10 +128,7 @@ class ModelCheckpoint(Callback):
         config: when to save and what to keep.
 
     Raises:
-        ValueError: `prefix` is no string, or has a slash; `directory` is no string.
         OSError: a file cannot be written.
-
-    Source: `mindspore.train.ModelCheckpoint`.
     """
 
     @checks_arguments
@@ -274,11 +271,6 @@ class OnRequestExit(Callback):
         directory: their folder.
         config_file: accepted for compatibility.
         sig: the signal.
-
-    Raises:
-        ValueError: `sig` cannot be caught, or an argument is wrong.
-
-    Source: `mindspore.train.OnRequestExit`.
     """
 
     def __init__(

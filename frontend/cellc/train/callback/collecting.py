@@ -50,8 +50,6 @@ class SummaryCollector(Callback):
         custom_lineage_data: more facts of the training: strings, ints and floats by name.
         collect_tensor_freq: every how many steps `ops.TensorSummary` is written; default: 20 times.
         max_file_size, export_options: see `SummaryRecord`.
-
-    Source: `mindspore.train.SummaryCollector`.
     """
 
     def __init__(

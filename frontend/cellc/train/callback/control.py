@@ -95,8 +95,6 @@ class EarlyStopping(_Watching):
         mode: "min", "max", or "auto" by the name of the metric.
         baseline: from where on a value counts as better.
         restore_best_weights: whether the parameters of the best epoch are put back.
-
-    Source: `mindspore.train.EarlyStopping`.
     """
 
     def __init__(
@@ -156,11 +154,6 @@ class ReduceLROnPlateau(_Watching):
         min_delta: by how much it must get better to count.
         cooldown: epochs after a change in which nothing is counted.
         min_lr: what the learning rate does not go below.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong, or the learning rate is no single Parameter.
-
-    Source: `mindspore.train.ReduceLROnPlateau`.
     """
 
     def __init__(
@@ -210,8 +203,6 @@ class LearningRateScheduler(Callback):
 
     Raises:
         ValueError: the learning rate is no single Parameter.
-
-    Source: `mindspore.train.LearningRateScheduler`.
     """
 
     def __init__(self, learning_rate_function: Function) -> None:

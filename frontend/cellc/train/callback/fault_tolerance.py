@@ -15,10 +15,7 @@ class TrainFaultTolerance(Callback):
         kwargs: `ckpt_save_fn`.
 
     Raises:
-        ValueError: neither a folder nor a function is given.
         RuntimeError: otherwise: it needs several Ascend devices.
-
-    Source: `mindspore.train.TrainFaultTolerance`.
     """
 
     def __init__(self, ckpt_save_path: str | None = None, **kwargs: Any) -> None:

@@ -41,8 +41,6 @@ class LossMonitor(Callback):
 
     Raises:
         ValueError: the loss is NaN or infinite.
-
-    Source: `mindspore.train.LossMonitor`.
     """
 
     def __init__(self, per_print_times: NonNegative = 1) -> None:
@@ -92,8 +90,6 @@ class TimeMonitor(Callback):
 
     Raises:
         ValueError: `data_size` is no positive int; or the number of steps is not known.
-
-    Source: `mindspore.train.TimeMonitor`.
     """
 
     def __init__(self, data_size: int | None = None, data_time: Flag = False) -> None:
@@ -140,8 +136,6 @@ class History(Callback):
     Attributes:
         epoch: `{"epoch": [...]}`, the epochs.
         history: `{"net_output": [...], metric: [...]}`.
-
-    Source: `mindspore.train.History`.
     """
 
     def __init__(self) -> None:
@@ -181,8 +175,6 @@ class LambdaCallback(Callback):
             on_train_begin, on_train_end, on_eval_epoch_begin, on_eval_epoch_end,
             on_eval_step_begin, on_eval_step_end, on_eval_begin, on_eval_end: called with the
             `RunContext`, if given.
-
-    Source: `mindspore.train.LambdaCallback`.
     """
 
     def __init__(

@@ -28,8 +28,6 @@ class FlopsUtilizationCollector(Callback):
 
     Raises:
         RuntimeError: the mode is not graph mode (at the first step).
-
-    Source: `mindspore.train.FlopsUtilizationCollector`.
     """
 
     def __init__(

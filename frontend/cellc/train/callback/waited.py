@@ -27,8 +27,6 @@ class WaitedDSCallback(Callback, DSCallback):
     Raises:
         RuntimeError: (when rows are asked for) the step before does not end within
             `config.get_callback_timeout` seconds: this callback was not given to `Model.train`.
-
-    Source: `mindspore.dataset.WaitedDSCallback`.
     """
 
     waits: ClassVar[bool] = True
