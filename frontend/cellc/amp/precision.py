@@ -10,12 +10,12 @@ from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 
 from .. import nn, ops
 from ..calls.precision import AUTO_FLAG, as_type
+from ..compiled.inline import inline
 from ..core.dispatch import active_tracer, computing_in
 from ..core.invalidation import changed
 from ..nn.cell import Cell
 from ..nn.layer.base import Family
 from ..ops.primitive import Primitive
-from ..tracing.inline import inline
 
 LEVELS = ("O0", "O1", "O2", "O3", "auto")
 

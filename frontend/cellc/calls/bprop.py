@@ -12,8 +12,8 @@ from ..core.dispatch import active_tracer
 from ..core.module_names import plain
 from ..eager.recorder import note_custom, paused
 from ..tensors.tensor import Grads, Tensor, Tensors, shared_of
-from ..tracing.inline import call_here
 from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart, tensors
+from ..tracing.tracer import call_here
 
 Rule = Callable[[Tensors, Tensors, Tensors], Grads]
 """(operands, results, cotangents of the results) -> the cotangent of each operand, or None."""

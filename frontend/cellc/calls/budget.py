@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.dispatch import active_tracer
-from ..tracing.inline import inline
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
           "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -107,7 +106,7 @@ class Budgeted:
         tracer = active_tracer()
         if tracer is not None:
             tracer.budget = least(tracer.budget, self.budget.nbytes)
-            return inline(tracer, self.__wrapped__, args, kwargs)
+            return tracer.interpret(self.__wrapped__, args, kwargs)
         with self.budget:
             return self.__wrapped__(*args, **kwargs)
 

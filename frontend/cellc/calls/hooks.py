@@ -25,9 +25,8 @@ from ..core.module_names import function_name, plain
 from ..eager.recorder import active_recordings, recording, tensor_hooks
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, alias_of, tensor_of
-from ..tracing.inline import call_here
 from ..tracing.pytree import Structure, put_together, take_apart
-from ..tracing.tracer import GraphTensor, Tracer
+from ..tracing.tracer import GraphTensor, Tracer, call_here
 from .callbacks import host_call
 from .saved_tensors import SavedHooks, under
 

@@ -24,9 +24,8 @@ from ..core.native import names_itself
 from ..eager.backward import closed, distinct
 from ..eager.recorder import Applied, active_recordings, aliases, applied
 from ..tensors.tensor import Tensor, Tensors
-from ..tracing.inline import call_here, inline
 from ..tracing.pytree import Structure, put_together, take_apart
-from ..tracing.tracer import GraphTensor
+from ..tracing.tracer import GraphTensor, call_here
 from .bprop import with_gradient
 from .replay import run_graph
 
@@ -247,7 +246,7 @@ def register_saved_tensors_hooks(pack_hook: Hook, unpack_hook: Hook) -> Callable
         def saving(*args: Any, **kwargs: Any) -> Any:
             tracer = dispatch.active_tracer()
             return under(hooks, lambda: fn(*args, **kwargs) if tracer is None else
-                         inline(tracer, fn, args, kwargs))
+                         tracer.interpret(fn, args, kwargs))
 
         saving.__name__, saving.__doc__ = _name(fn), plain(fn, "__doc__")
         return saving

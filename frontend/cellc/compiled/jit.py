@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from .. import context
+from ..compiled.inline import inline
 from ..core import observers
 from ..core.console_source import hold_console_source
 from ..core.dispatch import active_tracer, auto_precision, precision
 from ..core.module_names import plain
 from ..eager.recorder import active_recordings
 from ..tensors.tensor import Tensor
-from ..tracing.inline import inline
 from . import entries
 from .dynamic import parameter_names
 

@@ -141,9 +141,10 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     saved = _active.vm
     _active.vm = vm
     span, scope, whereabouts = vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts
-    changing, asked = vm.tracer.changing, vm.tracer.asked
+    changing, asked, interpret = vm.tracer.changing, vm.tracer.asked, vm.tracer.interpret
     vm.tracer.whereabouts, vm.tracer.changing = vm.whereabouts, vm.note_change
     vm.tracer.asked = partial(asked_elements, vm)
+    vm.tracer.interpret = partial(interpret_call, vm.tracer)
     depth = len(vm.tracer.regions)
     try:
         with tracing(vm.tracer), _deep_recursion():
@@ -177,7 +178,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
             vm.state.undo()
         _active.vm = saved
         vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts = span, scope, whereabouts
-        vm.tracer.changing, vm.tracer.asked = changing, asked
+        vm.tracer.changing, vm.tracer.asked, vm.tracer.interpret = changing, asked, interpret
 
 
 def _holds_text(value: Any, depth: int = 4) -> bool:

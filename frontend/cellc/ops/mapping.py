@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from cellc_runtime.dtypes import BY_NAME, bool_
 
+from ..compiled.inline import call_here
 from ..core.native import names_itself
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from ..tracing.inline import call_here
 from .sparse_tensors import COOTensor, CSRTensor, RowTensorInner
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,8 +10,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..compiled.inline import call_here
 from ..core.dispatch import active_tracer
-from ..tracing.inline import call_here
 from . import primitive
 
 Function = Callable[..., Any]

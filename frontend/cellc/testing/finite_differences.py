@@ -21,13 +21,13 @@ from cellc_runtime.records import dataclass
 
 from ..compiled.dynamic import parameter_names
 from ..compiled.entries import trace
+from ..compiled.inline import inline
 from ..core.dispatch import active_tracer
 from ..core.module_names import function_name
 from ..core.naming import described
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, host_arrays_of, tensor_of
-from ..tracing.inline import inline
 from ..tracing.pytree import take_apart
 from ..transforms.gradient import grad
 from ..transforms.jacobian import jvp

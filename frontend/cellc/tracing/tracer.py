@@ -183,6 +183,8 @@ class Tracer:
         stands: input of a graph that is differentiated -> what it stands for outside.
         changing: hears of each tensor before it is changed in place.
         lengths: lists and tuples whose length counts as unknown, by identity (`mutables`).
+        interpret: calls a user's function, with a sequence and a mapping of arguments: from its
+            source while an interpreter is at work, else by Python.
         asked: asks the run for the elements of a tensor that decide a form (`lang.asking`); None
             where nobody can be asked.
     """
@@ -203,6 +205,8 @@ class Tracer:
         self.whereabouts: Callable[[str], str] = lambda code: ""
         self.changing: Callable[[GraphTensor], None] = lambda tensor: None
         self.asked: Callable[[Tensor, str], list[int] | None] = lambda tensor, name: None
+        self.interpret: Callable[[Any, Sequence[Any], Mapping[str, Any]], Any] = \
+            lambda fn, args, kwargs: fn(*args, **kwargs)
         self.checks = 0
         self.budget: int | None = None
         self.gone: set[Value] = set()
@@ -735,6 +739,12 @@ class Tracer:
             r.captures, r.env, r.lifted = captures, env, lifted
             r.graph.inputs, r.graph.nodes = inputs, nodes
         return assigned
+
+
+def call_here(fn: Any, args: Sequence[Any]) -> Any:
+    """A call of a user's function in the mode at hand."""
+    tracer = active_tracer()
+    return fn(*args) if tracer is None else tracer.interpret(fn, args, {})
 
 
 def _row_like(tracer: Tracer, x: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ from typing import Any
 from cellc_compiler.ir.types import differentiable
 
 from ..calls.bprop import with_gradient
+from ..compiled.inline import call_here
 from ..core.dispatch import active_tracer, apply
 from ..eager.recorder import active_recordings
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors
-from ..tracing.inline import call_here
 from ..tracing.pytree import Box, Known, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor
 

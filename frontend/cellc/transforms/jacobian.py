@@ -22,12 +22,12 @@ from .. import context
 from ..calls.bprop import check_like
 from ..calls.replay import replay
 from ..compiled.entries import EntryTable
+from ..compiled.inline import call_here, inline
 from ..core.dispatch import active_tracer, apply, apply_one
 from ..eager import backward
 from ..eager.recorder import active_recordings, aliases, recording
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
-from ..tracing.inline import call_here, inline
 from ..tracing.pytree import Box, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import Tracer
 from .gradient import (

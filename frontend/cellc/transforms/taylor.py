@@ -12,10 +12,10 @@ import numpy as np
 from cellc_compiler.ir.types import differentiable
 from cellc_runtime import dtypes
 
+from ..compiled.inline import call_here
 from ..core.dispatch import apply_one
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, Tensors, tensor_of
-from ..tracing.inline import call_here
 from ..tracing.pytree import take_apart
 from .jacobian import Outputs, Transformed, jvp, tensors_of
 

@@ -15,10 +15,10 @@ from cellc_compiler.ir.graph import Graph, Value
 
 from ..calls.replay import replay
 from ..compiled.entries import EntryTable
+from ..compiled.inline import inline
 from ..core.dispatch import active_tracer, apply, apply_one, assign
 from ..eager.recorder import active_recordings
 from ..tensors.tensor import Tensor, Tensors
-from ..tracing.inline import inline
 from ..tracing.pytree import Box, Known, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer, named
 from .gradient import Inner

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ... import context
 from ...calls import pynative
+from ...compiled.inline import inline
 from ...compiled.sites import calls_of
 from ...core import observers
 from ...core.console_source import hold_console_source
 from ...core.dispatch import active_tracer
 from ...core.native import name_constructor
-from ...tracing.inline import inline
 from .hooks import Hooking
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_module
 
+from ...compiled.inline import call_here
 from ...core.dispatch import active_tracer
 from ...tensors.tensor import Tensor
-from ...tracing.inline import call_here
 from ..arguments import boolean
 from . import control_source
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from cellc_runtime.dtypes import int64
 
+from ...compiled.inline import call_here
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor
-from ...tracing.inline import call_here
 from . import arith, control_source, shapes
 
 

@@ -16,8 +16,8 @@ from cellc_runtime.dtypes import ALL, DType
 from ...calls.bprop import Rule, bprop_grads
 from ...calls.callbacks import host_call
 from ...calls.hooks import is_compiled, written
+from ...compiled.inline import call_here
 from ...tensors.tensor import Tensor
-from ...tracing.inline import call_here
 from ...tracing.pytree import put_together, take_apart
 
 # --- calls with declared result types -------------------------------------------------------------

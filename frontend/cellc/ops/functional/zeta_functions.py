@@ -10,10 +10,10 @@ from typing import Any
 
 from cellc_runtime.dtypes import float64
 
+from ...compiled.inline import call_here
 from ...core.dispatch import apply, scan
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor
-from ...tracing.inline import call_here
 from ..arguments import tensor
 from . import arith, classes, control_source, creation, shapes
 

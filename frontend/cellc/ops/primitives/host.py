@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...calls.hooks import is_compiled, on_host, replaced, taps, written
+from ...compiled.inline import call_here
 from ...tensors.tensor import Tensor
-from ...tracing.inline import call_here
 from ..functional.host import call_python, plain_function, print_, result_types
 from ..primitive import Primitive
 

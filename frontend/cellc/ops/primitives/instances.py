@@ -16,9 +16,9 @@ from typing import Any
 from cellc_compiler.ir.types import broadcast_shapes
 from cellc_runtime.dtypes import DType
 
+from ...compiled.inline import call_here
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
-from ...tracing.inline import call_here
 from ...tracing.mutables import has_open_length, is_known
 from ..arguments import dtype_of, ints, is_int, tensor
 from ..functional import arith, control_source, creation, shapes

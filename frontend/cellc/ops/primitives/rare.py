@@ -17,12 +17,12 @@ from cellc_runtime.dtypes import DType, bool_, float32, int32, int64, uint8
 from ...calls import sharding
 from ...calls.bprop import call_with_bprop
 from ...calls.hooks import written
+from ...compiled.inline import call_here
 from ...core.dispatch import apply
 from ...tensors.index_plan import check_range
 from ...tensors.indexing import become
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
-from ...tracing.inline import call_here
 from ...transforms.jacobian import vjp
 from ..arguments import axis_of, choice, dtype_of, integer, ints, need_known, shape_of, tensor
 from ..functional import (
