@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import lazy_module
 
-from .compiled.entries import trace
+from .compiled.traced import trace
 from .tracing.pytree import take_apart
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes

@@ -10,7 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import interpret
 from cellc_compiler.autodiff import checkpointing
 from cellc_compiler.autodiff.reverse import gradient_graph

@@ -15,7 +15,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.nn.cell import Cell
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run

@@ -13,7 +13,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 
 from ..modes.law import MODES, mode
 

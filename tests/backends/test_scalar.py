@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import backends, driver
 from cellc_compiler.backends.base import Rules
 from cellc_compiler.driver import compile_graph

@@ -15,6 +15,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
+from cellc_compiler.driver import compile_program
 from cellc_runtime.executable import Executable
 
 from ..modes.law import mode
@@ -178,9 +179,9 @@ def test_a_cell_with_state() -> None:
 @pytest.mark.parametrize("way", ["entry", "call"])
 def test_executables(way: str) -> None:
     """The native entry and the Python path behind it, given arrays and all else directly."""
-    traced = ms.compiled.entries.trace(
+    traced = ms.compiled.traced.trace(
         FUNCTIONS["gather"], [Tensor(np.ones((2, 3), np.float32)), Tensor(np.array([1, 0]))], {})
-    run = Executable(ms.compiled.entries.compile_program(traced.graph))
+    run = Executable(compile_program(traced.graph))
     call: Callable[..., Any] = run.entry if way == "entry" else lambda *a: run.call(a)[0]
     x, i = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 0])
     pick = random.Random(way)

@@ -21,7 +21,7 @@ import pytest
 import cellc as ms
 import cellc_runtime
 from cellc import Parameter, Tensor, cli, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.nn.cell import Cell
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.text import print_graph

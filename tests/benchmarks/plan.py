@@ -59,7 +59,7 @@ def _predicted(ranks: list[int]) -> dict[int, float]:
     import gpt
 
     from cellc.cli.planning import measured_link
-    from cellc.compiled.entries import trace
+    from cellc.compiled.traced import trace
     from cellc.nn.grad_reducer import BUCKET_BYTES
     from cellc.tools.planning import links, meshes, workload
     from cellc.tools.profiling import profile_traced

@@ -93,7 +93,7 @@ BEFORE = {
                      "--train-input", "label=int32[1]"]) == 0
         x, label = np.zeros((1, 1, 32, 32), np.float32), np.zeros(1, np.int32)
     """,
-    "from cellc.compiled.entries import trace": """
+    "from cellc.compiled.traced import trace": """
         net, x = Net(), ms.Tensor(np.ones((3, 4), np.float32))
     """,
 }

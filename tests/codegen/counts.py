@@ -20,7 +20,7 @@ from typing import Any
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import driver
 from cellc_compiler.build.emit import assembly
 from cellc_compiler.build.llvm_version import llvm_version

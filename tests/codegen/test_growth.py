@@ -16,7 +16,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import driver
 from cellc_compiler.backends import backend_of
 from cellc_compiler.backends.cpu.patterns import attention, epilogues

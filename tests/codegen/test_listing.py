@@ -7,7 +7,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import driver
 from cellc_compiler.build.emit import EmitError, assembly
 from cellc_compiler.build.listing import listing

@@ -14,7 +14,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.backends.cpu.host.main import PARALLEL_CYCLES
 from cellc_compiler.driver import lower, optimize
 from cellc_compiler.lower import instructions as ins

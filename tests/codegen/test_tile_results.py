@@ -10,7 +10,7 @@ import pytest
 import cellc as ms
 import cellc_runtime
 from cellc import nn
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import driver
 from cellc_compiler.backends.cpu.patterns import epilogues
 from cellc_compiler.ir.graph import Graph

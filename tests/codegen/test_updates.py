@@ -11,7 +11,7 @@ import pytest
 import cellc as ms
 import cellc_runtime
 from cellc import nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import driver
 from cellc_compiler.backends.cpu.nests.flat import flat, many
 from cellc_compiler.interpret import run

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import driver
 from cellc_compiler.backends.cuda.build import variants
 from cellc_compiler.backends.cuda.code import KernelCode

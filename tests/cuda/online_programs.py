@@ -10,7 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.backends.cuda.kernels import attention_online as online
 from cellc_compiler.driver import lower, optimize
 from cellc_compiler.ir.graph import Graph

@@ -10,7 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.backends import masks
 from cellc_compiler.backends.cuda import attention as rules
 from cellc_compiler.backends.cuda.kernels import attention as kernels

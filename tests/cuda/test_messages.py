@@ -15,8 +15,8 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn
-from cellc.compiled.entries import trace
 from cellc.compiled.pipelines import planned
+from cellc.compiled.traced import trace
 from cellc.testing.ranks import run_ranks
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Builder, Graph, Value

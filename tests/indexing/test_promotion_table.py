@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 
 from .promotion_facts import CODES, LEFT, NUMBERS, RIGHT, TENSORS
 

@@ -15,7 +15,7 @@ import pytest
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.cli import main
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.ops import CustomRegOp, DataType, custom_info_register
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.interpret import run

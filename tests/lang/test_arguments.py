@@ -13,7 +13,8 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn
-from cellc.compiled.entries import CompiledEntry, trace
+from cellc.compiled.program_entry import CompiledEntry
+from cellc.compiled.traced import trace
 
 
 @dataclass

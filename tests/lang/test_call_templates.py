@@ -15,7 +15,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
-from cellc.compiled.entries import Traced, trace
+from cellc.compiled.traced import Traced, trace
 from cellc.lang import call_templates
 from cellc_compiler.ir.printing import print_graph
 from cellc_compiler.passes.cleanup import Cse

@@ -15,7 +15,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 
 TABLE: dict[str, Any] = {"sizes": [1, 2], "nested": ([np.arange(3), "text"], 4)}
 QUEUE = deque([1, 2, 3], maxlen=4)

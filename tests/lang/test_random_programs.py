@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import cellc as ms
 from cellc import Tensor, lang, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.core import dispatch
 from cellc.eager import backward
 from cellc.eager.recorder import active_recordings, applied

@@ -14,7 +14,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.lang import per_trip, rolling
 
 from ..modes.law import mode

@@ -17,7 +17,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import Op

@@ -152,7 +152,7 @@ def test_both_modes_give_the_same_bits(dtype: Any) -> None:
 
 def test_scores_are_not_in_memory() -> None:
     """One kernel: neither scores nor weights are among the temporaries."""
-    from cellc.compiled.entries import trace
+    from cellc.compiled.traced import trace
     from cellc_compiler.driver import lower, optimize
     from cellc_runtime.target import AVX512
 

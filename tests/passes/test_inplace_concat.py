@@ -10,7 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.driver import lower, optimize
 from cellc_compiler.ir.verify import verify
 from cellc_compiler.lower.instructions import Call, Copy, walk

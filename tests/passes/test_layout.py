@@ -9,7 +9,7 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.backends.cpu.passes.layout import Layout
 from cellc_compiler.driver import lower, optimize
 from cellc_compiler.interpret import run

@@ -10,7 +10,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.driver import optimize
 from cellc_compiler.interpret import run

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import interpret
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.ir.text import parse_graph

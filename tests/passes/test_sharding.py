@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cellc as ms
 from cellc import Tensor, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.testing.ranks import run_ranks
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.graph import Builder, Graph

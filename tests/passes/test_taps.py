@@ -8,7 +8,7 @@ import numpy as np
 
 import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import print_graph
 from cellc_compiler.ir.verify import verify

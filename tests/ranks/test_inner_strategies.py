@@ -13,7 +13,7 @@ import pytest
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.calls import inner_primitives, sharding
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.nn import layer
 from cellc.nn.layer.inner import INNER
 from cellc.ops import operations

@@ -13,7 +13,7 @@ import pytest
 
 from cellc.cli import planning as command
 from cellc.cli.errors import UserError
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.testing.ranks import run_ranks
 from cellc.tools.planning import links, meshes, view, workload
 from cellc.tools.planning.links import Link, Links

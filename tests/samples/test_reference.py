@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.interpret import run
 
 from ..others import ORACLE, needs_oracle

@@ -182,8 +182,24 @@ def circles() -> Counts:
     return {name: n for name, n in found.items() if n}
 
 
-def import_graph(package: str, root: Path) -> nx.DiGraph[str]:
-    """Which module of a package imports which, at the top of the file."""
+def knots() -> Counts:
+    """The largest group of modules of each package that import each other in a circle, all imports
+    counted: those of functions, of types alone, and of lazy modules."""
+    return {name: max(map(len, nx.strongly_connected_components(import_graph(name, root, _every))))
+            for name, root in PACKAGES.items()}
+
+
+Imports = Callable[[ast.Module], Iterator[ast.Import | ast.ImportFrom]]
+
+
+def import_graph(
+    package: str, root: Path, imports: Imports = lambda tree: _at_import(tree.body)
+) -> nx.DiGraph[str]:
+    """Which module of a package imports which.
+
+    Args:
+        imports: the imports of a file that count; by default those that run when it is imported.
+    """
     modules: dict[str, tuple[Path, bool]] = {}
     for path in sorted((root / package).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
@@ -191,7 +207,7 @@ def import_graph(package: str, root: Path) -> nx.DiGraph[str]:
         modules[".".join(parts[:-1] if is_package else parts)] = path, is_package
     graph: nx.DiGraph[str] = nx.DiGraph()
     for name, (path, is_package) in modules.items():
-        for node in _at_import(ast.parse(path.read_text()).body):
+        for node in imports(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 graph.add_edges_from((name, a.name) for a in node.names if a.name in modules)
             else:
@@ -208,6 +224,15 @@ def _absolute(name: str, is_package: bool, node: ast.ImportFrom) -> str:
     parts = name.split(".")
     parts = parts[:len(parts) - node.level + is_package]
     return ".".join([*parts, node.module] if node.module else parts)
+
+
+def _every(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy_module" \
+                and isinstance(node.args[0], ast.Constant):
+            yield ast.Import([ast.alias(node.args[0].value)])
 
 
 def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -230,7 +255,7 @@ def _count(files: Iterable[tuple[str, str]], count: Callable[[str], int]) -> Cou
 RATCHETS: dict[str, Callable[[], Counts]] = {
     f.__name__: f for f in (
         long_files, long_functions, bare_ignores, raises_without_match, op_names, private_imports,
-        private_uses, circles, dialect)
+        private_uses, circles, knots, dialect)
 }
 
 

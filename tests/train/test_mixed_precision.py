@@ -9,7 +9,7 @@ import pytest
 
 import cellc as ms
 from cellc import Parameter, Tensor, amp, nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler.ir.text import print_graph
 
 from ..modes.law import ONCE

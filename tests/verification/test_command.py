@@ -13,7 +13,7 @@ import pytest
 import cellc as ms
 from cellc import cli, ops
 from cellc.cli.loading import Described, UserError, parse_input, sample_inputs
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.verification.inputs import index_ranges
 from cellc_runtime import dtypes
 

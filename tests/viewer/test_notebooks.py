@@ -9,7 +9,7 @@ import numpy as np
 
 import cellc as ms
 from cellc import cli, nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_runtime import artifact
 
 from .conftest import NETS

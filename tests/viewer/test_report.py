@@ -12,7 +12,7 @@ import pytest
 
 import cellc as ms
 from cellc import cli, nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.viewer.boxes import OUTSIDE, Item, boxes
 from cellc.viewer.ledger import FORWARD, GRADIENT, UPDATE, Ledger
 from cellc.viewer.page import embedded, page

@@ -22,7 +22,7 @@ from cellc_runtime.variants import ANY, OpenSizes
 from .. import context
 from ..calls.budget import least
 from ..calls.callbacks import executed, host_callbacks
-from ..compiled.entries import Traced
+from ..compiled.traced import Traced
 from ..core import progress
 from ..lang import CompileError
 from ..nn.cell import Cell

@@ -25,7 +25,7 @@ from cellc_runtime.target import Target
 
 from .. import context
 from ..calls.budget import least, parse
-from ..compiled.entries import Traced, trace
+from ..compiled.traced import Traced, trace
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
 from ..tensors.tensor import OpenTensor, arrays_of
 from ..tools import budget_view, profiling_gpu

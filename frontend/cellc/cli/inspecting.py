@@ -31,7 +31,7 @@ from cellc_runtime.world import Planned, playing
 from .. import context
 from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
-from ..compiled.entries import Traced
+from ..compiled.traced import Traced
 from ..core import progress
 from ..ranks import settings
 from ..tensors.tensor import host_arrays_of

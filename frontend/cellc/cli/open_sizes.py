@@ -34,7 +34,7 @@ from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.variants import ANY, MAX_VARIANTS, OpenSizes, Variant, shown
 
-from ..compiled.entries import Traced, trace
+from ..compiled.traced import Traced, trace
 from ..lang import CompileError
 from ..tensors.tensor import OpenTensor
 from .errors import UserError

@@ -12,7 +12,7 @@ from cellc_runtime.files import write_text
 
 from .. import context
 from ..calls.budget import parse
-from ..compiled.entries import trace
+from ..compiled.traced import trace
 from ..lang import CompileError
 from ..nn.grad_reducer import BUCKET_BYTES
 from ..tensors.tensor import arrays_of

@@ -22,7 +22,7 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.records import dataclass
 
 from ..calls.callbacks import host_callbacks
-from ..compiled.entries import Traced
+from ..compiled.traced import Traced
 from ..nn.graph_cell import GraphCell, LoadedGraph
 from ..tensors.parameter import Parameter
 from ..tracing.exceptions import ERRORS

@@ -6,7 +6,7 @@ import argparse
 
 from cellc_runtime.files import write_text
 
-from ..compiled.entries import trace
+from ..compiled.traced import trace
 from ..lang import CompileError
 from ..ranks.settings import ParallelMode, set_auto_parallel_context
 from ..tools.pipeline_view import view_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from cellc_runtime.files import write_text
 
-from ..compiled.entries import trace
+from ..compiled.traced import trace
 from ..lang import CompileError
 from ..tensors.seed import set_seed
 from ..tensors.tensor import Tensor

@@ -22,7 +22,8 @@ from .entry import Entry
 
 if TYPE_CHECKING:
     from .dynamic import Once
-    from .entries import CompiledEntry, Traced
+    from .program_entry import CompiledEntry
+    from .traced import Traced
 
 OWN = 3
 """Sizes that get a program of their own before windows serve the others."""

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -29,9 +29,6 @@ from ..core.module_names import plain
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.reads import Read, short
-
-if TYPE_CHECKING:
-    from .entries import Compilation
 
 REMEDIES = {
     "shape": "pad arguments to few shapes, or leave sizes open (set_inputs with None, "
@@ -306,3 +303,28 @@ def of_sizes(
                       else m[0], str(Guard(guard.relation, guard.expr)))
     return Cause("number" if guard.relation == "==" and len(names) == 1 else "question",
                  f"{asked or 'the trace'} made it serve {holds} alone, and {about} now{where}")
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compilation of a Cell or function.
+
+    Attributes:
+        key: of the signature.
+        signature: in words.
+        cause: why it was not served by what was compiled before; "" for the first.
+        seconds: it took.
+        instance: of a trace with open sizes that served this call too: it was not traced again.
+        kind: of cause; a key of `causes.REMEDIES`, or "".
+        remedy: what helps against it.
+        parts: of the call, by path: what another one may differ in.
+    """
+
+    key: Any
+    signature: str
+    cause: str
+    seconds: float
+    instance: bool
+    kind: str
+    remedy: str
+    parts: Mapping[str, Facet]

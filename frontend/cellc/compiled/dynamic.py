@@ -39,7 +39,7 @@ from .causes import Cause
 
 if TYPE_CHECKING:
     from .. import lang
-    from .entries import Traced
+    from .traced import Traced
 else:  # networks of fixed sizes need none of these
     lang = lazy_module("cellc.lang")
 

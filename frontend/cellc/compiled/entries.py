@@ -10,56 +10,39 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.driver import callback_name, compile_program
-from cellc_compiler.ir.dims import Guard, Met, Shapes, deciding
-from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.dims import Met, Shapes
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.executable import Executable
 from cellc_runtime.forks import in_child, renewed
 from cellc_runtime.lazy import lazy_module
-from cellc_runtime.prepacking import Source
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.world import world
 
 from .. import context
 from ..calls import budget as budgets
-from ..calls.callbacks import host_callbacks
 from ..core import device as devices
 from ..core import observers, timeline, watching
-from ..core.dispatch import tracing
-from ..core.invalidation import Stale, watch
 from ..core.lru import LRU
 from ..core.module_names import function_name, plain
-from ..storage import device as on_device
-from ..storage import storage_of, writes
-from ..tensors import views
-from ..tensors.tensor import OpenTensor, Tensor, arrays_of, elements_of, result_of, tensor_of
-from ..tracing import guards
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of, tensor_of
 from ..tracing.arguments import copied, shared
-from ..tracing.exceptions import ERRORS
 from ..tracing.numbers import input_of
 from ..tracing.pytree import (
-    Box,
-    Leaf,
-    Structure,
-    made_anew,
     put_together,
-    take_apart,
     take_apart_call,
 )
-from ..tracing.reads import Read, Reads, same
-from ..tracing.tracer import Tracer
 from . import sites
 from .batches import OWN, BatchedEntry
-from .causes import Cause, Facet, called_at, facets, of_call, of_function, of_read
+from .causes import Cause, Compilation, Facet, called_at, facets, of_call, of_function
 from .dynamic import Dynamic, closed_instead, open_key, parameter_names
 from .entry import Entry
+from .program_entry import CompiledEntry
 from .signatures import describe_call, form_of
 from .staged import StagedEntry, is_staged
+from .traced import Traced, argument_names, trace
 
 if TYPE_CHECKING:
     import logging
@@ -69,12 +52,9 @@ if TYPE_CHECKING:
     from ..calls.pieces import CallLog
     from ..core import progress
     from ..ranks import settings
-    from ..storage import prepacked
-    from ..tracing.python_state import PythonState
     from . import pieces as python_entries
     from . import pipelines, sharding
 else:  # the construct compiler loads with the first network it compiles
-    prepacked = lazy_module("cellc.storage.prepacked")
     logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
     progress = lazy_module("cellc.core.progress")
@@ -117,351 +97,12 @@ def _collect_in_child() -> None:
 in_child(_collect_in_child)
 
 
-@dataclass(slots=True)
-class Traced:
-    """A call as a graph.
-
-    Attributes:
-        graph: inputs are the tensors of the arguments, then parameters and state.
-        inputs: positions among the graph's inputs of the arguments' tensors.
-        parameters: the parameter (or large constant) of each other input, in order.
-        out: the structure of the result.
-        attributes: what was read of objects; `reads` all that was read from outside.
-        functions: the Python functions that the graph calls, by number.
-    """
-
-    graph: Graph
-    arguments: int
-    parameters: list[Tensor]
-    out: Structure
-    attributes: list[tuple[Any, str]]
-    reads: list[Read]
-    functions: list[Callable[..., Any]] = field(default_factory=list)
-    flag: Stale = field(default_factory=Stale)
-    guards: list[Guard] = field(default_factory=list)
-    state: PythonState | None = None
-    """Its effects on Python objects."""
-    budget: int | None = None
-    """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
-    pieces: tuple[tuple[str, str], ...] = ()
-    """The parts of each call that Python runs, and their places."""
-    changes: frozenset[int] = frozenset()
-    """The numbers of the functions that make its changes of Python objects."""
-    root: Any = None
-    """The Cell that the paths of nodes begin in, which they leave out; None without one."""
-    roots: list[tuple[str, Any]] = field(default_factory=list)
-    """The Cells that no other one owns, with what the paths of their nodes begin with."""
-    asked: Mapping[str, Met] = field(default_factory=dict)
-    """Where sizes that follow from elements are asked for, by symbol."""
-    written: tuple[int, ...] = ()
-    """Which tensors of the arguments it changes in place: their new values are results, too."""
-    layouts: str = ""
-    """How its values lie on the ranks, and what moves between them; empty: it is not cut."""
-    returned: bool = False
-    """Whether its result has containers of the arguments in it."""
-
-    def out_of_date(self) -> Cause | None:
-        """Why what was traced does not hold any more, as far as that is known."""
-        for read in self.reads:
-            if read.changed() or (read.watched and not same(read.now(), read.value)):
-                return of_read(read)
-        if self.flag.cause:
-            return Cause("attribute", self.flag.cause)
-        moved = self.state.moved if self.state is not None else ""
-        return Cause("state", moved) if moved else None
-
-    def fed(self, arrays: list[Any]) -> list[Any]:
-        """Return the program's inputs for the arrays of a call's arguments."""
-        return arrays if self.state is None else [*arrays, *self.state.arrays()]
-
-    def of_arguments(self, fed: Sequence[Any]) -> list[Any]:
-        """The arrays of a call's arguments among those that the program takes."""
-        return list(fed[: len(fed) - (0 if self.state is None else len(self.state.inputs))])
-
-
-def trace(
-    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-    types: Sequence[TensorType] | None = None, shapes: Shapes | None = None, called: bool = False,
-    call: CallLog | None = None, known: lang.Known | None = None,
-    arrays: Sequence[Any] | None = None,
-) -> Traced:
-    """Trace a call of a Cell or function into a graph.
-
-    Args:
-        types: instead of those of the arguments' tensors: with symbols of `shapes`.
-        called: arguments that are changed in place become results, for the caller's tensors.
-        call: is made for these arguments: what only Python can do is done while it is traced, and
-            by Python in each call of the program. Without it, that is an error.
-        known: what is known of that from earlier calls.
-        arrays: the elements of the arguments' tensors, where these have none.
-
-    Raises:
-        CompileError: an error in the network (of the builtin kind it is of).
-    """
-    state = lang.State()
-    first = None if shapes is None else shapes.copy()
-    while True:
-        try:
-            traced = _traced_once(
-                fn, args, kwargs, types, shapes, state, called, call, known, arrays)
-            again = state.retraced(None)
-            if again is None:
-                return traced
-        except Exception as e:
-            again = state.retraced(e)
-            if again is None:
-                raise
-        except pieces.Failed as e:
-            raise e.error from None
-        state = again
-        if shapes is not None and first is not None:
-            shapes.restore(first)
-
-
-def _traced_once(
-    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State, called: bool,
-    call: CallLog | None, known: lang.Known | None, arrays: Sequence[Any] | None,
-) -> Traced:
-    structure, leaves = take_apart_call(args, kwargs)
-    tracer = Tracer(_name_of(fn))
-    names = _argument_names(fn, structure)
-    given = types or [t._type for t in leaves]
-    inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
-    before = [t.ir_value for t in inputs]
-    shapes = shapes if shapes is not None else Shapes()
-    shapes.where, shapes.expression = tracer.place, tracer.expression
-    outside = Reads(lang.position)
-    with tracing(tracer):
-        call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
-    state.argument((call_args, call_kwargs))
-    try:
-        places = state.begin(tracer)
-        python = _pieces(tracer, leaves, state, call, known)
-        hooks = lang.Hooks(
-            on_attribute_read=outside.of_attribute,
-            on_global_read=outside.of_globals,
-            on_captured_read=outside.of_closure,
-            on_function_read=outside.of_function,
-            on_partial_read=outside.of_partial,
-            on_result_read=outside.of_result,
-            state=state, pieces=python,
-            elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
-            lambda: [*(arrays or map(elements_of, leaves)), *map(elements_of, state.first_values)],
-        )
-        with deciding(shapes), nullcontext() if call is None else pieces.running(call):
-            result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
-            written = tuple(i for i, (t, value) in enumerate(zip(inputs, before, strict=True))
-                            if called and t.ir_value is not value)
-            if written:
-                result = views.Written(result, {i: inputs[i] for i in written})
-            out, outputs = take_apart(result, (), state.origin if called else made_anew)
-            with tracing(tracer):
-                graph = tracer.finish(outputs)
-    finally:
-        state.undo()
-    reads = outside.finish()
-    changed = state.finish(places, reads)
-    order = {v: p for p, v in tracer.parameters.items()}
-    parameters = [order[v] for v in graph.inputs if v in order]
-    attributes = state.own_attributes(list(outside.attributes.values()))
-    traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
-                    tracer.functions, guards=shapes.guards, state=changed, budget=tracer.budget,
-                    root=tracer.root, roots=tracer.roots, asked=shapes.asked, written=written,
-                    returned=state.returned_arguments)
-    if python is not None:
-        traced.pieces, traced.changes = tuple(python.found), state.changes()
-    watch(traced.attributes, traced.flag)
-    return traced
-
-
-def _pieces(
-    tracer: Tracer, leaves: Sequence[Tensor], state: lang.State, call: CallLog | None,
-    known: lang.Known | None,
-) -> lang.Pieces | None:
-    """Return the pieces that let Python do its part, for a call that is made."""
-    if call is None:
-        return None
-    call.again()
-    first = lang.FirstRun(tracer, call, [*leaves, *state.first_values], state.changes)
-    return lang.Pieces(first, known if known is not None else lang.Known())
-
-
-def _name_of(fn: Any) -> str:
-    return function_name(fn)
-
-
-def _argument_names(fn: Any, structure: Structure) -> list[str]:
-    """Readable names of the inputs: those of `construct` where an argument is one tensor."""
-    names = parameter_names(fn)
-    out: list[str] = []
-
-    def walk(part: Structure, name: str) -> None:
-        if isinstance(part, Leaf):
-            out.append(name if name not in out else f"{name}.{part.number}")
-        elif isinstance(part, Box):
-            for i, p in enumerate(part.parts):
-                walk(p, f"{name}.{part.keys[i] if part.keys else i}")
-
-    assert isinstance(structure, Box)
-    positional, keyword = structure.parts
-    assert isinstance(positional, Box) and isinstance(keyword, Box)
-    for i, part in enumerate(positional.parts):
-        walk(part, names[i] if i < len(names) else f"x{i}")
-    for key, part in zip(keyword.keys, keyword.parts, strict=True):
-        walk(part, str(key))
-    return out
-
-
-# --- entries -------------------------------------------------------------------------------------
-
-
-class CompiledEntry(Entry):
-    """A program for one signature."""
-
-    def __init__(self, traced: Traced, name: str) -> None:
-        super().__init__(traced)
-        graph, functions = traced.graph, traced.functions
-        budget = budgets.least(traced.budget, budgets.active())
-        if watching.active:
-            budget = None  # every value is looked at once: none is worth computing again
-            graph, taps = watching.active[-1].tapped(
-                graph, traced.parameters, len(functions), traced.root)
-            functions = [*functions, *taps]
-        with progress.stage(name) as say:
-            program = compile_program(
-                graph, report=self.report, progress=say, numerics=context.numerics(),
-                budget=budget,
-            )
-        self.report.seconds["total"] = time.perf_counter() - self.made
-        self.callbacks = host_callbacks(graph, functions)
-        if traced.pieces:
-            self.callbacks = pieces.logged(
-                graph, self.callbacks, traced.functions, traced.changes, callback_name)
-        self.executable = Executable(program, self.callbacks, ERRORS)
-        guards.use(self.executable)
-        self.bound: list[tuple[Any, int, int]] = []
-        device = self.executable.device
-        self.on = device if device.own_memory else None
-        """The device, if it has memory of its own; parameters are there then."""
-        self.result = tensor_of if self.on is None else result_of
-        self.weights: list[Source] = [
-            prepacked.Weight(p) if self.on is None else prepacked.WeightOnDevice(p, self.on)
-            for p in traced.parameters]
-        unread = set(program.unread)
-        slots = (i for i, s in enumerate(program.slots) if s.kind == "param")
-        self.read = [i not in unread for i in slots]
-        self.weights_version = -1
-        self.learnt = 0
-        updated = {old for old, _ in traced.graph.updates}
-        self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
-                                          strict=True) if v in updated]
-        self.writes_tensors = any(type(p) is Tensor for p in self.updated)
-        self.single = isinstance(traced.out, Leaf) and traced.out.kind is None
-        self.bind()
-
-    def bind(self) -> None:
-        """Give the executable the parameters' present buffers and contents."""
-        self.weights_version = writes.weights_version
-        parameters = self.traced.parameters
-        for p in parameters:
-            if p.init is not None:
-                p.init_data()
-        # A value that no call reads is not held here, so that it can be freed.
-        self.bound = [(self._held(p) if read else None, s.version, s.unpacked) for p, s, read
-                      in zip(parameters, map(storage_of, parameters), self.read, strict=True)]
-        if self.executable.program.precomputed_bytes > 0 and any(p._is_lent for p in parameters):
-            self.weights_version = -1  # lent memory may be written before any call
-        self.executable.bind(self.weights)
-
-    def _held(self, p: Tensor) -> Any:
-        """The elements of a parameter where the program reads them; it moves there."""
-        return p._data if self.on is None else on_device.to_device(p, self.on)
-
-    def _catch_up(self) -> None:
-        """Some parameter somewhere has changed: bind again if it is one of these."""
-        weights_version, lent = writes.weights_version, self.weights_version < 0
-        keeps = bool(self.executable.program.precomputed_bytes)
-        for p, (array, version, unpacked) in zip(self.traced.parameters, self.bound, strict=True):
-            storage = p._storage or storage_of(p)
-            # (No name for its array: it would be somebody's.)
-            if (array is not None and array is not (
-                p._host if self.on is None else on_device.elements_of(p)
-            )) or (keeps and (
-                lent or storage.version != version or storage.unpacked != unpacked or p._is_lent
-            )):
-                self.bind()
-                return
-        self.weights_version = weights_version
-
-    def run(self, arrays: Sequence[Any]) -> Any:
-        """The result for arrays of the signature's types."""
-        self.calls += 1
-        if writes.weights_version != self.weights_version:
-            self._catch_up()
-        if self.updated:
-            writes.before()
-        out = self.executable.entry(*arrays)
-        if self.updated:
-            same = writes.weights_version == self.weights_version
-            weights_version = writes.written(self.updated)
-            if views.of_parameters or self.writes_tensors:
-                views.settle(self.updated)
-            if same:
-                self.weights_version = weights_version
-        if self.single:
-            return self.result(out)
-        many = out if isinstance(out, tuple) else (out,) if out is not None else ()
-        return put_together(self.traced.out, [self.result(a) for a in many])
-
-
-class _PipelineEntry(CompiledEntry):
-    """The program of this process's stage."""
-
-    def __init__(self, traced: Traced, name: str) -> None:
-        part, self.agreement = pipelines.part_of(traced)
-        super().__init__(part, name)
-        self.agreed = False
-
-    def run(self, arrays: Sequence[Any]) -> Any:
-        """See `CompiledEntry.run`; before the first one all ranks say what they have compiled."""
-        if not self.agreed:
-            pipelines.agree(self.agreement)
-            self.agreed = True
-        return super().run(arrays)
-
-
 STATES = 32
 """Entries of one signature, for different state, that are kept besides the latest."""
 OFTEN = 8
 """Compilations of one network after which it is said so."""
 _REMEMBERED = 1000
 """Compilations of one network that are remembered: the first, and the latest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compilation:
-    """One compilation of a Cell or function.
-
-    Attributes:
-        key: of the signature.
-        signature: in words.
-        cause: why it was not served by what was compiled before; "" for the first.
-        seconds: it took.
-        instance: of a trace with open sizes that served this call too: it was not traced again.
-        kind: of cause; a key of `causes.REMEDIES`, or "".
-        remedy: what helps against it.
-        parts: of the call, by path: what another one may differ in.
-    """
-
-    key: Any
-    signature: str
-    cause: str
-    seconds: float
-    instance: bool
-    kind: str
-    remedy: str
-    parts: Mapping[str, Facet]
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,7 +154,8 @@ class EntryTable:
     def call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run the entry of this signature, compiled if need be."""
         if timeline.running:
-            return timeline.running[-1].timed(_name_of(fn), "network", self._call, fn, args, kwargs)
+            return timeline.running[-1].timed(
+                function_name(fn), "network", self._call, fn, args, kwargs)
         return self._call(fn, args, kwargs)
 
     def _call(self, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -585,14 +227,14 @@ class EntryTable:
                 return kept
             signature = describe_call(fn, args, kwargs)
             start = time.perf_counter()
-            with progress.stage(_name_of(fn)) as say:
+            with progress.stage(function_name(fn)) as say:
                 say("tracing")
                 with _uncollected():
                     made, again = self._made(key, fn, args, kwargs, runs)
             seconds = time.perf_counter() - start
             if timeline.running:
                 now = time.perf_counter_ns()
-                timeline.running[-1].add(f"compile {_name_of(fn)}", "compile",
+                timeline.running[-1].add(f"compile {function_name(fn)}", "compile",
                                          now - int(seconds * 1e9), now, signature=signature)
             # (A new signature: only now, for the trace may have failed.)
             given = facets(parameter_names(fn), args, kwargs)
@@ -608,8 +250,8 @@ class EntryTable:
                 del self.history[1]
             self.entries[key] = made
             for told in observers.compilations:
-                told(_name_of(fn), self.history[-1])
-            self._warn(_name_of(fn))
+                told(function_name(fn), self.history[-1])
+            self._warn(function_name(fn))
             return made
 
     def _cause(
@@ -621,7 +263,7 @@ class EntryTable:
         if entry is not None:
             return entry.why()
         if not self.history:
-            cause, self.alike = of_function(fn, _name_of(fn))
+            cause, self.alike = of_function(fn, function_name(fn))
             return cause
         if refused is not None:
             return refused
@@ -717,7 +359,7 @@ class EntryTable:
             return trace_closed(), True
         try:
             once, sizes = self.dynamic.find(
-                open_form, axes, types, _argument_names(fn, structure), trace_open, _still_fresh)
+                open_form, axes, types, argument_names(fn, structure), trace_open, _still_fresh)
         except lang.CompileError as error:
             if call is None:
                 raise
@@ -731,7 +373,7 @@ class EntryTable:
                 and settings.get_auto_parallel_context("pipeline_stages") == 1:
             few = once.batch_sizes()
             once.windows = few and BatchedEntry(
-                once, few, lambda t: CompiledEntry(t, _name_of(fn)))
+                once, few, lambda t: CompiledEntry(t, function_name(fn)))
         return once.windows or once.at(sizes), bool(now)
 
 
@@ -744,10 +386,10 @@ def _is_strict(fn: Any) -> bool:
 def _plain(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Entry:
     """The entry that runs a graph."""
     if settings.get_auto_parallel_context("pipeline_stages") > 1 and context.in_graph_mode():
-        return _PipelineEntry(traced, _name_of(fn))
+        return pipelines.PipelineEntry(traced, function_name(fn))
     if is_staged(traced.graph):
         return _staged(traced, fn, args, kwargs)
-    return CompiledEntry(traced, _name_of(fn))
+    return CompiledEntry(traced, function_name(fn))
 
 
 def _with_pieces(
@@ -780,7 +422,8 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
                                     shared((args, kwargs)), input_of)
 
     def entry(traced: Traced, answered: Mapping[Met, int], trusted: bool) -> StagedEntry:
-        return StagedEntry(traced, traced.guards, lambda t: CompiledEntry(t, _name_of(fn)), again,
+        name = function_name(fn)
+        return StagedEntry(traced, traced.guards, lambda t: CompiledEntry(t, name), again,
                            answered, trusted)
 
     def again(

@@ -17,7 +17,7 @@ from ..tracing.guards import Guards
 from .causes import Cause
 
 if TYPE_CHECKING:
-    from .entries import Traced
+    from .traced import Traced
 
 
 class Entry:

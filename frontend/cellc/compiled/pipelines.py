@@ -8,7 +8,7 @@ stages, this process does without.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Graph, Value
@@ -25,12 +25,12 @@ from ..lang import error_at, scope_paths
 from ..ranks import settings
 from ..storage import elsewhere, writes
 from ..tensors.parameter import Parameter
+from .program_entry import CompiledEntry
 from .sharding import cut_parameters
+from .traced import Traced
 
 if TYPE_CHECKING:
     from cellc_runtime.cuda import on_stream
-
-    from .entries import Traced
 else:
     on_stream = lazy_module("cellc_runtime.cuda.on_stream")
 
@@ -194,3 +194,19 @@ def _leave(
 
 
 __all__ = ["Plan", "agree", "part_of", "planned"]
+
+
+class PipelineEntry(CompiledEntry):
+    """The program of this process's stage."""
+
+    def __init__(self, traced: Traced, name: str) -> None:
+        part, self.agreement = part_of(traced)
+        super().__init__(part, name)
+        self.agreed = False
+
+    def run(self, arrays: Sequence[Any]) -> Any:
+        """See `CompiledEntry.run`; before the first one all ranks say what they have compiled."""
+        if not self.agreed:
+            agree(self.agreement)
+            self.agreed = True
+        return super().run(arrays)

@@ -41,8 +41,8 @@ from ..ranks.parts import Cut, whole_shapes
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from .entries import Traced, trace
 from .staged import is_staged
+from .traced import Traced, trace
 
 _MARKS = (Cotangent.name, MicroBatch.name, MicroResult.name)
 """The ops that mark the cut of a step into stages."""

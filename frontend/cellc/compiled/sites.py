@@ -17,7 +17,7 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, tensor_of
 
 if TYPE_CHECKING:
-    from .entries import CompiledEntry
+    from .program_entry import CompiledEntry
 
 _BUCKETS = 1024
 _BUDGET = 64

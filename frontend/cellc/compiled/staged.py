@@ -25,7 +25,8 @@ from ..tracing.pytree import Box, Leaf
 from .entry import Entry
 
 if TYPE_CHECKING:
-    from .entries import CompiledEntry, Traced
+    from .program_entry import CompiledEntry
+    from .traced import Traced
 
 KEPT = 32
 """Compiled instances of a stage, and traces for particular sizes, that are kept for certain."""

@@ -17,7 +17,7 @@ Run = Callable[[], Any]
 CallWatcher = Callable[[Any, tuple[Any, ...], Mapping[str, Any], Run], Any]
 """(Cell or function, arguments, named arguments, what answers) -> the answer."""
 CompilationWatcher = Callable[[str, Any], None]
-"""(name of the network, `compiled.entries.Compilation`) -> None."""
+"""(name of the network, `compiled.causes.Compilation`) -> None."""
 
 calls: list[CallWatcher] = []
 """The watchers of calls, of which the last is asked."""

@@ -32,8 +32,9 @@ from .iteration import items as elements_of
 from .journal import BOXES
 from .lengths import carried
 from .pieces import operations
-from .protocols import as_index, guarded, run_by_python
-from .state import Stored, insert_missing
+from .places import Stored
+from .protocols import as_index, run_by_python
+from .state import insert_missing
 from .trust import is_interpreted, is_library, is_own_class, is_user_function
 from .values import MISSING, Text, holds_runtime, is_runtime
 
@@ -74,7 +75,7 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
     if isinstance(target, local) or (
             name in _TEXTS and isinstance(target, (type, FunctionType)) and not is_library(
                 module_of(target))):
-        return guarded(vm, target, name, lambda: getattr(target, name))
+        return vm.guarded(target, name, lambda: getattr(target, name))
     if type(target) is FunctionType and not name.startswith("__"):
         vm.report(target, name)
     if isinstance(target, _PLAIN) and not isinstance(target, type) and \

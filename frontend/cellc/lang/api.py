@@ -20,17 +20,25 @@ from ..tracing.tracer import Tracer
 from . import _model, regions
 from .analysis import analyse
 from .asking import asked_elements
+from .assignment import store_outside
+from .call_templates import CallTemplates
 from .calls import call, call_cell
 from .errors import Cascade, CompileError, CompileRuntimeError, kind
+from .expressions import EXPRESSIONS
 from .frames import Frame
 from .generators import refuse_open
-from .interpreter import CALL_DEPTH, Hooks, Interpreter
+from .interpreter import CALL_DEPTH, Hooks, Interpreter, Language
 from .iteration import asked_ranges, returned
 from .outcome import Diverged
 from .pieces import operations
 from .source import FunctionSource
 from .state import State
+from .statements import STATEMENTS, block
+from .survey import rest_of_statement
 from .values import Text
+
+_LANGUAGE = Language(EXPRESSIONS, STATEMENTS, block, call, store_outside, rest_of_statement,
+                     CallTemplates)
 
 
 class _Active(threading.local):
@@ -73,7 +81,7 @@ def interpret_call(
         return result
     if hooks is None and outer is not None and outer.tracer is tracer:
         hooks = outer.hooks  # library code that the outer call runs as it is
-    vm = Interpreter(tracer, hooks)
+    vm = Interpreter(_LANGUAGE, tracer, hooks)
     return _run(vm, fn, args, kwargs or {})
 
 
@@ -117,7 +125,7 @@ def _errors(
     tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks
 ) -> list[CompileError]:
     """The errors of one trace, each once."""
-    vm = Interpreter(tracer, hooks, collect=True)
+    vm = Interpreter(_LANGUAGE, tracer, hooks, collect=True)
     try:
         with deciding(Shapes()):
             _run(vm, fn, args, kwargs)

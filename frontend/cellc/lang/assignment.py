@@ -33,8 +33,8 @@ from .operators import BINARY, IN_PLACE, operated
 from .per_trip import PerTrip, in_place, refuse_in
 from .pieces import operations
 from .pieces.operations import is_piece
+from .places import Stored
 from .recipes import recipe_of
-from .state import Stored
 from .trust import is_interpreted, is_user_function
 from .values import MISSING, describe, holds_runtime, is_number, is_runtime, scalar
 

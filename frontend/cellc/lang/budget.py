@@ -6,13 +6,8 @@ Without a bound, `while i < 10**9` runs for hours and a doubled list takes all m
 
 from __future__ import annotations
 
-import ast
 import operator
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .frames import Frame
-    from .interpreter import Interpreter
+from typing import Any
 
 MOST_STATEMENTS = 200_000
 MOST_ELEMENTS = 1 << 22
@@ -27,20 +22,6 @@ _ADD = (operator.add, operator.iadd)
 _MUL = (operator.mul, operator.imul)
 _POW = (operator.pow, operator.ipow)
 _SHIFT = (operator.lshift, operator.ilshift)
-
-
-def check_work(vm: Interpreter, frame: Frame, node: ast.AST | None = None) -> None:
-    """End a trace that has run too many statements.
-
-    Raises:
-        CompileError: with the line of the loop or call that continues.
-    """
-    if vm.statements > MOST_STATEMENTS:
-        raise vm.error(
-            "CE608", ValueError, f"compiling must take at most {MOST_STATEMENTS} statements of "
-            "Python, but this loop or recursion goes on", frame, node,
-            hint="a loop over known numbers is unrolled: loop over the rows of a Tensor, let the "
-            "condition depend on a Tensor, or compute the value in __init__")
 
 
 def check_growth(operate: Any, a: Any, b: Any) -> None:

@@ -448,7 +448,7 @@ def _print(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
             hint="leave 'file' out",
         )
     sep, end = kwargs.get("sep"), kwargs.get("end")
-    emit_print(vm, in_text(args), " " if sep is None else sep, "\n" if end is None else end)
+    emit_print(vm.tracer, in_text(args), " " if sep is None else sep, "\n" if end is None else end)
 
 
 @_handles(iter)

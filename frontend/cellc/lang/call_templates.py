@@ -209,7 +209,7 @@ class _Watched:
     def run(self, run: Callable[[], Result]) -> Result:
         """The call, what it reads noted."""
         vm, hooks = self.vm, self.vm.hooks
-        report = self.reads.reporting(vm, hooks.on_attribute_read)
+        report = self.reads.reporting(vm.position, hooks.on_attribute_read)
         vm.hooks = replace(hooks, on_attribute_read=report)
         outer, vm.state.log = vm.state.log, self.reads
         vm.templates.watching += 1
@@ -336,10 +336,24 @@ class _Copy:
         self.made: list[Value] = []
         self.scopes: dict[str, str] = {}
 
+    def _read(self) -> None:
+        """Read the same attributes of the objects of this call."""
+        vm, log, objects = self.vm, self.template.reads, self.objects
+        for number, name in log.noted:
+            if vm.state.note_read(objects[number], name):
+                vm.state.mark(getattr(objects[number], name, None))
+        report = vm.hooks.on_attribute_read
+        if report is not None:
+            outer = vm.read_at
+            for (number, name), place in log.reported.items():
+                vm.read_at = place
+                report(objects[number], name)
+            vm.read_at = outer
+
     def append(self) -> Any:
         """Append the nodes, assign what is assigned; what the call returns."""
         template, tracer = self.template, self.vm.tracer
-        template.reads.again(self.vm, self.objects)
+        self._read()
         region = tracer.regions[-1]
         nodes, made = region.graph.nodes, self.made
         span, scope = tracer.span, tracer.scope

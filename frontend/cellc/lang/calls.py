@@ -46,7 +46,7 @@ from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
-from .protocols import LISTS, guarded, of_builtin, report_parts, run_by_python
+from .protocols import LISTS, of_builtin, report_parts, run_by_python
 from .source import function_source
 from .text import format_text, join_text
 from .trust import (
@@ -109,7 +109,7 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
     if fn.__code__ is _SINGLE_DISPATCH and args:
         chosen: Any = fn  # by the class of the first argument
         kind = BUILTINS[type](vm, args[:1], {}, frame)
-        return call(vm, guarded(vm, fn, "dispatch", lambda: chosen.dispatch(kind)),
+        return call(vm, vm.guarded(fn, "dispatch", lambda: chosen.dispatch(kind)),
                     args, kwargs, frame)
     if is_user_function(fn):
         if _has_cell(args):
@@ -586,7 +586,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         result = vm.state.mutate(vm, [owner], fn, args, kwargs, frame)
         return carried(vm, measured(vm, owner, result), owner) if fn.__name__ in _FOLLOW else result
     if isinstance(owner, type) and fn.__name__ in ("__subclasses__", "mro"):
-        return guarded(vm, owner, fn.__name__, functools.partial(fn, *args, **kwargs))
+        return vm.guarded(owner, fn.__name__, functools.partial(fn, *args, **kwargs))
     if fn in REFUSED:
         raise vm.error(
             "CE303", RuntimeError, f"{fn.__name__}() is not available in a compiled function",

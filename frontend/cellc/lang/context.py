@@ -21,8 +21,7 @@ from .asking import avoidable, settled, site
 from .assignment import assign_to
 from .control import under
 from .errors import Cascade, CompileError
-from .outcome import NEXT, Diverged, Outcome
-from .per_trip import NotRollable
+from .outcome import NEXT, Diverged, NotRollable, Outcome
 from .runtime_errors import raise_at_run_time, under_runtime
 from .values import MISSING
 

@@ -12,7 +12,7 @@ from .access import check_choice, mangle, pairs_of, read_attribute, subscript, s
 from .analysis import Facts
 from .asking import decided
 from .assignment import assign_to
-from .budget import check_length, check_work
+from .budget import check_length
 from .calls import call
 from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
@@ -255,7 +255,7 @@ def comprehend(
     first, rest = generators[0], generators[1:]
     for element in source:
         vm.statements += 1
-        check_work(vm, inner)
+        vm.check_work(inner)
         assign_to(vm, first.target, element, inner)
         if not all(_keep(vm, test, inner) for test in first.ifs):
             continue

@@ -5,15 +5,26 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.module_names import plain
 from .values import MISSING, any_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
-    from .interpreter import Interpreter
     from .source import FunctionNode, FunctionSource
+
+
+class Caller(Protocol):
+    """The interpreter, as functions need it."""
+
+    frame: Frame | None
+
+    def eval(self, node: ast.expr, frame: Frame) -> Any:
+        """The value of an expression."""
+
+    def call(self, fn: Any, args: list[Any], kwargs: dict[str, Any], frame: Frame) -> Any:
+        """Call anything callable from `frame`."""
 
 
 class InterpretedFunction:
@@ -26,7 +37,7 @@ class InterpretedFunction:
     __slots__ = ("__dict__", "defaults", "frame", "kwdefaults", "source", "vm")
 
     def __init__(
-        self, vm: Interpreter, source: FunctionSource, frame: Frame,
+        self, vm: Caller, source: FunctionSource, frame: Frame,
         defaults: tuple[Any, ...], kwdefaults: dict[str, Any],
     ) -> None:
         node = source.node
@@ -39,7 +50,7 @@ class InterpretedFunction:
         self.__qualname__ = f"{frame.name}.{self.__name__}"
 
     @staticmethod
-    def define(vm: Interpreter, node: FunctionNode, frame: Frame) -> InterpretedFunction:
+    def define(vm: Caller, node: FunctionNode, frame: Frame) -> InterpretedFunction:
         """The function a definition makes: its defaults are evaluated now."""
         args = node.args
         defaults = tuple([vm.eval(d, frame) for d in args.defaults])
@@ -102,7 +113,7 @@ class InterpretedFunction:
 class Callback:
     """A Python function handed to a library function: calling it interprets it."""
 
-    def __init__(self, vm: Interpreter, fn: Any, frame: Frame) -> None:
+    def __init__(self, vm: Caller, fn: Any, frame: Frame) -> None:
         self.vm, self.fn, self.frame = vm, fn, frame
         self.__wrapped__ = fn
         self.__name__ = plain(fn, "__name__", "function")

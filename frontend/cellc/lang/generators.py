@@ -23,8 +23,7 @@ from .context import GENERATED, Body, Closed, Steps, special, try_steps, unwrapp
 from .control import condition
 from .errors import Cascade, CompileError
 from .iteration import Foreign, walk
-from .outcome import BREAK, CONTINUE, NEXT, RETURN, Diverged
-from .per_trip import NotRollable
+from .outcome import BREAK, CONTINUE, NEXT, RETURN, Diverged, NotRollable
 from .values import MISSING
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 Abstract interpretation over the syntax tree: an expression over values known at compile time is
 evaluated now, one over tensors appends nodes to the graph through the tracer. The accepted syntax
-is the two closed tables `EXPRESSIONS` and `STATEMENTS`.
+is the two closed tables of `Language`, whose handlers stand above this module (`api.py` joins
+them).
 """
 
 from __future__ import annotations
@@ -10,21 +11,16 @@ from __future__ import annotations
 import ast
 import builtins
 import os.path
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import CellType, FunctionType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from cellc_compiler.ir.graph import Value
 from cellc_runtime.records import dataclass
 
 from ..tracing.tracer import GraphTensor, SizeInside, Tracer
-from . import _model
+from . import _model, budget
 from .analysis import assigned
-from .asking import Foresight, avoidable
-from .assignment import store_outside
-from .budget import check_work
-from .call_templates import CallTemplates
-from .calls import call
 from .errors import (
     CODES,
     Cascade,
@@ -35,20 +31,17 @@ from .errors import (
     kind,
     trace_text,
 )
-from .expressions import EXPRESSIONS
+from .foresight import Foresight
 from .frames import Frame
-from .generators import GeneratorOfProgram
 from .hints import Fault, explain, in_layer
 from .journal import BOXES, Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
-from .outcome import NEXT, Diverged, Outcome
-from .per_trip import NotRollable
+from .outcome import NEXT, Diverged, NotRollable, Outcome
 from .pieces.emit import Pieces
-from .state import CapturedName, GlobalName, State
-from .statements import STATEMENTS, block
-from .survey import lost, rest_of_statement
+from .places import CapturedName, GlobalName, Stored
+from .state import State
 from .trust import is_own_class, own_method
-from .values import MISSING, Poison
+from .values import MISSING, Poison, lost
 
 CALL_DEPTH = 1000
 """Nested calls before recursion is taken to have no end."""
@@ -84,18 +77,71 @@ class Hooks:
     elements: Callable[[], Sequence[Any]] | None = None
 
 
+class Templates(Protocol):
+    """Calls that are traced once (`CallTemplates`)."""
+
+    watching: int
+    looked_at: int
+    given_away: int
+
+    def of_call(
+        self, fn: Any, args: list[Any], kwargs: dict[str, Any], scope: str, run: Callable[[], Any]
+    ) -> Any:
+        """The result of a call: by a copy of an equal one, else of `run`."""
+
+    def look_at(self, *values: Any) -> None:
+        """The identity of values has mattered."""
+
+    def give(self, *values: Any) -> None:
+        """Library code gets values."""
+
+
+class Generated(Protocol):
+    """A generator of the program."""
+
+    frame: Frame
+
+    def is_left_open(self) -> bool:
+        """Whether it has stopped before its end, with a clean-up to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The handlers of syntax and of calls that an interpreter uses.
+
+    Attributes:
+        expressions, statements: a handler for each class of node.
+        block: runs statements in order.
+        call: calls anything callable.
+        store_outside: assigns a name or attribute outside of the trace.
+        rest_of_statement: collects the errors after the place in a statement that failed.
+        templates: makes what traces equal calls once.
+    """
+
+    expressions: Mapping[type[ast.AST], Callable[[Interpreter, Any, Frame], Any]]
+    statements: Mapping[type[ast.AST], Callable[[Interpreter, Any, Frame], Outcome]]
+    block: Callable[[Interpreter, Sequence[ast.stmt], Frame], Outcome]
+    call: Callable[[Interpreter, Any, list[Any], dict[str, Any], Frame], Any]
+    store_outside: Callable[[Interpreter, Stored, Any, Frame], None]
+    rest_of_statement: Callable[[Interpreter, ast.stmt, Frame], None]
+    templates: Callable[[Interpreter], Templates]
+
+
 class Interpreter:
     """Interprets functions into the graph of one tracer.
 
     Args:
+        language: the handlers of syntax and calls.
         tracer: receives the nodes.
         hooks: see `Hooks`.
         collect: go on after an error and keep it in `errors`.
     """
 
     def __init__(
-        self, tracer: Tracer, hooks: Hooks | None = None, collect: bool = False
+        self, language: Language, tracer: Tracer, hooks: Hooks | None = None,
+        collect: bool = False,
     ) -> None:
+        self.language = language
         self.tracer = tracer
         self.hooks = hooks or Hooks()
         self.state = self.hooks.state or State()
@@ -118,15 +164,15 @@ class Interpreter:
         self.try_region = 0  # region depth of the innermost `try`
         self.handled: list[BaseException] = []
         self.kept: list[Any] = []
-        self.generators: list[GeneratorOfProgram] = []
-        self.templates = CallTemplates(self)
+        self.generators: list[Generated] = []
+        self.templates = language.templates(self)
         self.read_at: str | None = None  # where what is taken over from a template was read
 
     # --- syntax ---------------------------------------------------------------------------------
 
     def eval(self, node: ast.expr, frame: Frame) -> Any:
         """The value of an expression."""
-        handler = EXPRESSIONS.get(type(node))
+        handler = self.language.expressions.get(type(node))
         if handler is None:
             self.unsupported(node, frame, "CE102")
         value = handler(self, node, frame)
@@ -136,11 +182,11 @@ class Interpreter:
 
     def block(self, stmts: Sequence[ast.stmt], frame: Frame) -> Outcome:
         """Run statements in order."""
-        return block(self, stmts, frame)
+        return self.language.block(self, stmts, frame)
 
     def statement(self, node: ast.stmt, frame: Frame) -> Outcome:
         """Run one statement; in collecting mode its error is kept and what it assigns is lost."""
-        handler = STATEMENTS.get(type(node))
+        handler = self.language.statements.get(type(node))
         frame.node = node
         self.statements += 1
         if handler is None:
@@ -152,7 +198,7 @@ class Interpreter:
         if not isinstance(error, Cascade):
             self.errors.append(self.located(error, frame))
         self.frame = frame
-        rest_of_statement(self, node, frame)
+        self.language.rest_of_statement(self, node, frame)
         for name in assigned([node]):
             self.store(frame, name, lost())
         if isinstance(node, ast.Return):
@@ -263,7 +309,7 @@ class Interpreter:
         Raises:
             CompileRecursionError: too many nested calls, or too many nested run-time branches.
         """
-        check_work(self, frame)
+        self.check_work(frame)
         if frame.depth <= CALL_DEPTH:
             return
         raise CompileRecursionError(
@@ -272,6 +318,19 @@ class Interpreter:
             hint="end the recursion by a condition known while compiling; "
             "for a run-time condition write a while loop",
         )
+
+    def check_work(self, frame: Frame, node: ast.AST | None = None) -> None:
+        """End a trace that has run too many statements.
+
+        Raises:
+            CompileError: with the line of the loop or call that continues.
+        """
+        if self.statements > budget.MOST_STATEMENTS:
+            raise self.error(
+                "CE608", ValueError, f"compiling must take at most {budget.MOST_STATEMENTS} "
+                "statements of Python, but this loop or recursion goes on", frame, node,
+                hint="a loop over known numbers is unrolled: loop over the rows of a Tensor, let "
+                "the condition depend on a Tensor, or compute the value in __init__")
 
     # --- names ----------------------------------------------------------------------------------
 
@@ -358,6 +417,18 @@ class Interpreter:
             return own_method(value, name)
         return None
 
+    def guarded(self, target: Any, how: str, run: Callable[[], Any]) -> Any:
+        """The result of `run`, which is called again before each call of the program to compare.
+
+        Args:
+            target: the object that decides the result.
+            how: what messages call it.
+        """
+        result = run()
+        if self.hooks.on_result_read is not None:
+            self.hooks.on_result_read(target, how, run, result)
+        return result
+
     def class_of(self, value: object) -> type:
         """The class of a value; that of an object of the program may be another one later."""
         kind = type(value)
@@ -378,13 +449,13 @@ class Interpreter:
         """Assign a name, in the frame it belongs to."""
         facts = frame.facts
         if name in facts.globals:
-            store_outside(self, GlobalName(frame.globals, name), value, frame)
+            self.language.store_outside(self, GlobalName(frame.globals, name), value, frame)
             return
         owner: Frame | None = frame
         while owner is not None and name not in owner.facts.local:
             root, owner = owner, owner.outer
         if owner is None:
-            store_outside(self, CapturedName(root.closure[name], name), value, frame)
+            self.language.store_outside(self, CapturedName(root.closure[name], name), value, frame)
             return
         self.note(Variable(owner.table, owner.lines, name))
         owner.table[name] = value
@@ -434,12 +505,14 @@ class Interpreter:
     def open_journal(self, frame: Frame) -> Journal | None:
         """Start recording for a branch; the journal that was open."""
         if self.region_depth >= REGION_DEPTH:
-            raise avoidable(self, CompileRecursionError(
+            error = CompileRecursionError(
                 "CE304", "recursion without end: run-time branches are "
                 f"{REGION_DEPTH} deep in {frame.name}()",
                 self.place(frame, frame.node), self.calls(frame),
                 hint="write a while loop instead of recursion on a run-time condition",
-            ))
+            )
+            error.site = self.sites[0] if self.sites else None
+            raise error
         saved = self.journal
         self.journal = Journal()
         self.region_depth += 1
@@ -457,7 +530,7 @@ class Interpreter:
 
     def call(self, fn: Any, args: list[Any], kwargs: dict[str, Any], frame: Frame) -> Any:
         """Call anything callable from `frame`."""
-        return call(self, fn, args, kwargs, frame)
+        return self.language.call(self, fn, args, kwargs, frame)
 
     def scope_of(self, cell: Any, frame: Frame | None) -> str:
         """The path of a Cell; one that no Cell owns gets its caller's path and class name."""

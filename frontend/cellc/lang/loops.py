@@ -24,7 +24,6 @@ from . import regions
 from .analysis import Names, assigned
 from .asking import answer, avoidable, inside, is_asked
 from .assignment import assign_to
-from .budget import check_work
 from .control import DEAD, Known, condition, ends_here, logical, truth, under
 from .errors import CompileError
 from .journal import Change, Element, Slot, Variable, unchanged
@@ -89,7 +88,7 @@ def while_statement(vm: Interpreter, node: ast.While, frame: Frame) -> Outcome:
 
 def _while(vm: Interpreter, node: ast.While, frame: Frame, peel: int) -> Outcome:
     while True:
-        check_work(vm, frame, node)
+        vm.check_work(frame, node)
         known = _trial(vm, node.test, frame)
         if known is None:
             known = _asked(vm, node, frame)

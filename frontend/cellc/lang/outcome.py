@@ -99,3 +99,8 @@ class Diverged(Exception):
 
 
 NEXT = Outcome()
+
+
+class NotRollable(BaseException):
+    """The trips of the loop may differ in more than numbers. (No handler of the user's program,
+    and none of the library, is meant to see it.)"""

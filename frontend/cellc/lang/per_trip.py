@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -23,16 +23,25 @@ from cellc_compiler.ir.graph import Node, Value
 
 from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
-from ..tracing.tracer import GraphTensor
+from ..tracing.tracer import GraphTensor, Tracer
+from .outcome import NotRollable
 
 if TYPE_CHECKING:
     from .frames import Frame
-    from .rolling import RolledLoop
 
 
-class NotRollable(BaseException):
-    """The trips of the loop may differ in more than numbers. (No handler of the user's program,
-    and none of the library, is meant to see it.)"""
+class Loop(Protocol):
+    """The loop that is being rolled, as its numbers need it."""
+
+    @property
+    def tracer(self) -> Tracer:
+        """Receives the nodes."""
+
+    def table(self, values: np.ndarray[Any, Any]) -> GraphTensor:
+        """A row per trip of numbers."""
+
+    def rows_of(self, tensor: Tensor, indices: Sequence[Any]) -> GraphTensor:
+        """`tensor[i]` with an index per trip; the tensor is made outside of the loop."""
 
 
 class PerTrip:
@@ -40,7 +49,7 @@ class PerTrip:
 
     __slots__ = ("loop", "values")
 
-    def __init__(self, loop: RolledLoop, values: Iterable[Any]) -> None:
+    def __init__(self, loop: Loop, values: Iterable[Any]) -> None:
         self.loop, self.values = loop, tuple(values)
 
     def _unknown(self, *_: Any) -> Any:
@@ -90,7 +99,7 @@ _NUMBERS = (bool, int, float)
 _WITH_TENSORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 
-def _each(loop: RolledLoop, operate: Callable[..., Any], *values: Iterable[Any]) -> PerTrip:
+def _each(loop: Loop, operate: Callable[..., Any], *values: Iterable[Any]) -> PerTrip:
     """The results trip by trip.
 
     Raises:
@@ -174,7 +183,7 @@ def applied(per: PerTrip, fn: Callable[[Any], Any]) -> Any:
     kinds = {type(v) for v in per.values}
     if len(kinds) != 1 or not kinds <= set(_NUMBERS):
         raise NotRollable
-    region = per.loop.vm.tracer.regions[-1]
+    region = per.loop.tracer.regions[-1]
     start = len(region.graph.nodes)
     traced: list[tuple[Any, list[Node], Value]] = []
     for v in _samples(per.values):
@@ -191,7 +200,7 @@ def applied(per: PerTrip, fn: Callable[[Any], Any]) -> Any:
             literal = _literal(_plain(other_nodes)[place[0]].operands[place[1]])
             if literal.shape != () or literal.tobytes() != np.array(other, dtype).tobytes():
                 raise NotRollable
-        row = per.loop.vm.tracer.lift(per.loop.table(np.array(per.values, dtype)))
+        row = per.loop.tracer.lift(per.loop.table(np.array(per.values, dtype)))
         _plain(nodes)[place[0]].operands[place[1]] = row
     return GraphTensor(result)
 

@@ -78,19 +78,6 @@ def of_method(
     return result
 
 
-def guarded(vm: Interpreter, target: Any, how: str, run: Callable[[], Any]) -> Any:
-    """The result of `run`, which is called again before each call of the program to compare.
-
-    Args:
-        target: the object that decides the result.
-        how: what messages call it.
-    """
-    result = run()
-    if vm.hooks.on_result_read is not None:
-        vm.hooks.on_result_read(target, how, run, result)
-    return result
-
-
 def as_index(vm: Interpreter, value: Any, frame: Frame) -> Any:
     """An int for an object of the user that has `__index__`, also in a slice; else the value."""
     if type(value) is slice:
@@ -108,7 +95,7 @@ def is_in_class(vm: Interpreter, check: Callable[[Any, Any], bool], value: Any, 
             isinstance(k, type) and type(k) is not type and (own or not is_foreign_class(k))
             for k in flat):
         return check(value, kinds)
-    answer: bool = guarded(vm, kinds, check.__name__, lambda: check(value, kinds))
+    answer: bool = vm.guarded(kinds, check.__name__, lambda: check(value, kinds))
     return answer
 
 

@@ -24,19 +24,18 @@ from ..core import watching
 from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor, tensor_of
 from ..tracing.pytree import RunObject
-from ..tracing.tracer import GraphTensor, Region
+from ..tracing.tracer import GraphTensor, Region, Tracer
 from . import regions, runtime_errors
 from .analysis import read_first
 from .asking import is_asked
 from .assignment import assign_to
-from .budget import check_work
 from .control import DEAD, under
 from .errors import Cascade, CompileError
 from .iteration import Elements, Rows, Walk, ahead, asked_range, walk
 from .journal import Change, Content, Slot, Variable, same_elements, unchanged
 from .loops import RuntimeLoop, finish, live_around, runtime_range
-from .outcome import CONTINUE, NEXT, Diverged, Outcome
-from .per_trip import NotRollable, PerTrip
+from .outcome import CONTINUE, NEXT, Diverged, NotRollable, Outcome
+from .per_trip import PerTrip
 from .pieces import operations
 from .values import RuntimeRange, as_tensor
 
@@ -68,7 +67,7 @@ def for_statement(vm: Interpreter, node: ast.For, frame: Frame) -> Outcome:
     elements = walk(vm, source)
     before, first = _size(vm), True
     for element in elements:
-        check_work(vm, frame, node)
+        vm.check_work(frame, node)
         outcome = under(vm, node, outcome, frame, _iteration(vm, node, element, frame), live) \
             if outcome.mixed else _iteration(vm, node, element, frame)()
         if not outcome.falls:
@@ -179,6 +178,11 @@ class RolledLoop(RuntimeLoop):
         self.bound: Any = None
         self.bound_value: Value | None = None
         super().__init__(vm, node, frame, _never, lambda: vm.block(node.body, frame))
+
+    @property
+    def tracer(self) -> Tracer:
+        """Receives the nodes."""
+        return self.vm.tracer
 
     def _carry(self, slot: Slot, value: Any) -> None:
         """Only tensors are carried: a number that changes may be read as a number."""

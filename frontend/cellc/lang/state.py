@@ -17,7 +17,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
@@ -35,13 +35,13 @@ from ..tensors.views import view_of
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
-from ..tracing.reads import Read, content, in_class, is_iterator, short
+from ..tracing.reads import Read, content, is_iterator, short
 from ..tracing.state_numbers import Answers, number_input
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
 from .errors import CompileRuntimeError, Place
 from .journal import BOXES, Content, Slot, differs, elements_in, shallow
-from .protocols import guarded
+from .places import Stored
 from .reads_log import ReadsLog
 from .recipes import Recipe, recipe_of
 from .structure import Structure
@@ -53,111 +53,6 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 _HOLDERS = (*BOXES, tuple)
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """An attribute as the object itself holds it, without its class and its `__setattr__`."""
-
-    target: Any
-    name: str
-
-    def key(self) -> Hashable:
-        return "attribute", id(self.target), self.name
-
-    def get(self) -> Any:
-        table = plain(self.target, "__dict__")
-        if table is not None and self.name in table:
-            return table[self.name]
-        if isinstance(_in_class(self.target, self.name), MemberDescriptorType):
-            return getattr(self.target, self.name, MISSING)
-        return MISSING
-
-    def put(self, value: Any) -> None:
-        target, name = self.target, self.name
-        table = plain(target, "__dict__")
-        if isinstance(target, type) or not isinstance(table, dict):
-            if value is not MISSING:
-                setattr(target, name, value)
-            elif self.get() is not MISSING:
-                delattr(target, name)
-        elif value is MISSING:
-            table.pop(name, None)
-        else:
-            table[name] = value
-
-    def now(self) -> Any:
-        """Return the value that Python reads there, from the class too."""
-        return getattr(self.target, self.name, MISSING)
-
-    def store(self, holder: Any, value: Any) -> None:
-        """Set it as Python does, in `holder`: what stands for the target in a call."""
-        setattr(holder, self.name, value)
-
-    def remove(self, holder: Any) -> None:
-        """Delete it as Python does."""
-        delattr(holder, self.name)
-
-    def owner(self) -> Any:
-        return self.target
-
-    def label(self) -> str:
-        if isinstance(self.target, type):
-            return f"the attribute '{self.name}' of the class {self.target.__name__}"
-        return f"the attribute '{self.name}' of {type(self.target).__name__}"
-
-
-class GlobalName(Stored):
-    """A global name; `target` are the globals that hold it."""
-
-    __slots__ = ()
-
-    def get(self) -> Any:
-        return self.target.get(self.name, MISSING)
-
-    now = get
-
-    def put(self, value: Any) -> None:
-        if value is MISSING:
-            self.target.pop(self.name, None)
-        else:
-            self.target[self.name] = value
-
-    def store(self, holder: Any, value: Any) -> None:
-        holder[self.name] = value
-
-    def label(self) -> str:
-        return f"the global name '{self.name}'"
-
-
-class CapturedName(Stored):
-    """A variable of a Python function around the compiled one; `target` is its cell."""
-
-    __slots__ = ()
-
-    def get(self) -> Any:
-        try:
-            return self.target.cell_contents
-        except ValueError:
-            return MISSING
-
-    now = get
-
-    def put(self, value: Any) -> None:
-        if value is not MISSING:
-            self.target.cell_contents = value
-        elif self.get() is not MISSING:
-            del self.target.cell_contents
-
-    def store(self, holder: Any, value: Any) -> None:
-        holder.cell_contents = value
-
-    def label(self) -> str:
-        return f"the variable '{self.name}' of a function outside"
-
-
-def _in_class(target: Any, name: str) -> Any:
-    return in_class(target if isinstance(target, type) else type(target), name, MISSING)
 
 
 @dataclass(slots=True)
@@ -678,7 +573,7 @@ def insert_missing(vm: Interpreter, box: Any, key: Any, frame: Frame) -> Any:
     made = getattr(type(box), "__missing__", MISSING)
     vm.special(box, "__missing__")  # reports where it was found
     if made is defaultdict.__missing__:
-        factory = guarded(vm, box, "default_factory", lambda: box.default_factory)
+        factory = vm.guarded(box, "default_factory", lambda: box.default_factory)
         if factory is None:
             raise KeyError(key)
         value = vm.call(factory, [], {}, frame)

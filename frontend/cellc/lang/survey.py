@@ -20,7 +20,7 @@ from .errors import Cascade
 from .functions import InterpretedFunction
 from .outcome import Diverged
 from .trust import is_user_function
-from .values import Poison
+from .values import lost
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -47,11 +47,6 @@ def rest_of_statement(vm: Interpreter, node: ast.stmt, frame: Frame) -> None:
         vm.store(frame, name, lost())
     for body in _bodies(node):
         _body(vm, body, frame)
-
-
-def lost() -> Poison:
-    """The value of something that failed."""
-    return Poison(None, Cascade, "")
 
 
 def _heads(node: ast.stmt) -> Iterator[ast.expr]:

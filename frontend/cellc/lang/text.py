@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, item_of
+from ..tracing.tracer import Tracer
 from .values import Formatted, Text, holds_runtime, is_runtime
-
-if TYPE_CHECKING:
-    from .interpreter import Interpreter
 
 
 def formatted(value: Any, spec: str, conversion: str = "") -> list[Any]:
@@ -177,14 +175,14 @@ def shown(part: Any) -> tuple[Tensor | None, Any]:
     return (part, None) if isinstance(part, Tensor) else (None, part)
 
 
-def emit_print(vm: Interpreter, args: Sequence[Any], sep: str, end: str) -> None:
+def emit_print(tracer: Tracer, args: Sequence[Any], sep: str, end: str) -> None:
     """Print when the network runs."""
     parts: list[Any] = []
     for i, value in enumerate(args):
         parts += [sep] * bool(i) + flat([value])
     given = [shown(p) for p in joined([*parts, end])]
     tensors = [t for t, _ in given if t is not None]
-    vm.tracer.apply("print", tensors, {"parts": tuple(m for _, m in given)})
+    tracer.apply("print", tensors, {"parts": tuple(m for _, m in given)})
 
 
 def joined(parts: Sequence[Any]) -> list[Any]:

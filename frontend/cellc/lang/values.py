@@ -28,6 +28,7 @@ from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
 from ..tracing.pytree import Box, Known, ObjectKind, RunObject, parts_of, put_together
 from ..tracing.tracer import GraphTensor, is_variable
+from .errors import Cascade
 
 
 class _Missing:
@@ -56,6 +57,11 @@ class Poison:
     notes: tuple[str, ...] = ()
     hint: str = ""
     site: Hashable = None
+
+
+def lost() -> Poison:
+    """The value of something that failed."""
+    return Poison(None, Cascade, "")
 
 
 @dataclass(frozen=True, slots=True)

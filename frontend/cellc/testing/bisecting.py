@@ -18,7 +18,7 @@ from cellc_compiler.ir.printing import print_graph
 from cellc_runtime.records import dataclass, field
 
 from .. import context
-from ..compiled.entries import Traced
+from ..compiled.traced import Traced
 from ..core.module_names import function_name
 from ..verification import verify
 from .cases import Case, in_pynative, load_case, traced_call, versions

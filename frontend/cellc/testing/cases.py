@@ -35,7 +35,7 @@ from cellc_runtime.files import read_file, write_atomically
 from cellc_runtime.records import dataclass, field
 
 from .. import context
-from ..compiled.entries import Traced, trace
+from ..compiled.traced import Traced, trace
 from ..tensors.tensor import host_arrays_of
 from ..tracing.pytree import take_apart, take_apart_call
 from ..verification.runs import fresh, in_mode

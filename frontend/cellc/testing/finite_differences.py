@@ -20,8 +20,8 @@ from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
 from ..compiled.dynamic import parameter_names
-from ..compiled.entries import trace
 from ..compiled.inline import inline
+from ..compiled.traced import trace
 from ..core.dispatch import active_tracer
 from ..core.module_names import function_name
 from ..core.naming import described

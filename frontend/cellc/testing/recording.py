@@ -12,7 +12,7 @@ import numpy as np
 from cellc_runtime import loader
 
 from .. import context
-from ..compiled.entries import Traced
+from ..compiled.traced import Traced
 from ..core.observers import unwatched, watching_calls
 from ..lang import CompileError
 from ..tensors.tensor import host_arrays_of

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-from ..compiled.entries import Compilation, EntryTable
+from ..compiled.causes import Compilation
+from ..compiled.entries import EntryTable
 from ..compiled.entry import Entry
 from ..core.module_names import function_name
 

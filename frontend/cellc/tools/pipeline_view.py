@@ -10,8 +10,8 @@ from cellc_compiler import driver
 from cellc_compiler.passes.stages.schedule import Timetable, Unit, duration
 from cellc_runtime.records import dataclass
 
-from ..compiled.entries import trace
 from ..compiled.pipelines import Plan, planned
+from ..compiled.traced import trace
 from ..core.module_names import function_name
 from ..ranks.settings import get_auto_parallel_context
 from .budget_view import size

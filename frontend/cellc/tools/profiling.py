@@ -31,7 +31,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
-from ..compiled.entries import Traced
+from ..compiled.traced import Traced
 from ..core.device import current
 from ..storage.memory import aligned_copy
 from ..tracing.exceptions import ERRORS

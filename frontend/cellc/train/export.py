@@ -13,7 +13,7 @@ from cellc_runtime import portable
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.lazy import lazy_module
 
-from ..compiled.entries import Traced, trace
+from ..compiled.traced import Traced, trace
 from ..core.declared import CALLABLE, instance
 from ..nn.cell import Cell
 from ..nn.graph_cell import LoadedGraph

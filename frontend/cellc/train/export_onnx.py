@@ -14,7 +14,7 @@ from cellc_compiler.onnx_export import Model, to_model
 from cellc_runtime.records import replace
 
 from ..compiled.dynamic import Axes, Dynamic, make_pattern, parameter_names
-from ..compiled.entries import Traced, trace
+from ..compiled.traced import Traced, trace
 from ..tensors.symbol import Described
 from ..tensors.tensor import OpenTensor, Tensor
 from ..tracing.pytree import Box, Leaf, Structure, take_apart_call

@@ -10,7 +10,7 @@ import numpy as np
 from cellc_compiler.interpret import run
 from cellc_runtime.records import dataclass
 
-from ..compiled.entries import Traced
+from ..compiled.traced import Traced
 from ..tensors.parameter import Parameter
 from ..tracing.pytree import Box, leaves_of, take_apart_call
 from .derivatives import (

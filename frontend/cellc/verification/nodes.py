@@ -21,7 +21,7 @@ from cellc_compiler.ir.verify import verify as check_graph
 from cellc_compiler.passes.base import copy_graph
 
 from ..calls.callbacks import host_callbacks
-from ..compiled.entries import Traced
+from ..compiled.traced import Traced
 from ..core.dispatch import apply
 from ..tensors.tensor import host_arrays_of, tensor_of
 from .judge import Verdict, judge, judge_expansion

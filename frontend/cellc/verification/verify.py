@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from .. import context
-from ..compiled.entries import Traced, trace
 from ..compiled.jit import Jitted
 from ..compiled.staged import is_staged
+from ..compiled.traced import Traced, trace
 from ..core.module_names import function_name
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter

@@ -11,7 +11,7 @@ import numpy as np
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc_compiler import driver
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import Op, all_ops

@@ -17,7 +17,7 @@ import numpy as np
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.calls.inner_primitives import _OPS
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.nn.layer.inner import INNER
 from cellc.ranks.layout import _convolution_keys, _keys
 from cellc.testing.ranks import run_ranks

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import cellc as ms
-from cellc.compiled.entries import trace
+from cellc.compiled.traced import trace
 from cellc.testing.cases import Case, load_case
 from cellc.testing.ranks import run_ranks
 from cellc.testing.reducing import reduce

@@ -20,8 +20,7 @@ from ...tracing.numbers import DTYPES
 from ...tracing.pytree import Leaf, ObjectKind, RunObject, leaves_of, put_together
 from ...tracing.tracer import GraphTensor, is_variable
 from ..errors import Cascade
-from ..outcome import Diverged
-from ..per_trip import NotRollable
+from ..outcome import Diverged, NotRollable
 from ..recipes import recipe_of
 from .first_run import FirstRun, NotAhead
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from cellc_compiler.ir.graph import Node, Value
 from cellc_runtime.records import dataclass, field, replace
 
-from ...compiled.entries import Traced
+from ...compiled.traced import Traced
 from ...tensors.parameter import Parameter
 from ..profiling import Profile, Site
 from .splits import Lies, Splits, parameter_of

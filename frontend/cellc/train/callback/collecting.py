@@ -11,7 +11,7 @@ import numpy as np
 
 from cellc_runtime.files import write_text
 
-from ...compiled.entries import trace
+from ...compiled.traced import trace
 from ...core.declared import Flag, Positive, instance
 from ...nn.learning_rate_schedule import LearningRateSchedule
 from ...nn.optim.optimizer import Optimizer

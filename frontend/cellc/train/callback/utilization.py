@@ -10,7 +10,7 @@ from cellc_compiler.ir.op import has_effect
 from cellc_compiler.passes.rematerialize import contraction_flops
 
 from ... import context
-from ...compiled.entries import trace
+from ...compiled.traced import trace
 from ...core.declared import Flag, Positive, number
 from .callback import Callback, RunContext
 

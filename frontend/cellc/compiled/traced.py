@@ -1,0 +1,233 @@
+"""Calls of Cells and functions as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from cellc_compiler.ir.dims import Guard, Met, Shapes, deciding
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime.lazy import lazy_module
+from cellc_runtime.records import dataclass, field
+
+from ..core.dispatch import tracing
+from ..core.invalidation import Stale, watch
+from ..core.module_names import function_name
+from ..tensors import views
+from ..tensors.tensor import OpenTensor, Tensor, elements_of
+from ..tracing.arguments import copied, shared
+from ..tracing.pytree import (
+    Box,
+    Leaf,
+    Structure,
+    made_anew,
+    take_apart,
+    take_apart_call,
+)
+from ..tracing.reads import Read, Reads, same
+from ..tracing.tracer import Tracer
+from .causes import Cause, of_read
+from .dynamic import parameter_names
+
+if TYPE_CHECKING:
+
+    from .. import lang
+    from ..calls import pieces
+    from ..calls.pieces import CallLog
+    from ..tracing.python_state import PythonState
+else:  # the construct compiler loads with the first network it compiles
+    lang = lazy_module("cellc.lang")
+    pieces = lazy_module("cellc.calls.pieces")
+
+@dataclass(slots=True)
+class Traced:
+    """A call as a graph.
+
+    Attributes:
+        graph: inputs are the tensors of the arguments, then parameters and state.
+        inputs: positions among the graph's inputs of the arguments' tensors.
+        parameters: the parameter (or large constant) of each other input, in order.
+        out: the structure of the result.
+        attributes: what was read of objects; `reads` all that was read from outside.
+        functions: the Python functions that the graph calls, by number.
+    """
+
+    graph: Graph
+    arguments: int
+    parameters: list[Tensor]
+    out: Structure
+    attributes: list[tuple[Any, str]]
+    reads: list[Read]
+    functions: list[Callable[..., Any]] = field(default_factory=list)
+    flag: Stale = field(default_factory=Stale)
+    guards: list[Guard] = field(default_factory=list)
+    state: PythonState | None = None
+    """Its effects on Python objects."""
+    budget: int | None = None
+    """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
+    pieces: tuple[tuple[str, str], ...] = ()
+    """The parts of each call that Python runs, and their places."""
+    changes: frozenset[int] = frozenset()
+    """The numbers of the functions that make its changes of Python objects."""
+    root: Any = None
+    """The Cell that the paths of nodes begin in, which they leave out; None without one."""
+    roots: list[tuple[str, Any]] = field(default_factory=list)
+    """The Cells that no other one owns, with what the paths of their nodes begin with."""
+    asked: Mapping[str, Met] = field(default_factory=dict)
+    """Where sizes that follow from elements are asked for, by symbol."""
+    written: tuple[int, ...] = ()
+    """Which tensors of the arguments it changes in place: their new values are results, too."""
+    layouts: str = ""
+    """How its values lie on the ranks, and what moves between them; empty: it is not cut."""
+    returned: bool = False
+    """Whether its result has containers of the arguments in it."""
+
+    def out_of_date(self) -> Cause | None:
+        """Why what was traced does not hold any more, as far as that is known."""
+        for read in self.reads:
+            if read.changed() or (read.watched and not same(read.now(), read.value)):
+                return of_read(read)
+        if self.flag.cause:
+            return Cause("attribute", self.flag.cause)
+        moved = self.state.moved if self.state is not None else ""
+        return Cause("state", moved) if moved else None
+
+    def fed(self, arrays: list[Any]) -> list[Any]:
+        """Return the program's inputs for the arrays of a call's arguments."""
+        return arrays if self.state is None else [*arrays, *self.state.arrays()]
+
+    def of_arguments(self, fed: Sequence[Any]) -> list[Any]:
+        """The arrays of a call's arguments among those that the program takes."""
+        return list(fed[: len(fed) - (0 if self.state is None else len(self.state.inputs))])
+
+
+def trace(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+    types: Sequence[TensorType] | None = None, shapes: Shapes | None = None, called: bool = False,
+    call: CallLog | None = None, known: lang.Known | None = None,
+    arrays: Sequence[Any] | None = None,
+) -> Traced:
+    """Trace a call of a Cell or function into a graph.
+
+    Args:
+        types: instead of those of the arguments' tensors: with symbols of `shapes`.
+        called: arguments that are changed in place become results, for the caller's tensors.
+        call: is made for these arguments: what only Python can do is done while it is traced, and
+            by Python in each call of the program. Without it, that is an error.
+        known: what is known of that from earlier calls.
+        arrays: the elements of the arguments' tensors, where these have none.
+
+    Raises:
+        CompileError: an error in the network (of the builtin kind it is of).
+    """
+    state = lang.State()
+    first = None if shapes is None else shapes.copy()
+    while True:
+        try:
+            traced = _traced_once(
+                fn, args, kwargs, types, shapes, state, called, call, known, arrays)
+            again = state.retraced(None)
+            if again is None:
+                return traced
+        except Exception as e:
+            again = state.retraced(e)
+            if again is None:
+                raise
+        except pieces.Failed as e:
+            raise e.error from None
+        state = again
+        if shapes is not None and first is not None:
+            shapes.restore(first)
+
+
+def _traced_once(
+    fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State, called: bool,
+    call: CallLog | None, known: lang.Known | None, arrays: Sequence[Any] | None,
+) -> Traced:
+    structure, leaves = take_apart_call(args, kwargs)
+    tracer = Tracer(function_name(fn))
+    names = argument_names(fn, structure)
+    given = types or [t._type for t in leaves]
+    inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
+    before = [t.ir_value for t in inputs]
+    shapes = shapes if shapes is not None else Shapes()
+    shapes.where, shapes.expression = tracer.place, tracer.expression
+    outside = Reads(lang.position)
+    with tracing(tracer):
+        call_args, call_kwargs = copied(structure, inputs, shared((args, kwargs)))
+    state.argument((call_args, call_kwargs))
+    try:
+        places = state.begin(tracer)
+        python = _pieces(tracer, leaves, state, call, known)
+        hooks = lang.Hooks(
+            on_attribute_read=outside.of_attribute,
+            on_global_read=outside.of_globals,
+            on_captured_read=outside.of_closure,
+            on_function_read=outside.of_function,
+            on_partial_read=outside.of_partial,
+            on_result_read=outside.of_result,
+            state=state, pieces=python,
+            elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
+            lambda: [*(arrays or map(elements_of, leaves)), *map(elements_of, state.first_values)],
+        )
+        with deciding(shapes), nullcontext() if call is None else pieces.running(call):
+            result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+            written = tuple(i for i, (t, value) in enumerate(zip(inputs, before, strict=True))
+                            if called and t.ir_value is not value)
+            if written:
+                result = views.Written(result, {i: inputs[i] for i in written})
+            out, outputs = take_apart(result, (), state.origin if called else made_anew)
+            with tracing(tracer):
+                graph = tracer.finish(outputs)
+    finally:
+        state.undo()
+    reads = outside.finish()
+    changed = state.finish(places, reads)
+    order = {v: p for p, v in tracer.parameters.items()}
+    parameters = [order[v] for v in graph.inputs if v in order]
+    attributes = state.own_attributes(list(outside.attributes.values()))
+    traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
+                    tracer.functions, guards=shapes.guards, state=changed, budget=tracer.budget,
+                    root=tracer.root, roots=tracer.roots, asked=shapes.asked, written=written,
+                    returned=state.returned_arguments)
+    if python is not None:
+        traced.pieces, traced.changes = tuple(python.found), state.changes()
+    watch(traced.attributes, traced.flag)
+    return traced
+
+
+def _pieces(
+    tracer: Tracer, leaves: Sequence[Tensor], state: lang.State, call: CallLog | None,
+    known: lang.Known | None,
+) -> lang.Pieces | None:
+    """Return the pieces that let Python do its part, for a call that is made."""
+    if call is None:
+        return None
+    call.again()
+    first = lang.FirstRun(tracer, call, [*leaves, *state.first_values], state.changes)
+    return lang.Pieces(first, known if known is not None else lang.Known())
+
+
+def argument_names(fn: Any, structure: Structure) -> list[str]:
+    """Readable names of the inputs: those of `construct` where an argument is one tensor."""
+    names = parameter_names(fn)
+    out: list[str] = []
+
+    def walk(part: Structure, name: str) -> None:
+        if isinstance(part, Leaf):
+            out.append(name if name not in out else f"{name}.{part.number}")
+        elif isinstance(part, Box):
+            for i, p in enumerate(part.parts):
+                walk(p, f"{name}.{part.keys[i] if part.keys else i}")
+
+    assert isinstance(structure, Box)
+    positional, keyword = structure.parts
+    assert isinstance(positional, Box) and isinstance(keyword, Box)
+    for i, part in enumerate(positional.parts):
+        walk(part, names[i] if i < len(names) else f"x{i}")
+    for key, part in zip(keyword.keys, keyword.parts, strict=True):
+        walk(part, str(key))
+    return out

@@ -1,0 +1,118 @@
+"""Places outside of the trace that hold a Python value: attributes, global and captured names."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from types import MemberDescriptorType
+from typing import Any
+
+from cellc_runtime.records import dataclass
+
+from ..core.module_names import plain
+from ..tracing.reads import in_class
+from .values import MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An attribute as the object itself holds it, without its class and its `__setattr__`."""
+
+    target: Any
+    name: str
+
+    def key(self) -> Hashable:
+        return "attribute", id(self.target), self.name
+
+    def get(self) -> Any:
+        table = plain(self.target, "__dict__")
+        if table is not None and self.name in table:
+            return table[self.name]
+        if isinstance(_in_class(self.target, self.name), MemberDescriptorType):
+            return getattr(self.target, self.name, MISSING)
+        return MISSING
+
+    def put(self, value: Any) -> None:
+        target, name = self.target, self.name
+        table = plain(target, "__dict__")
+        if isinstance(target, type) or not isinstance(table, dict):
+            if value is not MISSING:
+                setattr(target, name, value)
+            elif self.get() is not MISSING:
+                delattr(target, name)
+        elif value is MISSING:
+            table.pop(name, None)
+        else:
+            table[name] = value
+
+    def now(self) -> Any:
+        """Return the value that Python reads there, from the class too."""
+        return getattr(self.target, self.name, MISSING)
+
+    def store(self, holder: Any, value: Any) -> None:
+        """Set it as Python does, in `holder`: what stands for the target in a call."""
+        setattr(holder, self.name, value)
+
+    def remove(self, holder: Any) -> None:
+        """Delete it as Python does."""
+        delattr(holder, self.name)
+
+    def owner(self) -> Any:
+        return self.target
+
+    def label(self) -> str:
+        if isinstance(self.target, type):
+            return f"the attribute '{self.name}' of the class {self.target.__name__}"
+        return f"the attribute '{self.name}' of {type(self.target).__name__}"
+
+
+class GlobalName(Stored):
+    """A global name; `target` are the globals that hold it."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        return self.target.get(self.name, MISSING)
+
+    now = get
+
+    def put(self, value: Any) -> None:
+        if value is MISSING:
+            self.target.pop(self.name, None)
+        else:
+            self.target[self.name] = value
+
+    def store(self, holder: Any, value: Any) -> None:
+        holder[self.name] = value
+
+    def label(self) -> str:
+        return f"the global name '{self.name}'"
+
+
+class CapturedName(Stored):
+    """A variable of a Python function around the compiled one; `target` is its cell."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        try:
+            return self.target.cell_contents
+        except ValueError:
+            return MISSING
+
+    now = get
+
+    def put(self, value: Any) -> None:
+        if value is not MISSING:
+            self.target.cell_contents = value
+        elif self.get() is not MISSING:
+            del self.target.cell_contents
+
+    def store(self, holder: Any, value: Any) -> None:
+        holder.cell_contents = value
+
+    def label(self) -> str:
+        return f"the variable '{self.name}' of a function outside"
+
+
+def _in_class(target: Any, name: str) -> Any:
+    return in_class(target if isinstance(target, type) else type(target), name, MISSING)
