@@ -41,8 +41,6 @@ from .dynamic import Dynamic, closed_instead, open_key, parameter_names
 from .entry import Entry
 from .program_entry import CompiledEntry
 from .signatures import describe_call, form_of
-from .staged import StagedEntry, is_staged
-from .traced import Traced, argument_names, trace
 
 if TYPE_CHECKING:
     import logging
@@ -53,7 +51,10 @@ if TYPE_CHECKING:
     from ..core import progress
     from ..ranks import settings
     from . import pieces as python_entries
-    from . import pipelines, sharding
+    from . import pipelines, sharding, staged
+    from . import traced as graphs
+    from .staged import StagedEntry
+    from .traced import Traced
 else:  # the construct compiler loads with the first network it compiles
     logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
@@ -63,6 +64,8 @@ else:  # the construct compiler loads with the first network it compiles
     pipelines = lazy_module("cellc.compiled.pipelines")
     sharding = lazy_module("cellc.compiled.sharding")
     settings = lazy_module("cellc.ranks.settings")
+    staged = lazy_module("cellc.compiled.staged")
+    graphs = lazy_module("cellc.compiled.traced")
 
 _compiling = renewed(threading.RLock())
 
@@ -335,7 +338,7 @@ class EntryTable:
             The graph, or an entry that serves the call already; and whether it was traced now.
         """
         if self.dynamic is None:
-            return trace(fn, args, kwargs, called=True, call=call, known=known), True
+            return graphs.trace(fn, args, kwargs, called=True, call=call, known=known), True
         self.dynamic.refused = None
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
@@ -343,23 +346,24 @@ class EntryTable:
                         [t.with_shape((0,) * t.rank) for t in types], {})
         axes = self.dynamic.axes(structure, leaves, parameter_names(fn), form)
         if not axes:
-            return trace(fn, args, kwargs, called=True, call=call, known=known), True
+            return graphs.trace(fn, args, kwargs, called=True, call=call, known=known), True
         self.dynamic.used(key, self.entries)
         now: list[Traced] = []
         open_form = open_key(form[0], types, axes)
 
         def trace_open(t: Sequence[TensorType], s: Shapes) -> Traced:
-            now.append(trace(fn, args, kwargs, t, s, True))
+            now.append(graphs.trace(fn, args, kwargs, t, s, True))
             return now[-1]
 
         def trace_closed() -> Traced:
-            return trace(fn, args, kwargs, called=True, call=call, known=known)
+            return graphs.trace(fn, args, kwargs, called=True, call=call, known=known)
 
         if open_form in self.closed:
             return trace_closed(), True
         try:
             once, sizes = self.dynamic.find(
-                open_form, axes, types, argument_names(fn, structure), trace_open, _still_fresh)
+                open_form, axes, types, graphs.argument_names(fn, structure), trace_open,
+                _still_fresh)
         except lang.CompileError as error:
             if call is None:
                 raise
@@ -387,7 +391,7 @@ def _plain(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, An
     """The entry that runs a graph."""
     if settings.get_auto_parallel_context("pipeline_stages") > 1 and context.in_graph_mode():
         return pipelines.PipelineEntry(traced, function_name(fn))
-    if is_staged(traced.graph):
+    if staged.is_staged(traced.graph):
         return _staged(traced, fn, args, kwargs)
     return CompiledEntry(traced, function_name(fn))
 
@@ -403,7 +407,7 @@ def _with_pieces(
         given = [tensor_of(a) for a in arrays[:len(leaves)]]
         like_args, like_kwargs = put_together(structure, given, input_of)
         with _compiling:
-            made = trace(fn, like_args, like_kwargs, called=True, call=call, known=known)
+            made = graphs.trace(fn, like_args, like_kwargs, called=True, call=call, known=known)
             return entry(made, call)
 
     def entry(traced: Traced, call: CallLog) -> Any:
@@ -423,14 +427,14 @@ def _staged(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
 
     def entry(traced: Traced, answered: Mapping[Met, int], trusted: bool) -> StagedEntry:
         name = function_name(fn)
-        return StagedEntry(traced, traced.guards, lambda t: CompiledEntry(t, name), again,
+        return staged.StagedEntry(traced, traced.guards, lambda t: CompiledEntry(t, name), again,
                            answered, trusted)
 
     def again(
         found: Sequence[int], answered: Mapping[Met, int], trusted: bool, arrays: Sequence[Any]
     ) -> StagedEntry:
         shapes = Shapes(measured=list(found), answered=answered if trusted else {})
-        made = trace(fn, like_args, like_kwargs, types, shapes, True, arrays=arrays)
+        made = graphs.trace(fn, like_args, like_kwargs, types, shapes, True, arrays=arrays)
         return entry(made, answered, trusted)
 
     return entry(traced, {}, False)

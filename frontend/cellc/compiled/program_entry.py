@@ -21,22 +21,19 @@ from ..tensors import views
 from ..tensors.tensor import Tensor, result_of, tensor_of
 from ..tracing import guards
 from ..tracing.exceptions import ERRORS
-from ..tracing.pytree import (
-    Leaf,
-    put_together,
-)
+from ..tracing.pytree import Leaf, put_together
 from .entry import Entry
-from .traced import Traced
 
 if TYPE_CHECKING:
-
     from ..calls import pieces
     from ..core import progress
     from ..storage import prepacked
-else:  # the construct compiler loads with the first network it compiles
+    from .traced import Traced
+else:
     prepacked = lazy_module("cellc.storage.prepacked")
     progress = lazy_module("cellc.core.progress")
     pieces = lazy_module("cellc.calls.pieces")
+
 
 class CompiledEntry(Entry):
     """A program for one signature."""
