@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.cli import main
-from cellc.compiled import dynamic, entries
+from cellc.compiled import dynamic
+from cellc.compiled.traced import Traced, trace
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.passes.batch_axis import NotBatchIndependent, batch_sizes
@@ -30,19 +31,19 @@ from .networks import Block, Cnn, Lstm, Mlp, floats, numbers
 SIZES = (0, 1, 2, 3, 7, 9, 33, 71)
 
 
-def traced(net: Any, *inputs: Tensor) -> entries.Traced:
+def traced(net: Any, *inputs: Tensor) -> Traced:
     """A network with an open batch."""
     types = [x._type for x in inputs]
     axes: dict[int, Any] = {i: (None, *t.dims[1:]) for i, t in enumerate(types)}
     n = ms.Symbol(unique=True)
     axes = {i: (n, *a[1:]) for i, a in axes.items()}
     pattern = dynamic.make_pattern(types, [f"x{i}" for i in range(len(types))], axes, True)
-    made = entries.trace(net, inputs, {}, pattern.types, pattern.shapes)
+    made = trace(net, inputs, {}, pattern.types, pattern.shapes)
     assert made.guards == []
     return made
 
 
-def batched(made: entries.Traced) -> Batched:
+def batched(made: Traced) -> Batched:
     """The programs for some sizes, together."""
     (symbol,) = graph_symbols(made.graph)
     executables = {}

@@ -30,10 +30,7 @@ from ..core.module_names import function_name, plain
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of, tensor_of
 from ..tracing.arguments import copied, shared
 from ..tracing.numbers import input_of
-from ..tracing.pytree import (
-    put_together,
-    take_apart_call,
-)
+from ..tracing.pytree import put_together, take_apart_call
 from . import sites
 from .batches import OWN, BatchedEntry
 from .causes import Cause, Compilation, Facet, called_at, facets, of_call, of_function

@@ -18,21 +18,13 @@ from ..core.module_names import function_name
 from ..tensors import views
 from ..tensors.tensor import OpenTensor, Tensor, elements_of
 from ..tracing.arguments import copied, shared
-from ..tracing.pytree import (
-    Box,
-    Leaf,
-    Structure,
-    made_anew,
-    take_apart,
-    take_apart_call,
-)
+from ..tracing.pytree import Box, Leaf, Structure, made_anew, take_apart, take_apart_call
 from ..tracing.reads import Read, Reads, same
 from ..tracing.tracer import Tracer
 from .causes import Cause, of_read
 from .dynamic import parameter_names
 
 if TYPE_CHECKING:
-
     from .. import lang
     from ..calls import pieces
     from ..calls.pieces import CallLog
@@ -40,6 +32,7 @@ if TYPE_CHECKING:
 else:  # the construct compiler loads with the first network it compiles
     lang = lazy_module("cellc.lang")
     pieces = lazy_module("cellc.calls.pieces")
+
 
 @dataclass(slots=True)
 class Traced:
