@@ -134,37 +134,36 @@ class Vol(SoundTransform):
         return clamped(x * self.factor)
 
 
-class MuLawEncoding(SoundTransform):
-    """Samples from -1 to 1 as whole numbers, finer near to 0 (ITU-T G.711)."""
+class _MuLaw(SoundTransform):
+    """Base of changes between samples from -1 to 1 and whole numbers, finer near to 0."""
 
     quantization_channels: Positive = argument(default=256, text="how many numbers there are.")
 
-    def _prepare(self) -> None:
-        self.most = self.quantization_channels - 1
-
     def _apply(self, x: Array) -> Array:
-        if not self.most:
-            return np.zeros(x.shape)
-        bent = np.sign(x) * np.log1p(self.most * np.abs(x)) / np.log1p(self.most)
-        return np.asarray(np.trunc((bent + 1) / 2 * self.most + 0.5))
+        most = self.quantization_channels - 1
+        return self._bent(x, most) if most else np.zeros(x.shape)
+
+    def _bent(self, x: Array, most: int) -> Array:
+        raise TypeError(f"{type(self).__name__} is no transform by itself.")
+
+
+class MuLawEncoding(_MuLaw):
+    """Samples from -1 to 1 as whole numbers, finer near to 0 (ITU-T G.711)."""
+
+    def _bent(self, x: Array, most: int) -> Array:
+        bent = np.sign(x) * np.log1p(most * np.abs(x)) / np.log1p(most)
+        return np.asarray(np.trunc((bent + 1) / 2 * most + 0.5))
 
     def _typed(self, made: Any, dtype: Any) -> Any:
         return np.asarray(made, np.int32)
 
 
-class MuLawDecoding(SoundTransform):
+class MuLawDecoding(_MuLaw):
     """Samples from -1 to 1 of whole numbers; see `MuLawEncoding`."""
 
-    quantization_channels: Positive = argument(default=256, text="how many numbers there are.")
-
-    def _prepare(self) -> None:
-        self.most = self.quantization_channels - 1
-
-    def _apply(self, x: Array) -> Array:
-        if not self.most:
-            return np.zeros(x.shape)
-        bent = x / self.most * 2 - 1
-        size = np.expm1(np.abs(bent) * np.log1p(self.most)) / self.most
+    def _bent(self, x: Array, most: int) -> Array:
+        bent = x / most * 2 - 1
+        size = np.expm1(np.abs(bent) * np.log1p(most)) / most
         return np.asarray(np.sign(bent) * size)
 
 

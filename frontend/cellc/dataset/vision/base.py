@@ -126,8 +126,8 @@ class Likely(_Chance, RandomImageTransform):
         return self._done(image) if self._happens else image
 
     def _done(self, image: Any) -> Any:
-        """The work, for a subclass to do."""
-        raise TypeError(f"{type(self).__name__} is no transform by itself.")
+        """The work: that of the next base, unless a subclass says it."""
+        return super()._apply(image)
 
 
 class Perhaps(Likely):

@@ -72,18 +72,12 @@ class VerticalFlip(ImageTransform):
         return np.ascontiguousarray(image[::-1])
 
 
-class RandomHorizontalFlip(Perhaps):
+class RandomHorizontalFlip(Perhaps, HorizontalFlip):
     """Perhaps the image mirrored left to right."""
 
-    def _done(self, image: Any) -> Any:
-        return np.ascontiguousarray(image[:, ::-1])
 
-
-class RandomVerticalFlip(Perhaps):
+class RandomVerticalFlip(Perhaps, VerticalFlip):
     """Perhaps the image upside down."""
-
-    def _done(self, image: Any) -> Any:
-        return np.ascontiguousarray(image[::-1])
 
 
 class Crop(ImageTransform):

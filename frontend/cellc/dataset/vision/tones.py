@@ -143,15 +143,9 @@ class RandomAutoContrast(Likely, AutoContrast):
 
     prob: Share = 0.5
 
-    def _done(self, image: Any) -> Any:
-        return AutoContrast._apply(self, image)
 
-
-class RandomEqualize(Perhaps):
+class RandomEqualize(Perhaps, Equalize):
     """Perhaps `Equalize`."""
-
-    def _done(self, image: Any) -> Any:
-        return _by_channel(self._only_bytes(image), _equalized)
 
 
 class RandomSharpness(RandomImageTransform):
