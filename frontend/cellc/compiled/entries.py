@@ -32,7 +32,6 @@ from ..tracing.arguments import copied, shared
 from ..tracing.numbers import input_of
 from ..tracing.pytree import put_together, take_apart_call
 from . import sites
-from .batches import OWN, BatchedEntry
 from .causes import Cause, Compilation, Facet, called_at, facets, of_call, of_function
 from .dynamic import Dynamic, closed_instead, open_key, parameter_names
 from .entry import Entry
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from ..core import progress
     from ..ranks import settings
     from . import pieces as python_entries
-    from . import pipelines, sharding, staged
+    from . import batches, pipelines, sharding, staged
     from . import traced as graphs
     from .staged import StagedEntry
     from .traced import Traced
@@ -62,6 +61,7 @@ else:  # the construct compiler loads with the first network it compiles
     sharding = lazy_module("cellc.compiled.sharding")
     settings = lazy_module("cellc.ranks.settings")
     staged = lazy_module("cellc.compiled.staged")
+    batches = lazy_module("cellc.compiled.batches")
     graphs = lazy_module("cellc.compiled.traced")
 
 _compiling = renewed(threading.RLock())
@@ -369,11 +369,11 @@ class EntryTable:
             return closed, True
         if once.windows and not once.windows.fresh():
             once.windows = None
-        if once.instances >= OWN and once.windows is None and not watching.active \
+        if once.instances >= batches.OWN and once.windows is None and not watching.active \
                 and devices.current() is None \
                 and settings.get_auto_parallel_context("pipeline_stages") == 1:
             few = once.batch_sizes()
-            once.windows = few and BatchedEntry(
+            once.windows = few and batches.BatchedEntry(
                 once, few, lambda t: CompiledEntry(t, function_name(fn)))
         return once.windows or once.at(sizes), bool(now)
 
