@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from enum import Enum
 from functools import wraps
 from typing import Any
@@ -101,6 +102,18 @@ class MSContext:
         """Which engine runs graphs."""
         return "ms"
 
+    def enable_dump_ir(self) -> bool:
+        """Whether graphs can be written as text: yes."""
+        return True
+
+    def load_plugin_error(self) -> str:
+        """Why code for another device was not loaded: there is none to load."""
+        return ""
+
+    def ascend_soc_supports_feature(self, feature: str) -> bool:
+        """Whether the Ascend device has a feature: there is no device."""
+        return False
+
     def is_pkg_support_device(self, device: str) -> bool:
         """Whether the installation runs on a kind of device."""
         return device in ("CPU", "GPU")
@@ -125,6 +138,9 @@ class ParamInfo:
     is_param_init: bool = False
     is_pipeline_shared_param: bool = False
     interleaved_parallel: bool = False
+    is_in_pynative_shard: bool = False
+    is_quant_int4: bool = False
+    use_persistent_storage: bool = False
     key: int = -1
     storage_format: str = ""
     alias_name: list[str] = field(default_factory=list)
@@ -134,6 +150,11 @@ class ParamInfo:
     origin_shape: list[int] = field(default_factory=list)
     tensor_map: list[int] = field(default_factory=list)
     device_matrix: list[int] = field(default_factory=list)
+    quant_shape: list[int] = field(default_factory=list)
+
+    def clone(self) -> ParamInfo:
+        """A copy."""
+        return deepcopy(self)
 
 
 class StubTensor:

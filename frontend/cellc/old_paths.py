@@ -29,7 +29,7 @@ _HOMES: dict[str, dict[str, str]] = {
          "version": "",
          **dict.fromkeys(("device_manager", "onnx", "run_check", "safeguard"), ".")},
     "_c_expression": {"typing": "tensors.type_classes"},
-    "_extends": {"utils": "nn.registering"},
+    "_extends": {"utils": "nn.registering", "builtin_operations": "ops"},
     "boost": {
         **dict.fromkeys(
             ("adasum", "base", "boost", "boost_cell_wrapper", "dim_reduce", "grad_accumulation",
@@ -40,11 +40,13 @@ _HOMES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("lazy_inline", "mutable", "no_inline", "recompute"), "common"),
         **dict.fromkeys(
             ("_decorator", "_register_for_tensor", "_stub_tensor", "_utils"), "inner_names"),
-        "device": "devices", "storage": "ops.untyped", "file_system": "train.other_names",
+        "device": "devices", "dynamic_shape": "common", "mindir_util": "train.other_names",
+        "storage": "ops.untyped", "file_system": "train.other_names",
         "dump": "train.other_names",
         "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
         "sparse_tensor": "ops.sparse_tensors",
     },
+    "common.dynamic_shape": {"enable_dynamic": "common"},
     "communication": {"_comm_helper": "inner_names communication.management"},
     "dataset": {
         "callback": "dataset", "context": "context", "core": "dataset", "ds": "dataset",
@@ -85,8 +87,12 @@ _HOMES: dict[str, dict[str, str]] = {
     "experimental.optim": dict.fromkeys(
         ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),
         "experimental.optim"),
-    "graph": dict.fromkeys(("api", "lazy_inline", "mutable", "no_inline"), "common")
+    "graph": {"_utils": "common", "dynamic_shape": "common", "jit_config": "compat",
+              "symbol": "common.symbol"}
+    | dict.fromkeys(("api", "lazy_inline", "mutable", "no_inline"), "common")
     | dict.fromkeys(("custom_infer", "custom_pass"), "ops.op_customs"),
+    "graph._utils": {"cell_attr_register": "nn.registering", "mindir_util": "train.other_names"},
+    "graph.dynamic_shape": {"enable_dynamic": "common"},
     "hal": dict.fromkeys(("device", "event", "memory", "stream"), "hal"),
     "mindrecord": {
         "common": "records",
@@ -120,28 +126,34 @@ _HOMES: dict[str, dict[str, str]] = {
     "nn.probability.bijector": dict.fromkeys(
         ("bijector", "exp", "gumbel_cdf", "invert", "power_transform", "scalar_affine", "softplus"),
         "nn.probability.bijector"),
-    "nn.probability.distribution": dict.fromkeys(
+    "nn.probability.distribution": {"_utils": "nn.probability.inner_names"} | dict.fromkeys(
         ("bernoulli", "beta", "categorical", "cauchy", "distribution", "exponential", "gamma",
          "geometric", "gumbel", "half_normal", "laplace", "log_normal", "logistic", "normal",
          "poisson", "student_t", "transformed_distribution", "uniform"),
         "nn.probability.distribution"),
+    "nn.probability.distribution._utils": dict.fromkeys(
+        ("custom_ops", "utils"), "nn.probability.inner_names"),
     "nn.utils": {"init": "nn.utils"},
     "nn.wrap": {
         "cell_wrapper": "nn.wrap nn.micro_batch", "grad_reducer": "nn.grad_reducer",
         "loss_scale": "nn.loss_scale nn.wrap",
     },
     "numpy": dict.fromkeys(
-        ("array_creations", "array_ops", "dtypes", "logic_ops", "math_ops"), "numpy"),
+        ("array_creations", "array_ops", "dtypes", "logic_ops", "math_ops"), "numpy")
+    | dict.fromkeys(("utils", "utils_const"), "numpy.inner_names"),
     "onnx": {"onnx_export": "."},
     "ops": {
         "deprecated": "ops", "vm_impl_registry": "ops",
-        "_primitive_cache": "ops.primitives.user", "_utils": "ext_names",
+        "_grad_experimental": "ops.register_info", "_primitive_cache": "ops.primitives.user",
+        "_register_for_op": "ops.register_info", "_utils": "ext_names",
         "auto_generate": "ops ext_names",
         "function": "ops",
         "functional_overload": "mint ops", "op_info_register": "ops.register_info",
     },
+    "ops._grad_experimental": {"grad_base": "ops.register_info"},
     "ops._utils": {"arg_dtype_cast": "ext_names"},
-    "ops.auto_generate": dict.fromkeys(("gen_ops_def", "gen_ops_prim"), "ops ext_names"),
+    "ops.auto_generate": dict.fromkeys(
+        ("gen_extend_func", "gen_ops_def", "gen_ops_prim"), "ops ext_names"),
     "ops.composite": {"base": "ops ops.functional.compositions"}
     | dict.fromkeys(("env_ops", "math_ops", "multitype_ops"), "ops"),
     "ops.composite.multitype_ops": {"zeros_like_impl": "ops"},
@@ -153,10 +165,11 @@ _HOMES: dict[str, dict[str, str]] = {
     "ops.function.grad": {"grad_func": "ops calls.bprop"},
     "ops.operations": {
         **dict.fromkeys(
-            ("_grad_ops", "_quant_ops", "_scalar_ops", "_sequence_ops", "_thor_ops",
-             "array_ops", "control_ops", "custom_ops", "debug_ops", "image_ops", "inner_ops",
-             "linalg_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "sparse_ops",
-             "spectral_ops"), "ops"),
+            ("_embedding_cache_ops", "_grad_ops", "_ms_kernel", "_quant_ops", "_scalar_ops",
+             "_sequence_ops", "_thor_ops", "array_ops", "control_ops", "custom_ops", "debug_ops",
+             "image_ops", "inner_ops",
+             "linalg_ops", "math_ops", "nn_ops", "other_ops", "random_ops", "reshard_ops",
+             "sparse_ops", "spectral_ops"), "ops"),
         "_infer_ops": "ops ext_names", "_inner_ops": "ops ext_names",
         "comm_ops": "ops ops.primitives.collectives communication.management",
         "_rl_inner_ops": "ops.operations", "manually_defined": "ops ext_names",
@@ -172,7 +185,10 @@ _HOMES: dict[str, dict[str, str]] = {
     },
     "parallel.nn": dict.fromkeys(
         ("parallel_cell_wrapper", "parallel_grad_reducer"), "parallel.nn"),
-    "profiler": {"schedule": "profiler"},
+    "profiler": dict.fromkeys(
+        ("common", "dynamic_profiler", "envprofiler", "experimental_config", "profiler",
+         "schedule"), "profiler"),
+    "profiler.common": {"constant": "profiler"},
     "rewrite": {"api": "rewrite"},
     "rewrite.api": dict.fromkeys(
         ("node", "node_type", "pattern_engine", "scoped_value", "symbol_tree"), "rewrite"),
@@ -187,7 +203,7 @@ _HOMES: dict[str, dict[str, str]] = {
     "train": {"_utils": "train.inner_utils", "data_sink": "train"},
     "train.callback": dict.fromkeys(
         ("_backup_and_restore", "_callback", "_checkpoint", "_early_stop", "_flops_collector",
-         "_history", "_lambda_callback", "_loss_monitor", "_lr_scheduler_callback",
+         "_history", "_lambda_callback", "_landscape", "_loss_monitor", "_lr_scheduler_callback",
          "_on_request_exit", "_reduce_lr_on_plateau", "_summary_collector", "_time_monitor",
          "_train_fault_tolerance"), "train.callback"),
     "train.metrics": dict.fromkeys(
@@ -202,6 +218,18 @@ _HOMES: dict[str, dict[str, str]] = {
 }
 """By package: modules of MindSpore's, each with the modules here that define its names. An import
 of one that has the name of a function of its package (`common.mutable`) leaves that in place."""
+
+
+FURTHER: dict[str, str] = {
+    "common.tensor": "compat",
+    "mint.nn.layer.conv": "nn", "nn.cell": "nn.graph_cell common.api",
+    "nn.layer.activation": "nn.layer.ext", "nn.layer.basic": "nn.layer.ext nn.layer.math mint.nn",
+    "nn.layer.image": "nn.layer.basic", "nn.layer.pooling": "nn.layer.ext nn.layer.fractional",
+    "nn.loss.loss": "nn.loss.ctc", "nn.optim.optimizer": "nn.loss_scale",
+    "parallel.shard": "parallel", "train.amp": "amp.precision",
+    "train.serialization": "train.other_names train.convert",
+}
+"""Modules of cellc with names of MindSpore's module of that path that others define."""
 
 
 class OldPaths(Loader):

@@ -17,6 +17,8 @@ from typing import Any
 
 from cellc_runtime.lazy import Package, imported
 
+from . import old_paths
+
 _PREFIX = "mindspore"
 VERSION = "2.10.0"
 """The version of MindSpore whose names and behaviour these modules have."""
@@ -48,6 +50,12 @@ class _Shown(Package):
             except ModuleNotFoundError as e:
                 if e.name != path:
                     raise
+        own: str = self.__dict__["__name__"]
+        further = old_paths.FURTHER.get(own.removeprefix("cellc."), "")
+        for home in further.split() if not name.startswith("__") else ():
+            module = imported(f"cellc.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
         find = self.__dict__.get("__getattr__")
         if find is not None:
             return find(name)

@@ -14,6 +14,34 @@ from ..others import ORACLE, needs_oracle, run
 
 IMPORTS = """
 from mindspore.nn.cell import Cell
+from mindspore.common.dynamic_shape.enable_dynamic import enable_dynamic
+from mindspore.common.mindir_util import load_mindir
+from mindspore.common.tensor import swap_tensors, tensor
+from mindspore.graph.jit_config import JitConfig
+from mindspore.graph.symbol import Symbol
+from mindspore.nn.cell import GraphCell
+from mindspore.nn.layer.basic import Fold, MatrixDiag, UnfoldExt
+from mindspore.nn.layer.image import PixelShuffle
+from mindspore.nn.layer.pooling import AvgPool1dExt, FractionalMaxPool2d
+from mindspore.nn.loss.loss import CTCLoss as AnotherCTCLoss
+from mindspore.nn.probability.distribution._utils import CheckTensor, cast_to_tensor, check_prob
+from mindspore.nn.probability.distribution._utils.custom_ops import exp_generic, log_generic
+from mindspore.nn.probability.distribution._utils.utils import check_greater_zero, set_param_type
+from mindspore.numpy.utils import _to_tensor
+from mindspore.numpy.utils_const import _infer_out_shape, _raise_value_error
+from mindspore.ops import signature
+from mindspore.ops._grad_experimental.grad_base import bprop_getters, get_bprop_fn
+from mindspore.ops._register_for_op import Registry
+from mindspore.ops.auto_generate.gen_extend_func import sub
+from mindspore.ops.operations.reshard_ops import Reshard
+from mindspore.ops.signature import make_sig, sig_dtype, sig_kind, sig_rw
+from mindspore.profiler.common.constant import ProfilerActivity, ProfilerLevel
+from mindspore.profiler.dynamic_profiler import DynamicProfilerMonitor
+from mindspore.profiler.envprofiler import EnvProfiler
+from mindspore.profiler.experimental_config import _ExperimentalConfig
+from mindspore.profiler.profiler import Profiler, tensorboard_trace_handler
+from mindspore.train.serialization import _exec_save, _parse_ckpt_proto
+from mindspore.train.amp import _OutputTo16
 from mindspore.nn.dynamic_lr import cosine_decay_lr, piecewise_constant_lr
 from mindspore.nn.grad.cell_grad import Jvp, Vjp
 from mindspore.nn.layer import BatchNorm2d, Conv2d, Dense

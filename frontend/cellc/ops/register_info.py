@@ -6,6 +6,7 @@ cellc reads nothing of it. It is here so that files that register their function
 from __future__ import annotations
 
 import functools
+from collections import UserDict
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
@@ -288,31 +289,32 @@ def op_info_register(op_info: Any) -> Callable[[F], F]:
     return keep
 
 
-class _VmImplementations:
+class Registry(UserDict[str, Any]):
     """Python functions of primitives by name, for tools that run them one by one."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
 
     def register(self, prim: Any) -> Callable[[F], F]:
         """A decorator: its function makes what computes a primitive, given that."""
         def keep(make: F) -> F:
-            self._made[_primitive_name(prim)] = make
+            self[_primitive_name(prim)] = make
             return make
 
         return keep
 
-    def get(self, prim: Any, default: Any) -> Any:
+    def get(self, prim: Any, default: Any = None) -> Any:
         """Return the function registered for a primitive or its name, else the default."""
-        return self._made.get(_primitive_name(prim), default)
+        return self.data.get(_primitive_name(prim), default)
 
 
-vm_impl_registry = _VmImplementations()
+vm_impl_registry = Registry()
 """Source: `mindspore.ops.vm_impl_registry`."""
+bprop_getters = Registry()
+"""Functions that make the Python gradient of a primitive. Those of the library's own primitives
+are not asked: they have their gradients. Source: `mindspore.ops._grad_experimental.grad_base`."""
 
 
 def _primitive_name(prim: Any) -> str:
-    return prim if isinstance(prim, str) else str(getattr(prim, "name", prim.__name__))
+    return prim if isinstance(prim, str) else \
+        str(prim.__name__ if isinstance(prim, type) else prim.name)
 
 
 def get_vm_impl_fn(prim: Any) -> Any:
@@ -323,7 +325,19 @@ def get_vm_impl_fn(prim: Any) -> Any:
 
     Source: `mindspore.ops.get_vm_impl_fn`.
     """
-    make = vm_impl_registry.get(prim, None)
+    return _made(vm_impl_registry, prim)
+
+
+def get_bprop_fn(prim: Any) -> Any:
+    """Return the Python gradient registered for a primitive; None if there is none.
+
+    Source: `mindspore.ops._grad_experimental.grad_base.get_bprop_fn`.
+    """
+    return _made(bprop_getters, prim)
+
+
+def _made(registry: Registry, prim: Any) -> Any:
+    make = registry.get(prim)
     return None if make is None else make(prim)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+from cellc_runtime.dtypes import from_numpy
 
 from .. import checking, context
 from ..ranks.settings import ParallelMode
 from ..tensors import dtype as mstype
 from ..tensors.parameter import Parameter
+from ..tensors.tensor import Tensor
 from .distributed_checkpoints import (
     build_searched_strategy,
     load_distributed_checkpoint,
@@ -17,7 +22,8 @@ from .distributed_checkpoints import (
     restore_group_info_list,
 )
 from .export import export, load
-from .serialization import _fitted
+from .serialization import _fitted, _no_encryption
+from .weights_file import read, write
 
 tensor_to_ms_type = {
     "BFloat16": mstype.bfloat16, "Bool": mstype.bool_, "Float16": mstype.float16,
@@ -40,6 +46,47 @@ def _update_param(param: Parameter, new_param: Parameter, strict_load: bool) -> 
     param.set_data(_fitted(param.name, param, new_param, strict_load))
 
 
+def _parse_ckpt_proto(
+    ckpt_file_name: str, dec_key: bytes | None, dec_mode: str, crc_check: bool
+) -> Any:
+    """The entries of a checkpoint: `value` lists them, each with its `tag` and `tensor`, of which
+    `tensor_content` holds the bytes."""
+    _no_encryption("_parse_ckpt_proto", "dec_key", dec_key, dec_mode)
+    return SimpleNamespace(value=[
+        SimpleNamespace(tag=name, tensor=_message(value))
+        for name, value in read(ckpt_file_name, "ckpt", crc_check).items()])
+
+
+def _message(value: Any) -> Any:
+    """An entry as MindSpore's checkpoints have it; texts are in UCS4."""
+    text = isinstance(value, str)
+    array = np.array(value)
+    return SimpleNamespace(
+        dims=[0] if text else [*array.shape], tensor_content=array.tobytes(),
+        tensor_type="str" if text else str(from_numpy(array.dtype)))
+
+
+def _exec_save(
+    ckpt_file_name: str, data_list: Mapping[str, Any], enc_key: bytes | None = None,
+    enc_mode: str = "AES-GCM", map_param_inc: bool = False, crc_check: bool = False,
+    format: str = "ckpt", remove_redundancy: bool | None = None,
+) -> None:
+    """Write a checkpoint of entries `name: [shape, type's name, elements]`."""
+    _no_encryption("_exec_save", "enc_key", enc_key, enc_mode)
+    if map_param_inc:
+        raise ValueError("For '_exec_save', 'map_param_inc' must be False: there are no "
+                         "MapParameters.")
+    write(ckpt_file_name, {name: _elements(*entry) for name, entry in data_list.items()}, format,
+          crc_check)
+
+
+def _elements(dims: Any, kind: str, data: Any) -> Any:
+    if kind == "str":
+        return str(data)
+    given = data.asnumpy() if isinstance(data, Tensor) else data
+    return np.asarray(given, tensor_to_np_type(kind)).reshape(dims)
+
+
 class Checkpoint:
     """Not here: `load_checkpoint` gives the tensors of a file by name."""
 
@@ -50,6 +97,7 @@ class Checkpoint:
 
 NAMES = {
     "Checkpoint": Checkpoint, "ParallelMode": ParallelMode, "Validator": checking,
+    "_exec_save": _exec_save, "_parse_ckpt_proto": _parse_ckpt_proto,
     "_update_param": _update_param, "build_searched_strategy": build_searched_strategy,
     "context": context, "export": export, "load": load,
     "load_distributed_checkpoint": load_distributed_checkpoint,
