@@ -220,18 +220,6 @@ _HOMES: dict[str, dict[str, str]] = {
 of one that has the name of a function of its package (`common.mutable`) leaves that in place."""
 
 
-FURTHER: dict[str, str] = {
-    "common.tensor": "compat",
-    "mint.nn.layer.conv": "nn", "nn.cell": "nn.graph_cell common.api",
-    "nn.layer.activation": "nn.layer.ext", "nn.layer.basic": "nn.layer.ext nn.layer.math mint.nn",
-    "nn.layer.image": "nn.layer.basic", "nn.layer.pooling": "nn.layer.ext nn.layer.fractional",
-    "nn.loss.loss": "nn.loss.ctc", "nn.optim.optimizer": "nn.loss_scale",
-    "parallel.shard": "parallel", "train.amp": "amp.precision",
-    "train.serialization": "train.other_names train.convert",
-}
-"""Modules of cellc with names of MindSpore's module of that path that others define."""
-
-
 class OldPaths(Loader):
     """Finds and loads the modules of the table, as an entry of `sys.meta_path`."""
 

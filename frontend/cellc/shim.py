@@ -17,11 +17,21 @@ from typing import Any
 
 from cellc_runtime.lazy import Package, imported
 
-from . import old_paths
-
 _PREFIX = "mindspore"
 VERSION = "2.10.0"
 """The version of MindSpore whose names and behaviour these modules have."""
+
+
+_FURTHER: dict[str, str] = {
+    "common.tensor": "compat",
+    "mint.nn.layer.conv": "nn", "nn.cell": "nn.graph_cell common.api",
+    "nn.layer.activation": "nn.layer.ext", "nn.layer.basic": "nn.layer.ext nn.layer.math mint.nn",
+    "nn.layer.image": "nn.layer.basic", "nn.layer.pooling": "nn.layer.ext nn.layer.fractional",
+    "nn.loss.loss": "nn.loss.ctc", "nn.optim.optimizer": "nn.loss_scale",
+    "parallel.shard": "parallel", "train.amp": "amp.precision",
+    "train.serialization": "train.other_names train.convert",
+}
+"""Modules of cellc with names of MindSpore's module of that path that others define."""
 
 
 class _Shown(Package):
@@ -51,7 +61,7 @@ class _Shown(Package):
                 if e.name != path:
                     raise
         own: str = self.__dict__["__name__"]
-        further = old_paths.FURTHER.get(own.removeprefix("cellc."), "")
+        further = _FURTHER.get(own.removeprefix("cellc."), "")
         for home in further.split() if not name.startswith("__") else ():
             module = imported(f"cellc.{home}")
             if hasattr(module, name):
