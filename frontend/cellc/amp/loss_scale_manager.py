@@ -1,4 +1,7 @@
-"""Loss scale managers: what `Model` and `build_train_network` scale losses by."""
+"""Loss scale managers: what `Model` and `build_train_network` scale losses by.
+
+Source: the same names in `mindspore.amp`.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,6 @@ class FixedLossScaleManager(LossScaleManager):
     Args:
         loss_scale: the scale.
         drop_overflow_update: whether steps that overflow are skipped.
-
-    Source: `mindspore.amp.FixedLossScaleManager`.
     """
 
     def __init__(self, loss_scale: float = 128.0, drop_overflow_update: bool = True) -> None:
@@ -76,8 +77,6 @@ class DynamicLossScaleManager(LossScaleManager):
 
     Raises:
         RuntimeError: 1000 steps in a row overflowed.
-
-    Source: `mindspore.amp.DynamicLossScaleManager`.
     """
 
     def __init__(

@@ -1,4 +1,7 @@
-"""Loss scaling by hand: scale the loss, unscale the gradients, adjust the scale."""
+"""Loss scaling by hand: scale the loss, unscale the gradients, adjust the scale.
+
+Source: the same names in `mindspore.amp`.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +55,6 @@ class StaticLossScaler(LossScaler):
 
     Args:
         scale_value: the scale.
-
-    Source: `mindspore.amp.StaticLossScaler`.
     """
 
     def __init__(self, scale_value: float) -> None:
@@ -72,8 +73,6 @@ class DynamicLossScaler(LossScaler):
         scale_value: the scale at first.
         scale_factor: by what it falls and rises.
         scale_window: after how many steps without overflow it rises.
-
-    Source: `mindspore.amp.DynamicLossScaler`.
     """
 
     def __init__(self, scale_value: float, scale_factor: int, scale_window: int) -> None:

@@ -1,4 +1,7 @@
-"""Mixed precision of whole networks: `auto_mixed_precision` and `custom_mixed_precision`."""
+"""Mixed precision of whole networks: `auto_mixed_precision` and `custom_mixed_precision`.
+
+Source: the same names in `mindspore.amp`.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,12 @@ _BLACK: tuple[type, ...] = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.L
 
 
 def get_white_list() -> list[type]:
-    """The Cells and Primitives that level O1 runs in low precision: a copy.
-
-    Source: `mindspore.amp.get_white_list`.
-    """
+    """The Cells and Primitives that level O1 runs in low precision: a copy."""
     return list(_WHITE)
 
 
 def get_black_list() -> list[type]:
-    """The Cells that level O2 leaves in full precision: a copy.
-
-    Source: `mindspore.amp.get_black_list`.
-    """
+    """The Cells that level O2 leaves in full precision: a copy."""
     return list(_BLACK)
 
 
@@ -107,11 +104,6 @@ def auto_mixed_precision(
 
     Returns:
         The network, or a Cell around it.
-
-    Raises:
-        TypeError: `network` is no Cell (or function).
-
-    Source: `mindspore.amp.auto_mixed_precision`.
     """
     _check_type(dtype)
     if amp_level not in LEVELS:
@@ -146,17 +138,11 @@ def custom_mixed_precision(
     Args:
         network: a Cell, changed in place.
         white_list: Cell and Primitive classes that run in low precision.
-        black_list: Cell classes that do not.
+        black_list: instead of it, Cell classes that do not.
         dtype: float16 or bfloat16.
 
     Returns:
         The network, or a Cell around it.
-
-    Raises:
-        TypeError: `network` is no Cell, or a list holds something else than classes.
-        ValueError: not exactly one list is given, or another type.
-
-    Source: `mindspore.amp.custom_mixed_precision`.
     """
     if not isinstance(network, Cell):
         raise TypeError(f"The network type should be Cell, but got {type(network)}.")

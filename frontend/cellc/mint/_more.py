@@ -1,4 +1,7 @@
-"""Functions of `mint` that are more than another name for one of `ops`."""
+"""Functions of `mint` that are more than another name for one of `ops`.
+
+Source: the same names in `mindspore.mint`.
+"""
 
 from __future__ import annotations
 
@@ -70,11 +73,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
     Returns:
         int64 without weights. In a graph the largest integer is not known: TypeError.
-
-    Raises:
-        ValueError: another shape, a negative integer, or a negative `minlength`.
-
-    Source: `mindspore.mint.bincount`.
     """
     what = "bincount"
     x = tensor(input, what)
@@ -98,13 +96,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The k-th smallest element along an axis (k from 1), and its position (int64).
-
-    Raises:
-        TypeError: `k` or `dim` is no int, `keepdim` no bool.
-
-    Source: `mindspore.mint.kthvalue`.
-    """
+    """The k-th smallest element along an axis (k from 1), and its position (int64)."""
     x = tensor(input, "kthvalue")
     boolean(keepdim, "kthvalue", "keepdim")
     if not x.size:
@@ -158,13 +150,10 @@ def npu_gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 def equal(input: Tensor, other: Tensor) -> Any:
-    """Whether two tensors have the same shape and elements. Source: `mindspore.mint.equal`.
+    """Whether two tensors of a type have one shape and equal elements. Source: `mint.equal`.
 
     Returns:
         A bool; in a graph a Tensor of one bool where the elements decide.
-
-    Raises:
-        TypeError: no Tensors, or of different types.
     """
     x, y = tensor(input, "equal"), tensor(other, "equal", "other")
     if x.dtype is not y.dtype:

@@ -54,8 +54,6 @@ def rand(
         device: `"CPU"` or `"GPU"`, where the result is; None leaves that open.
 
     Raises:
-        TypeError: no generator; sizes that are no ints.
-        ValueError: a negative size, or an unknown device.
         RuntimeError: a device this installation cannot use.
     """
     _place(device, "rand")
@@ -120,10 +118,6 @@ def randint(
         generator: what to draw from; the global one if None.
         dtype: element type; int64 if None.
         device: `"CPU"` or `"GPU"`, where the result is; None leaves that open.
-
-    Raises:
-        TypeError: a bound is no int, or `size` no tuple or list.
-        ValueError: high is not above low.
     """
     _place(device, "randint")
     low, high, size = _bounds(args, named, ("low", "high", "size"), "randint")
@@ -152,11 +146,7 @@ def randint_like(
 
 
 def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64) -> Tensor:
-    """A random permutation of 0 .. n - 1. Source: `mindspore.mint.randperm`.
-
-    Raises:
-        ValueError: `n` is negative, or n - 1 does not fit the type.
-    """
+    """A random permutation of 0 .. n - 1. Source: `mindspore.mint.randperm`."""
     seed, count = _from(generator, "randperm"), integer(n, "randperm", "n")
     to = dtype_of(dtype, "randperm")
     if to.is_integer and count > 0 and count - 1 > (1 << (
@@ -178,10 +168,6 @@ def normal(
         mean, std: numbers or Tensors.
         size: the shape, where both are numbers.
         generator: what to draw from; the global one if None.
-
-    Raises:
-        TypeError: operands of another kind, or two numbers without a size.
-        ValueError: a number `std` that is negative.
     """
     for value, name in ((mean, "mean"), (std, "std")):
         if not isinstance(value, Tensor) and (
@@ -219,9 +205,6 @@ def multinomial(
         num_samples: how many from each row.
         replacement: a position may be drawn more than once.
         generator: what to draw from; the global one if None.
-
-    Raises:
-        ValueError: it is not positive, or more than n without replacement.
     """
     x = tensor(input, "multinomial")
     if not is_int(num_samples):

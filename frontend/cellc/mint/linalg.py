@@ -14,11 +14,7 @@ from ..tensors.tensor import Tensor
 
 
 def inv(input: Tensor) -> Tensor:
-    """The inverses of square matrices (..., n, n). Source: `mindspore.mint.linalg.inv`.
-
-    Raises:
-        ValueError: no square matrices, or more than 6 axes.
-    """
+    """The inverses of square matrices (..., n, n). Source: `mindspore.mint.linalg.inv`."""
     x = tensor(input, "inv")
     if x.ndim > 6:
         raise ValueError(f"For 'inv', 'input' must have 2 to 6 axes, but has shape {x.shape}.")
@@ -44,9 +40,6 @@ def vector_norm(
         dim: an axis or several; all elements if None.
         keepdim: keep reduced axes as size 1.
         dtype: element type to convert to first.
-
-    Raises:
-        ValueError: `ord` is no number; an axis out of range, or twice.
     """
     if not isinstance(ord, (bool, int, float)):
         raise ValueError(
@@ -77,10 +70,6 @@ def norm(
         dim: an axis: vectors; two: matrices; None: all elements, or with `ord` a vector or matrix.
         keepdim: keep reduced axes as size 1.
         dtype: element type to convert to first.
-
-    Raises:
-        TypeError: `ord` is a string for vectors; `dim` is no int or tuple.
-        ValueError: `ord` is none of matrices; axes out of range, twice, or too many.
     """
     x = tensor(A, "norm", "A")
     if dim is None and ord is not None:

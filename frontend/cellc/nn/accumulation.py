@@ -42,8 +42,6 @@ class GradientAccumulation(Cell):
         max_accumulation_step: how many steps count as one.
         optimizer: takes the mean of the gradients.
 
-    Source: `mindspore.boost.GradientAccumulation`.
-
     Examples:
         >>> step = boost.GradientAccumulation(4, optimizer)
         >>> loss = step(loss, gradients)

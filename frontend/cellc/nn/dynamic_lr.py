@@ -58,11 +58,7 @@ def _decays(
 
 @checks_arguments
 def piecewise_constant_lr(milestone: Listed, learning_rates: Listed) -> list[float]:
-    """Each rate until its milestone (a step), which ends the list.
-
-    Raises:
-        ValueError: lengths that differ, or milestones that do not grow.
-    """
+    """Each rate until its milestone (a step), which ends the list."""
     what = "piecewise_constant_lr"
     if len(milestone) != len(learning_rates):
         raise ValueError(
@@ -122,11 +118,7 @@ def cosine_decay_lr(
     min_lr: NonNegativeFloat, max_lr: PositiveFloat, total_step: Steps, step_per_epoch: Positive,
     decay_epoch: Positive,
 ) -> list[float]:
-    """Half a cosine from max_lr down to min_lr in `decay_epoch` epochs.
-
-    Raises:
-        ValueError: min_lr is not below max_lr.
-    """
+    """Half a cosine from max_lr down to min_lr in `decay_epoch` epochs."""
     check_order(min_lr, max_lr, "cosine_decay_lr")
 
     def rate(epoch: int) -> float:

@@ -1,4 +1,4 @@
-"""GraphCell: a network read from a file, as a Cell."""
+"""GraphCell: a network read from a file, as a Cell. Source: the same names in `mindspore.nn`."""
 
 from __future__ import annotations
 
@@ -52,14 +52,6 @@ class GraphCell(Cell):
 
     Inputs:
         Those of the exported network: the same nesting, shapes and dtypes.
-
-    Raises:
-        TypeError: `graph` is nothing that `load` returned, or `params_init` no dict of name to
-            Tensor.
-        ValueError: `obf_random_seed` is given.
-        ValueError: `params_init` names a parameter that is not there, or has another shape.
-
-    Source: `mindspore.nn.GraphCell`.
     """
 
     def __init__(

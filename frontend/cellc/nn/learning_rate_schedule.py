@@ -36,11 +36,7 @@ class LearningRateSchedule(Cell):
         super().__init__()
 
     def construct(self, global_step: Tensor) -> Any:
-        """The rate; to be given by each schedule.
-
-        Raises:
-            TypeError: a subclass does not give it.
-        """
+        """The rate; to be given by each schedule."""
         raise TypeError(f"the schedule {type(self).__name__} gives no 'construct'")
 
 
@@ -93,11 +89,7 @@ class InverseDecayLR(_Decay):
 
 
 class CosineDecayLR(Arguments, LearningRateSchedule):
-    """Half a cosine from max_lr down to min_lr in `decay_steps` steps.
-
-    Raises:
-        ValueError: `max_lr` does not exceed `min_lr`.
-    """
+    """Half a cosine from max_lr down to min_lr in `decay_steps` steps."""
 
     min_lr: NonNegativeFloat
     max_lr: PositiveFloat

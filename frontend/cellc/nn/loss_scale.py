@@ -1,4 +1,7 @@
-"""Training steps with a loss scale: overflowing steps are skipped and the scale lowered."""
+"""Training steps with a loss scale: overflowing steps are skipped and the scale lowered.
+
+Source: the same names in `mindspore.amp` and `mindspore.nn`.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,6 @@ def all_finite(inputs: Any) -> Tensor:
 
     Args:
         inputs: a Tensor, or a tuple or list of them.
-
-    Raises:
-        ValueError: there is no tensor.
-
-    Source: `mindspore.amp.all_finite`.
     """
     found: Tensor | None = None
     for tensor in tensors(inputs):
@@ -61,8 +59,6 @@ class DynamicLossScaleUpdateCell(Cell):
 
     Outputs:
         overflow.
-
-    Source: `mindspore.nn.DynamicLossScaleUpdateCell`.
     """
 
     def __init__(self, loss_scale_value: float, scale_factor: float, scale_window: int) -> None:
@@ -106,8 +102,6 @@ class FixedLossScaleUpdateCell(Cell):
 
     Outputs:
         overflow.
-
-    Source: `mindspore.nn.FixedLossScaleUpdateCell`.
     """
 
     def __init__(self, loss_scale_value: float) -> None:
@@ -147,8 +141,6 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
 
     Outputs:
         The loss; bool[], whether there was an overflow; the scale of the step.
-
-    Source: `mindspore.nn.TrainOneStepWithLossScaleCell`.
     """
 
     def __init__(self, network: Any, optimizer: Any, scale_sense: Any) -> None:
@@ -179,11 +171,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         )
 
     def set_sense_scale(self, sens: Tensor) -> None:
-        """Replace the scale.
-
-        Raises:
-            ValueError: the scale is updated by a Cell.
-        """
+        """Replace the scale, if no Cell updates it."""
         if self.loss_scaling_manager is not None:
             raise ValueError("The scale is updated by a Cell: it cannot be set.")
         if not isinstance(sens, Tensor):

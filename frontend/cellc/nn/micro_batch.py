@@ -1,4 +1,7 @@
-"""Networks that see their batch in parts: PipelineCell, GradAccumulationCell and their like."""
+"""Networks that see their batch in parts: PipelineCell, GradAccumulationCell and their like.
+
+Source: the same names in `mindspore.nn`.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +66,6 @@ class GradAccumulationCell(_InParts):
     Args:
         network: the network.
         micro_size: how many parts; it divides the batch.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong, or the batch is not divided (at the call).
-
-    Source: `mindspore.nn.GradAccumulationCell`.
     """
 
     def __init__(self, network: Cell, micro_size: int) -> None:
@@ -88,7 +86,6 @@ class PipelineCell(_InParts):
         segment_config: of a schedule that is not there; None.
 
     Raises:
-        TypeError, ValueError: an argument is wrong, or the batch is not divided (at the call).
         KeyError: `stage_config` names no Cell of the network.
         RuntimeError: `segment_config` is given.
 
@@ -122,11 +119,6 @@ class MicroBatchInterleaved(_InParts):
     Args:
         network: the network.
         interleave_num: how many parts; it divides the batch.
-
-    Raises:
-        TypeError, ValueError: an argument is wrong, or the batch is not divided (at the call).
-
-    Source: `mindspore.nn.MicroBatchInterleaved`.
     """
 
     def __init__(self, network: Cell, interleave_num: int = 2) -> None:
@@ -145,8 +137,6 @@ class PipelineGradReducer(Cell):
 
     Raises:
         RuntimeError: stages of a pipeline are asked for outside of graph mode, or `opt_shard`.
-
-    Source: `mindspore.nn.PipelineGradReducer`.
     """
 
     def __init__(self, parameters: Any, scale_sense: float = 1.0, opt_shard: Any = None) -> None:

@@ -22,9 +22,6 @@ def cell_attr_register(fn: Any = None, attrs: str | list[str] | None = None) -> 
     Args:
         fn: the `__init__` (without one: a decorator).
         attrs: names of attributes that stand for the arguments.
-
-    Raises:
-        ValueError: (when a Cell is made) `attrs` is neither a str nor a list of str.
     """
     def decorate(init: F) -> F:
         signature = inspect.signature(init)

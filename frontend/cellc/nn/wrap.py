@@ -1,4 +1,7 @@
-"""Networks around networks: with a loss, for evaluation, for a training step."""
+"""Networks around networks: with a loss, for evaluation, for a training step.
+
+Source: the same names in `mindspore.nn`.
+"""
 
 from __future__ import annotations
 
@@ -84,8 +87,6 @@ class WithGradCell(Cell):
         network: the network, or with `loss_fn` None a network that gives the loss.
         loss_fn: a loss of its output and the label.
         sens: factor of the gradients.
-
-    Source: `mindspore.nn.WithGradCell`.
     """
 
     @checks_arguments
@@ -175,11 +176,6 @@ class TrainOneStepCell(Cell):
         optimizer: updates its parameters.
         sens: factor of the gradients (a loss scale), 1.0 if None.
         return_grad: return also the gradients, by the parameters' names.
-
-    Raises:
-        TypeError: `return_grad` is no bool, or `sens` no number.
-
-    Source: `mindspore.nn.TrainOneStepCell`.
     """
 
     @checks_arguments
@@ -238,8 +234,6 @@ class VirtualDatasetCellTriple(_VirtualDatasetCell):
 
     Args:
         backbone: the network.
-
-    Source: `mindspore.nn.VirtualDatasetCellTriple`.
     """
 
     def construct(self, a: Any, b: Any, c: Any) -> Any:

@@ -2,6 +2,8 @@
 
 In graph mode the construct compiler interprets these like the user's own code (see
 `cellc.lang.trust`), so what they call may be anything `construct` accepts.
+
+Source: the same names in `mindspore.numpy`.
 """
 
 from __future__ import annotations
@@ -12,10 +14,7 @@ from . import applying as _parts
 
 
 def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function of vectors, for each vector along an axis.
-
-    Source: `mindspore.numpy.apply_along_axis`.
-    """
+    """A function of vectors, for each vector along an axis."""
     rows, place = _parts.vectors(arr, axis)
     out = []
     for row in rows:
@@ -24,10 +23,7 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
 
 
 def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
-    """`func(a, axis)` for one axis after the other; axes it drops stay as length 1.
-
-    Source: `mindspore.numpy.apply_over_axes`.
-    """
+    """`func(a, axis)` for one axis after the other; axes it drops stay as length 1."""
     res = _parts.start(a)
     for axis in _parts.axes_of(a, axes):
         res = _parts.restored(func(res, axis), res, axis)
@@ -35,10 +31,7 @@ def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
 
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    """At each place the function (or number) of the last condition that holds.
-
-    Source: `mindspore.numpy.piecewise`.
-    """
+    """At each place the function (or number) of the last condition that holds."""
     t, conditions = _parts.pieces(x, condlist, funclist)
     values = []
     for piece in funclist:

@@ -1,4 +1,7 @@
-"""Shapes, joins, parts, order and selection of arrays."""
+"""Shapes, joins, parts, order and selection of arrays.
+
+Source: the same names in `mindspore.numpy`.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +57,7 @@ def ravel(x: Any) -> Tensor:
 
 
 def expand_dims(a: Any, axis: Any) -> Tensor:
-    """New axes of length 1 at places of the result.
-
-    Raises:
-        ValueError: a place is named twice, or is outside of the result.
-
-    Source: `mindspore.numpy.expand_dims`.
-    """
+    """New axes of length 1 at places of the result."""
     x = as_tensor(a, "expand_dims", "a")
     given = (axis,) if is_int(axis) else tuple(ints(axis, "numpy.expand_dims", "axis"))
     rank = x.ndim + len(given)
@@ -72,11 +69,7 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
 
 
 def squeeze(a: Any, axis: Any = None) -> Tensor:
-    """Without axes of length 1. Source: `mindspore.numpy.squeeze`.
-
-    Raises:
-        ValueError: a given axis is longer.
-    """
+    """Without axes of length 1. Source: `mindspore.numpy.squeeze`."""
     x = as_tensor(a, "squeeze", "a")
     if axis is not None:
         for v in (axis,) if is_int(axis) else axis:
@@ -102,10 +95,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
 
 
 def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
-    """One axis moved before another.
-
-    Source: `mindspore.numpy.rollaxis`.
-    """
+    """One axis moved before another."""
     t = as_tensor(x, "rollaxis")
     a = axis_of(axis, t.ndim, "numpy.rollaxis")
     at = integer(start, "numpy.rollaxis", "start")
@@ -152,10 +142,7 @@ def broadcast_arrays(*args: Any) -> list[Tensor]:
 
 
 def concatenate(arrays: Any, axis: int | None = 0) -> Tensor:
-    """Arrays joined along an axis; with None, all their elements.
-
-    Source: `mindspore.numpy.concatenate`.
-    """
+    """Arrays joined along an axis; with None, all their elements."""
     xs = together(many(arrays, "concatenate", "arrays"))
     if axis is None:
         return joining.concat([shapes.ravel(x) for x in xs], 0)
@@ -202,11 +189,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor
 
 
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
-    """Equal parts, or cut at places. Source: `mindspore.numpy.split`.
-
-    Raises:
-        ValueError: the axis does not divide into that many parts.
-    """
+    """Equal parts, or cut at places. Source: `mindspore.numpy.split`."""
     t = as_tensor(x, "split")
     a = axis_of(axis, t.ndim, "numpy.split")
     if is_int(indices_or_sections) and (
@@ -296,13 +279,7 @@ def triu(m: Any, k: int = 0) -> Tensor:
 
 
 def diag(v: Any, k: int = 0) -> Tensor:
-    """A matrix with a given diagonal, or the diagonal of a matrix.
-
-    Raises:
-        ValueError: `v` has neither 1 nor 2 axes.
-
-    Source: `mindspore.numpy.diag`.
-    """
+    """A matrix with a given diagonal, or the diagonal of a matrix."""
     x = as_tensor(v, "diag", "v")
     if x.ndim == 1:
         return grid.diagflat(x, k)
@@ -346,13 +323,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> T
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
-    """Elements at positions along an axis.
-
-    Raises:
-        ValueError: the numbers of axes differ.
-
-    Source: `mindspore.numpy.take_along_axis`.
-    """
+    """Elements at positions along an axis."""
     x, index = (as_tensor(v, "take_along_axis") for v in (arr, indices))
     if axis is None:
         x, axis = shapes.ravel(x), 0
@@ -377,13 +348,7 @@ def choose(a: Any, choices: Any, mode: str = "clip") -> Tensor:
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
-    """At each place the choice of the first condition that holds.
-
-    Source: `mindspore.numpy.select`.
-
-    Raises:
-        ValueError: unequally many conditions and choices.
-    """
+    """At each place the choice of the first condition that holds."""
     conditions = many(condlist, "select", "condlist")
     choices = together(many(choicelist, "select", "choicelist"))
     if len(conditions) != len(choices):
@@ -419,13 +384,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
 
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: str = "C") -> Tensor:
-    """Positions along axes as flat positions, in float32 as MindSpore's are.
-
-    Raises:
-        ValueError: there are more or fewer positions than axes.
-
-    Source: `mindspore.numpy.ravel_multi_index`.
-    """
+    """Positions along axes as flat positions, in float32 as MindSpore's are."""
     parts = many(multi_index, "ravel_multi_index", "multi_index")
     choice(order, ("C", "F"), "numpy.ravel_multi_index", "order")
     if len(parts) != len(dims):

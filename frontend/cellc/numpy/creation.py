@@ -1,4 +1,7 @@
-"""Arrays made from numbers: filled, counted, spaced, drawn, windows, grids and index sets."""
+"""Arrays made from numbers: filled, counted, spaced, drawn, windows, grids and index sets.
+
+Source: the same names in `mindspore.numpy`.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,7 @@ _range = builtins.range
 
 
 def array(obj: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Tensor:
-    """A tensor of a number, a list or a tensor, with at least `ndmin` axes.
-
-    Source: `mindspore.numpy.array`.
-    """
+    """A tensor of a number, a list or a tensor, with at least `ndmin` axes."""
     x = finished(as_tensor(obj, "array", "obj"), dtype, "array")
     if ndmin > x.ndim:
         return shapes.reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
@@ -39,10 +39,7 @@ def asarray(a: Any, dtype: Any = None) -> Tensor:
 
 
 def asfarray(a: Any, dtype: Any = float32) -> Tensor:
-    """A tensor of floats; float32 for None and types that are no float.
-
-    Source: `mindspore.numpy.asfarray`.
-    """
+    """A tensor of floats; float32 for None and types that are no float."""
     to = float32 if dtype is None else to_dtype(dtype, "asfarray")
     return cast_to(as_tensor(a, "asfarray", "a"), to if to.is_float else float32)
 
@@ -106,10 +103,7 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None) -> Tensor:
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Tensor:
-    """start, start + step, ... before stop: int32 of ints, float32 of floats.
-
-    Source: `mindspore.numpy.arange`.
-    """
+    """start, start + step, ... before stop: int32 of ints, float32 of floats."""
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
@@ -129,8 +123,6 @@ def linspace(
     dtype: Any = None, axis: int = 0,
 ) -> Any:
     """`num` evenly spaced numbers from start to stop, in float32 unless `dtype` says otherwise.
-
-    Source: `mindspore.numpy.linspace`.
 
     Args:
         endpoint: whether stop is the last number.
@@ -333,10 +325,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Columns of powers of x, falling unless `increasing`.
-
-    Source: `mindspore.numpy.vander`.
-    """
+    """Columns of powers of x, falling unless `increasing`."""
     v = as_tensor(x, "vander")
     if v.ndim != 1:
         raise ValueError(f"For 'numpy.vander', 'x' must be a vector, but got shape {v.shape}.")
@@ -377,13 +366,7 @@ def randn(*shape: Any, dtype: Any = float32) -> Tensor:
 
 def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: Any = int32
             ) -> Tensor:
-    """Uniform ints in [minval, maxval), or [0, minval) without maxval.
-
-    Source: `mindspore.numpy.randint`.
-
-    Raises:
-        ValueError: maxval is not above minval, or the type is no integer type.
-    """
+    """Uniform ints in [minval, maxval), or [0, minval) without maxval."""
     low, high = (0, minval) if maxval is None else (minval, maxval)
     to = to_dtype(dtype, "randint")
     if not to.is_integer:

@@ -1,5 +1,8 @@
 # ruff: noqa: F405 (functions of the tables are known to the type checker by a star import)
-"""Functions of each element, and of two tensors element by element."""
+"""Functions of each element, and of two tensors element by element.
+
+Source: the same names in `mindspore.numpy`.
+"""
 
 from __future__ import annotations
 
@@ -208,11 +211,7 @@ def around(a: Any, decimals: int = 0) -> Tensor:
 
 
 def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
-    """x brought into [xmin, xmax]; either may be None. Source: `mindspore.numpy.clip`.
-
-    Raises:
-        ValueError: both are None.
-    """
+    """x brought into [xmin, xmax]; one may be None. Source: `mindspore.numpy.clip`."""
     if xmin is None and xmax is None:
         raise ValueError("For 'numpy.clip', one of 'xmin' and 'xmax' must be given.")
     out = as_tensor(x, "clip")
@@ -257,13 +256,7 @@ def _all_equal(x: Tensor, y: Tensor, equal_nan: bool) -> Tensor:
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """x where the condition holds, else y; with neither, the positions where it holds.
-
-    Source: `mindspore.numpy.where`.
-
-    Raises:
-        ValueError: only one of x and y is given.
-    """
+    """x where the condition holds, else y; with neither, the positions where it holds."""
     c = as_tensor(condition, "where", "condition")
     if x is None and y is None:
         return c.nonzero(as_tuple=True)
@@ -274,10 +267,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def unwrap(p: Any, discont: float = math.pi, axis: int = -1) -> Tensor:
-    """Jumps of more than `discont` between neighbours made smaller by multiples of 2 pi.
-
-    Source: `mindspore.numpy.unwrap`.
-    """
+    """Jumps of more than `discont` between neighbours made smaller by multiples of 2 pi."""
     x = inexact(as_tensor(p, "unwrap", "p"))
     a = axis % max(x.ndim, 1)
     n = x.shape[a]
@@ -300,9 +290,6 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
         xp: ascending.
         left: the value below xp[0] (fp[0] if None).
         right: the value above xp[-1] (fp[-1] if None).
-
-    Raises:
-        ValueError: xp and fp are no vectors of one length.
     """
     at = as_tensor(x, "interp")
     at, px, py = (cast_to(t, float32) for t in (
@@ -331,13 +318,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The element type that arrays and types meet in.
-
-    Raises:
-        TypeError: nothing is given.
-
-    Source: `mindspore.numpy.result_type`.
-    """
+    """The element type that arrays and types meet in."""
     made = [_example(v) for v in arrays_and_dtypes]
     if not made:
         raise TypeError("For 'numpy.result_type', at least one array or type is needed.")

@@ -1,4 +1,4 @@
-"""Products of arrays, norms and polynomials."""
+"""Products of arrays, norms and polynomials. Source: the same names in `mindspore.numpy`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,7 @@ def _two(what: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 
 def dot(a: Any, b: Any) -> Tensor:
-    """The sum of products over the last axis of a and the last but one of b.
-
-    Raises:
-        ValueError: the axes that are summed over have different lengths.
-
-    Source: `mindspore.numpy.dot`.
-    """
+    """The sum of products over the last axis of a and the last but one of b."""
     x, y = _two("dot", a, b)
     if not x.ndim or not y.ndim:
         return arith.mul(x, y)
@@ -64,13 +58,7 @@ def kron(a: Any, b: Any) -> Tensor:
 
 
 def multi_dot(arrays: Any) -> Tensor:
-    """The product of matrices, in the cheapest order.
-
-    Raises:
-        ValueError: there are fewer than two arrays.
-
-    Source: `mindspore.numpy.multi_dot`.
-    """
+    """The product of matrices, in the cheapest order."""
     xs = together(many(arrays, "multi_dot", "arrays"))
     if len(xs) < 2:
         raise ValueError("For 'numpy.multi_dot', at least two arrays are needed.")
@@ -105,10 +93,7 @@ def _chain(xs: list[Tensor], cut: dict[tuple[int, int], int], i: int, j: int) ->
 
 
 def matrix_power(a: Any, n: int) -> Tensor:
-    """A square matrix multiplied with itself n times, n not negative.
-
-    Source: `mindspore.numpy.matrix_power`.
-    """
+    """A square matrix multiplied with itself n times, n not negative."""
     x = as_tensor(a, "matrix_power", "a")
     count = integer(n, "numpy.matrix_power", "n")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
@@ -127,13 +112,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
           axis: int | None = None) -> Tensor:
-    """The vector product of vectors of 2 or 3 elements.
-
-    Raises:
-        ValueError: vectors of other lengths.
-
-    Source: `mindspore.numpy.cross`.
-    """
+    """The vector product of vectors of 2 or 3 elements."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _two("cross", a, b)
@@ -200,10 +179,7 @@ def polymul(a1: Any, a2: Any) -> Tensor:
 
 
 def polyder(p: Any, m: int = 1) -> Tensor:
-    """The m-th derivative.
-
-    Source: `mindspore.numpy.polyder`.
-    """
+    """The m-th derivative."""
     out = _coefficients(p, "polyder")
     if integer(m, "numpy.polyder", "m") < 0:
         raise ValueError(f"For 'numpy.polyder', 'm' must not be negative, but got {m}.")
@@ -217,13 +193,7 @@ def polyder(p: Any, m: int = 1) -> Tensor:
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
-    """The m-th integral with constants k (0 if None).
-
-    Raises:
-        ValueError: `m` is negative, or there are not `m` constants.
-
-    Source: `mindspore.numpy.polyint`.
-    """
+    """The m-th integral with constants k (0 if None)."""
     out = inexact(_coefficients(p, "polyint"))
     if integer(m, "numpy.polyint", "m") < 0:
         raise ValueError(f"For 'numpy.polyint', 'm' must not be negative, but got {m}.")

@@ -1,4 +1,7 @@
-"""Sums, statistics and differences along axes, and histograms."""
+"""Sums, statistics and differences along axes, and histograms.
+
+Source: the same names in `mindspore.numpy`.
+"""
 
 from __future__ import annotations
 
@@ -37,22 +40,13 @@ def sum(
 
 
 def mean(a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """The mean; of ints in whole numbers unless `dtype` is a float type.
-
-    Source: `mindspore.numpy.mean`.
-    """
+    """The mean; of ints in whole numbers unless `dtype` is a float type."""
     x = finished(_counts(as_tensor(a, "mean", "a")), dtype, "mean")
     return reductions.mean(x, axis, keepdims)
 
 
 def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False) -> Any:
-    """The mean with weights; with `returned` also the sum of the weights.
-
-    Raises:
-        ValueError: the weights do not fit.
-
-    Source: `mindspore.numpy.average`.
-    """
+    """The mean with weights; with `returned` also the sum of the weights."""
     t = as_tensor(x, "average")
     if weights is None:
         out = mean(t, axis)
@@ -178,10 +172,7 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
-    """n times the difference of neighbours.
-
-    Source: `mindspore.numpy.diff`.
-    """
+    """n times the difference of neighbours."""
     x = as_tensor(a, "diff", "a")
     if x.ndim == 0 or integer(n, "numpy.diff", "n") < 0:
         raise ValueError(f"For 'numpy.diff', an array with axes and n >= 0 are needed, but got "
@@ -234,9 +225,6 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         varargs: the distance of neighbours: one number, or one for each axis.
         axis: an axis or several; all if None.
         edge_order: 1.
-
-    Raises:
-        ValueError: `edge_order` is not 1, or distances do not fit the axes.
     """
     x = inexact(as_tensor(f, "gradient", "f"))
     if edge_order != 1:
@@ -400,8 +388,6 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> T
 def bincount(x: Any, weights: Any = None, minlength: int = 0, length: int | None = None) -> Tensor:
     """How often each non-negative int occurs (or the sum of its weights), float32.
 
-    Source: `mindspore.numpy.bincount`.
-
     Args:
         length: the number of results; ints not below it are left out.
     """
@@ -430,8 +416,6 @@ def linspace_ints(count: int) -> Tensor:
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
     """The edges of `bins` equal bins, or the given edges.
-
-    Source: `mindspore.numpy.histogram_bin_edges`.
 
     Args:
         range: the lowest and highest edge; the smallest and largest element if None.
@@ -468,8 +452,6 @@ def histogram(
 ) -> tuple[Tensor, Tensor]:
     """How many elements each bin holds, float32, and the edges.
 
-    Source: `mindspore.numpy.histogram`.
-
     Args:
         bins: a number, or rising edges.
         weights: what each element counts.
@@ -489,11 +471,6 @@ def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
 ) -> tuple[Tensor, list[Tensor]]:
     """Counts of points (rows) in a grid of bins, and the edges along each axis.
-
-    Raises:
-        ValueError: bins or ranges for another number of axes.
-
-    Source: `mindspore.numpy.histogramdd`.
 
     Args:
         sample: (n, d), or d vectors.
@@ -535,10 +512,7 @@ def histogramdd(
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Counts of points in a grid, and the edges along x and y.
-
-    Source: `mindspore.numpy.histogram2d`.
-    """
+    """Counts of points in a grid, and the edges along x and y."""
     if isinstance(bins, Tensor) or (isinstance(bins, (list, tuple)) and len(bins) != 2):
         bins = (bins, bins)
     count, edges = histogramdd((as_tensor(x, "histogram2d"), as_tensor(y, "histogram2d", "y")),

@@ -70,11 +70,7 @@ def int_tensor(x: Any, what: str, name: str) -> Tensor:
 
 
 def size(x: Any, what: str, name: str, least: int = 0, most: int = MOST_BYTES) -> int:
-    """A number of elements, or of what is counted: an int from `least` to `most`.
-
-    Raises:
-        ValueError: it is less, or more (the most is what a tensor can have, if nothing is said).
-    """
+    """A number of elements, or of what is counted: an int from `least` to `most`."""
     n = integer(x, what, name)
     if n < least:
         wanted = f"be {least} or more" if least else "not be negative"

@@ -105,7 +105,6 @@ def init_process_group(
         init_method, timeout, store, group_name, pg_options, device_id: MPI knows where everyone is.
 
     Raises:
-        ValueError: another backend, size or rank; both `init_method` and `store`.
         RuntimeError: a launcher other than MPI's, or no mpi4py.
     """
     what = "init_process_group"
@@ -185,10 +184,6 @@ def new_group(
     Args:
         ranks: the processes; the group of all if None.
         timeout, backend, pg_options, use_local_synchronization, group_desc: MPI needs none.
-
-    Raises:
-        TypeError: no list of ints, or a rank twice.
-        ValueError: a process that there is not.
     """
     what = "new_group"
     if ranks is None:
@@ -223,11 +218,6 @@ def set_comm_ops_inplace(is_enable: bool, func_list: Sequence[str] | None = None
     Args:
         is_enable: whether they do.
         func_list: which functions; all if None.
-
-    Raises:
-        ValueError: a name that is no function of this module.
-
-    Source: `mindspore.ops.communication.set_comm_ops_inplace`.
     """
     what = "set_comm_ops_inplace"
     boolean(is_enable, what, "is_enable")
@@ -560,9 +550,6 @@ class P2POp:
         peer: the other process.
         group, tag: see `isend`.
         recv_dtype: of what comes, if it is not that of `tensor`.
-
-    Raises:
-        TypeError: another `op`, or a `peer` that is no int.
     """
 
     def __init__(
@@ -667,11 +654,7 @@ def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None,
     src: int = 0, group: str | None = None,
 ) -> None:
-    """This process's object of the list of the process `src`, written into the first place.
-
-    Raises:
-        TypeError: no list of as many objects as there are processes, or no list with a place.
-    """
+    """This process's object of the list of the process `src`, written into the first place."""
     what = "scatter_object_list"
     ranks = ranks_of(group, what)
     found = _all_objects(scatter_object_input_list, group)[

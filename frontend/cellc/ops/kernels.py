@@ -62,10 +62,6 @@ def kernel(
         reg_info: accepted, and handed on to `Custom`.
         compile_attrs: accepted, with strings as keys.
 
-    Raises:
-        TypeError: `compile_attrs` is no dict with strings as keys, or `reg_info` no string, dict
-            or tuple.
-
     Examples:
         >>> @ops.kernel
         ... def scaled(x):
@@ -120,11 +116,7 @@ def ms_kernel(
     fn: Callable[..., Any] | None = None, reg_info: Any = None,
     compile_attrs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The older name of `kernel`. Source: `mindspore.ops.ms_kernel`.
-
-    Raises:
-        TypeError: as `kernel`.
-    """
+    """The older name of `kernel`. Source: `mindspore.ops.ms_kernel`."""
     return kernel(fn, reg_info, compile_attrs)
 
 
@@ -198,8 +190,6 @@ class Custom(Primitive):
         reg_info: accepted and not used (`CustomRegOp` makes it).
 
     Raises:
-        TypeError: `func` does not fit `func_type`; no `out_shape` or `out_dtype`.
-        ValueError: another `func_type`; a hybrid function that is not written in the language.
         OSError: there is no such library.
     """
 

@@ -1,4 +1,7 @@
-"""Functions over structures: HyperMap, Map, MultitypeFuncGraph and partial."""
+"""Functions over structures: HyperMap, Map, MultitypeFuncGraph and partial.
+
+Source: the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,7 @@ _OF_OTHERS = ("MapTensor", "UMonad", "IOMonad", "Env", "EnvType", "Keyword", "Pr
 
 
 def partial(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """The function with its first arguments, and some by keyword, given.
-
-    Source: `mindspore.ops.partial`.
-    """
+    """The function with its first arguments, and some by keyword, given."""
     if not callable(func):
         raise TypeError(f"For 'partial', 'func' must be callable, but got {type(func).__name__}.")
     return functools.partial(func, *args, **keywords)
@@ -42,8 +42,6 @@ def partial(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
 @names_itself
 class MultitypeFuncGraph:
     """A function that is chosen by the types of its arguments.
-
-    Source: `mindspore.ops.MultitypeFuncGraph`.
 
     Args:
         name: what errors call it.
@@ -79,11 +77,7 @@ class MultitypeFuncGraph:
         return keep
 
     def __call__(self, *args: Any) -> Any:
-        """Call the function that was registered first for such arguments.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """Call the function that was registered first for such arguments."""
         for names, fn in self.entries:
             if len(names) == len(args) and all(map(_is_of, args, names)):
                 return call_here(fn, args)
@@ -118,8 +112,6 @@ def _is_of(value: Any, name: str) -> bool:
 @names_itself
 class Map:
     """Calls a function on the elements of sequences, at their outermost level.
-
-    Source: `mindspore.ops.Map`.
 
     Args:
         ops: the function; None: it is the first argument of the call.
@@ -157,8 +149,6 @@ class Map:
 
 class HyperMap(Map):
     """Calls a function on the elements of sequences that may be nested.
-
-    Source: `mindspore.ops.HyperMap`.
 
     Args:
         ops: the function; None: it is the first argument of the call.

@@ -65,8 +65,6 @@ def register_op_wrapper(op_name: str) -> Callable[[Function], Function]:
 
     Raises:
         RuntimeError: the primitive has a wrapper already.
-
-    Source: `mindspore.graph.register_op_wrapper`.
     """
     _check(op_name=op_name)
 
@@ -92,8 +90,6 @@ def register_op_infer(op_name: str, infer_name: str) -> Callable[[Function], Fun
 
     Raises:
         RuntimeError: the primitive has such a function already.
-
-    Source: `mindspore.graph.register_op_infer`.
     """
     _check(op_name=op_name, infer_name=infer_name)
 
@@ -130,8 +126,6 @@ def register_custom_pass(
     Args:
         pass_name, plugin_so_path, device: which pass, of which library, on which device.
         pass_type: what it looks at.
-
-    Source: `mindspore.graph.register_custom_pass`.
     """
     for value in (pass_name, plugin_so_path, device):
         if not isinstance(value, str):

@@ -151,9 +151,6 @@ class Primitive:
             in_strategy: for each tensor among the operands the numbers of parts of its axes, or a
                 `Layout`.
             out_strategy: the same for the results.
-
-        Raises:
-            ValueError: a number of parts below 1, or an `out_strategy` without an `in_strategy`.
         """
         sharding.check_strategies(self.name, in_strategy, out_strategy)
         for name, strategy in (("in_strategy", in_strategy), ("out_strategy", out_strategy)):

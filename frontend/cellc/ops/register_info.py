@@ -1,6 +1,8 @@
 """The contents of MindSpore's registration of operators: the types and formats of functions.
 
 cellc reads nothing of it. It is here so that files that register their functions run.
+
+Source: the same names in `mindspore.ops`.
 """
 
 from __future__ import annotations
@@ -72,11 +74,7 @@ class CustomRegOp:
         self, index: int | None = None, name: str | None = None,
         param_type: str | None = "required", **kwargs: Any,
     ) -> Self:
-        """Tell of one input; itself.
-
-        Raises:
-            TypeError: an index that is no int, or a name or kind that is no string.
-        """
+        """Tell of one input; itself."""
         self.inputs.append(self._tensor(index, name, param_type, kwargs))
         return self
 
@@ -84,11 +82,7 @@ class CustomRegOp:
         self, index: int | None = None, name: str | None = None,
         param_type: str | None = "required", **kwargs: Any,
     ) -> Self:
-        """Tell of one output; itself.
-
-        Raises:
-            TypeError: as `input`.
-        """
+        """Tell of one output; itself."""
         self.outputs.append(self._tensor(index, name, param_type, kwargs))
         return self
 
@@ -113,11 +107,7 @@ class CustomRegOp:
         self, name: str | None = None, param_type: str | None = None,
         value_type: str | None = None, default_value: str | None = None, **kwargs: Any,
     ) -> Self:
-        """Tell of an attribute; itself.
-
-        Raises:
-            TypeError: one of the arguments is no string.
-        """
+        """Tell of an attribute; itself."""
         self.attributes.append(_facts(str, {
             "name": name, "paramType": param_type, "type": value_type,
             "defaultValue": default_value}, kwargs))
@@ -275,8 +265,6 @@ def op_info_register(op_info: Any) -> Callable[[F], F]:
 
     Args:
         op_info: what `get_op_info` of a registration gave, or a str of JSON.
-
-    Source: `mindspore.ops.op_info_register`.
     """
     if not isinstance(op_info, (dict, str)):
         raise TypeError(f"For 'op_info_register', 'op_info' must be a dict or a str, but got "
@@ -322,8 +310,6 @@ def get_vm_impl_fn(prim: Any) -> Any:
 
     Args:
         prim: the primitive, or its name.
-
-    Source: `mindspore.ops.get_vm_impl_fn`.
     """
     return _made(vm_impl_registry, prim)
 

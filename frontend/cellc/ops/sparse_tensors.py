@@ -2,6 +2,8 @@
 
 Each is a dataclass, so a graph takes it apart into Tensors as it does any other structure: it may
 be an argument, a result and a value inside of `construct`.
+
+Source: the same names in `mindspore` and `mindspore.common.sparse_tensor`.
 """
 
 from __future__ import annotations
@@ -209,8 +211,6 @@ class COOTensor(_Matrix):
     Coordinates may stand in any order, and more than once: `coalesce` adds the values of each. They
     are checked, in compiled code when it runs.
 
-    Source: `mindspore.COOTensor`.
-
     Args:
         indices: rows and columns, ints (n, 2).
         values: (n).
@@ -218,7 +218,6 @@ class COOTensor(_Matrix):
         coo_tensor: another one, in place of these.
 
     Raises:
-        TypeError: no Tensors of these types; `shape` is no tuple; both forms at once.
         IndexError: an index is negative, or not below its size.
 
     Examples:
@@ -351,13 +350,11 @@ def coo_sum(a: Any, b: Any, thresh: Tensor | None) -> COOTensor:
 class SparseTensor(COOTensor):
     """A `COOTensor` under its older name; warns that it is deprecated.
 
-    Source: `mindspore.SparseTensor`.
-
     Args:
         indices, values, shape: as of a `COOTensor`.
 
     Raises:
-        TypeError, ValueError, IndexError: as a `COOTensor`.
+        IndexError: as a `COOTensor`.
     """
 
     def __init__(self, indices: Tensor, values: Tensor, shape: Shape) -> None:
@@ -373,8 +370,6 @@ class SparseTensor(COOTensor):
 class CSRTensor(_Matrix):
     """A matrix (or tensor) by rows: where each starts, and columns and values of its elements.
 
-    Source: `mindspore.CSRTensor`.
-
     Args:
         indptr: row i has the elements indptr[i] to indptr[i + 1]: ints, the number of rows and one.
         indices: the column of each element, ints (n).
@@ -383,7 +378,6 @@ class CSRTensor(_Matrix):
         csr_tensor: another one, in place of these.
 
     Raises:
-        TypeError: no Tensors of these types; `shape` is no tuple; both forms at once.
         IndexError: a column is negative or not below their number; `indptr` descends, does not
             start at 0, or does not end at the number of elements.
 
@@ -588,8 +582,6 @@ def csr_product(a: CSRTensor, b: CSRTensor) -> CSRTensor:
 class RowTensorInner(_Fields):
     """Slices of a tensor along its first axis.
 
-    Source: `mindspore.common.sparse_tensor.RowTensorInner`.
-
     Args:
         indices: the positions of the slices, ints (n).
         values: (n, ...).
@@ -597,7 +589,6 @@ class RowTensorInner(_Fields):
         row_tensor: another one, in place of these.
 
     Raises:
-        TypeError: no Tensors of these types; `shape` is no tuple; both forms at once.
         IndexError: a position is negative or not below the first size.
     """
 
@@ -627,8 +618,6 @@ class RowTensorInner(_Fields):
 class RowTensor(RowTensorInner):
     """Slices of a tensor along its first axis; warns that it is deprecated.
 
-    Source: `mindspore.RowTensor`.
-
     Args:
         indices: the positions of the slices, ints (n).
         values: (n, ...).
@@ -636,7 +625,7 @@ class RowTensor(RowTensorInner):
         row_tensor: another one, in place of these.
 
     Raises:
-        TypeError, ValueError, IndexError: as `RowTensorInner`.
+        IndexError: as `RowTensorInner`.
 
     Examples:
         >>> ms.RowTensor(ms.Tensor([0]), ms.Tensor([[1.0, 2.0]]), (3, 2)).dense_shape

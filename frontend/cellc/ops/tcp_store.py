@@ -302,8 +302,6 @@ class TCPStore:
 
     Raises:
         RuntimeError: no server, or too few processes, within `timeout`.
-
-    Source: `mindspore.ops.communication.TCPStore`.
     """
 
     def __init__(
@@ -388,7 +386,6 @@ class TCPStore:
         """Keep a value.
 
         Raises:
-            ValueError: it has more than 32 MiB.
             RuntimeError: the store is full, or does not answer in time.
         """
         _check("TCPStore.set", "key", key, str)

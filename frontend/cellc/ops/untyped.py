@@ -79,11 +79,7 @@ class UntypedStorage:
 
 
 def take(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Tensor:
-    """Give a tensor elements of another; see `Tensor.set_`.
-
-    Raises:
-        ValueError: the elements leave those of `source`.
-    """
+    """Give a tensor elements of another; see `Tensor.set_`."""
     if source is None:
         array = np.zeros((0,), tensor.dtype.numpy)
     elif not isinstance(source, Tensor):

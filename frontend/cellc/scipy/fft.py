@@ -141,11 +141,6 @@ def dct(
         n: cut the axis to this length, or fill it with zeros.
         axis: along which.
         norm: "ortho", as None.
-
-    Raises:
-        ValueError: another `type` or `norm`; an axis out of range; `n` below 1.
-
-    Source: `mindspore.scipy.fft.dct`.
     """
     return _one("dct", _cosine, x, type, n, axis, norm)
 
@@ -153,10 +148,7 @@ def dct(
 def idct(
     x: Tensor, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Tensor:
-    """The inverse cosine transform along an axis; arguments and errors as of `dct`.
-
-    Source: `mindspore.scipy.fft.idct`.
-    """
+    """The inverse cosine transform along an axis; arguments and errors as of `dct`."""
     return _one("idct", _inverse, x, type, n, axis, norm)
 
 
@@ -171,11 +163,6 @@ def dctn(
         s: lengths to cut the axes to, or to fill them with zeros.
         axes: along which; by default the last ones, as many as `s` has, or all.
         norm: "ortho", as None.
-
-    Raises:
-        ValueError: another `type` or `norm`; axes out of range, or not as many as lengths.
-
-    Source: `mindspore.scipy.fft.dctn`.
     """
     return _several("dctn", _cosine, x, type, s, axes, norm)
 
@@ -183,10 +170,7 @@ def dctn(
 def idctn(
     x: Tensor, type: int = 2, s: Any = None, axes: Any = None, norm: str | None = None
 ) -> Tensor:
-    """The inverse cosine transform along several axes; arguments and errors as of `dctn`.
-
-    Source: `mindspore.scipy.fft.idctn`.
-    """
+    """The inverse cosine transform along several axes; arguments and errors as of `dctn`."""
     return _several("idctn", _inverse, x, type, s, axes, norm)
 
 

@@ -56,11 +56,6 @@ def block_diag(*arrs: Tensor) -> Tensor:
 
     Args:
         arrs: Tensors of 2 axes at most; a vector is a row.
-
-    Raises:
-        ValueError: more than 2 axes.
-
-    Source: `mindspore.scipy.linalg.block_diag`.
     """
     if not arrs:
         return ops.zeros((1, 0), float32)
@@ -80,18 +75,13 @@ def inv(a: Tensor, overwrite_a: bool = False, check_finite: bool = True) -> Tens
     Args:
         a: float32, float64, or ints.
         overwrite_a, check_finite: accepted, see the module.
-
-    Source: `mindspore.scipy.linalg.inv`.
     """
     _flags("inv", overwrite_a=overwrite_a, check_finite=check_finite)
     return ops.inverse(_matrix(a, "inv"))
 
 
 def det(a: Tensor, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
-    """The determinant of a square matrix; arguments as of `inv`.
-
-    Source: `mindspore.scipy.linalg.det`.
-    """
+    """The determinant of a square matrix; arguments as of `inv`."""
     _flags("det", overwrite_a=overwrite_a, check_finite=check_finite)
     return ops.det(_matrix(a, "det"))
 
@@ -102,14 +92,9 @@ def cholesky(
     """The Cholesky factor of a symmetric positive definite matrix: U with U^T U = a, or L.
 
     Args:
-        a: float32, float64, or ints.
+        a: float32, float64, or ints; NaN results where it is not positive definite.
         lower: give L with L L^T = a.
         overwrite_a, check_finite: accepted, see the module.
-
-    Raises:
-        ValueError: no square matrix. One that is not positive definite gives NaN.
-
-    Source: `mindspore.scipy.linalg.cholesky`.
     """
     _flags("cholesky", lower=lower, overwrite_a=overwrite_a, check_finite=check_finite)
     return ops.cholesky(_matrix(a, "cholesky"), upper=not lower)
@@ -121,8 +106,6 @@ def cho_factor(
     """The Cholesky factor of a matrix, and whether it is a lower one, for `cho_solve`.
 
     Arguments and errors are those of `cholesky`.
-
-    Source: `mindspore.scipy.linalg.cho_factor`.
     """
     return cholesky(a, lower, overwrite_a, check_finite), lower
 
@@ -137,8 +120,6 @@ def cho_solve(
         c_and_lower: what `cho_factor` gives.
         b: (n) or (n, k).
         overwrite_b, check_finite: accepted, see the module.
-
-    Source: `mindspore.scipy.linalg.cho_solve`.
     """
     what = "cho_solve"
     factor, lower = c_and_lower
@@ -164,11 +145,6 @@ def solve_triangular(
         lower: the lower triangle, else the upper one.
         unit_diagonal: take the diagonal for ones.
         overwrite_b, debug, check_finite: accepted and not used.
-
-    Raises:
-        ValueError: shapes that do not fit; another `trans`.
-
-    Source: `mindspore.scipy.linalg.solve_triangular`.
     """
     what = "solve_triangular"
     _flags(what, lower=lower, unit_diagonal=unit_diagonal)
@@ -199,8 +175,6 @@ def lu_factor(
     Returns:
         L below the diagonal and U in one matrix, and with which row each was exchanged, int32,
         from 0.
-
-    Source: `mindspore.scipy.linalg.lu_factor`.
     """
     _flags("lu_factor", overwrite_a=overwrite_a, check_finite=check_finite)
     x = _matrix(a, "lu_factor")
@@ -220,8 +194,6 @@ def lu(
 
     Returns:
         P (m, m), int32, L (m, k) and U (k, n), k the smaller of m and n; or P @ L (m, k) and U.
-
-    Source: `mindspore.scipy.linalg.lu`.
     """
     _flags("lu", permute_l=permute_l, overwrite_a=overwrite_a, check_finite=check_finite)
     x = _matrix(a, "lu", square=False)
@@ -250,11 +222,6 @@ def eigh(
 
     Returns:
         (n), and eigenvectors of length 1 as columns (n, n), of either sign.
-
-    Raises:
-        ValueError: no square matrix; `b` or `eigvals` is not None.
-
-    Source: `mindspore.scipy.linalg.eigh`.
     """
     _flags("eigh", lower=lower, eigvals_only=eigvals_only, overwrite_a=overwrite_a,
            overwrite_b=overwrite_b, turbo=turbo, check_finite=check_finite)
@@ -287,8 +254,6 @@ def lstsq(
         The solution (..., n, k); the squares of the residuals (..., k), for m > n and other than
         "gelsy"; the rank (...), but for "gels"; the singular values, largest first, for "gelss" and
         "gelsd". A missing result is an empty Tensor.
-
-    Source: `mindspore.scipy.linalg.lstsq`.
     """
     what = "lstsq"
     x = decompositions.matrices(A, what, "A", (float32, float64))

@@ -133,9 +133,6 @@ class Constant(Initializer):
 
     Args:
         value: a number, or a Tensor of one element.
-
-    Raises:
-        ValueError: something else (when it fills).
     """
 
     draws = False
@@ -156,11 +153,7 @@ class Constant(Initializer):
 
 
 class Identity(Initializer):
-    """Ones on the main diagonal of a matrix.
-
-    Raises:
-        ValueError: the array is no matrix (when it is filled).
-    """
+    """Ones on the main diagonal of a matrix."""
 
     draws = False
 
@@ -178,13 +171,10 @@ def _check_matrix(what: str, arr: Array) -> None:
 
 
 class Dirac(Initializer):
-    """A convolution weight that passes each input channel on (as far as there are channels).
+    """A convolution weight (3 to 5 axes) that passes each input channel on, as far as possible.
 
     Args:
-        groups: groups of output channels, each treated alike.
-
-    Raises:
-        ValueError: an array of other than 3 to 5 axes, or axis 0 not divisible by `groups`.
+        groups: groups of output channels, each treated alike; it divides axis 0.
     """
 
     draws = False
@@ -276,14 +266,11 @@ class TruncatedNormal(_Drawn):
 
 
 class Sparse(Initializer):
-    """Normal draws, of which a part of each column is zero.
+    """A matrix of normal draws, of which a part of each column is zero.
 
     Args:
         sparsity: the part of each column that is zero.
         sigma: standard deviation of the others.
-
-    Raises:
-        ValueError: the array is no matrix (when it is filled).
     """
 
     def __init__(self, sparsity: float, sigma: float = 0.01) -> None:
@@ -303,9 +290,6 @@ class Orthogonal(Initializer):
 
     Args:
         gain: factor.
-
-    Raises:
-        ValueError: fewer than two axes (when it is filled).
     """
 
     def __init__(self, gain: float = 1.0) -> None:
@@ -538,9 +522,6 @@ def initializer(init: Any, shape: Any = None, dtype: DType = float32) -> Tensor:
         init: an initializer, its name in any case, a number, or a Tensor (returned as it is).
         shape: an int, or a list or tuple of positive ints.
         dtype: element type.
-
-    Raises:
-        ValueError: an unknown name, or a bad shape.
     """
     if isinstance(init, Tensor):
         if shape is None or init.shape != _checked_shape(shape):

@@ -121,8 +121,6 @@ class Parameter(Tensor):
             it runs); None is `"CPU"`, and so is MindSpore's `"Remote"`.
 
     Raises:
-        TypeError: `default_input`, `device` or a flag has a wrong type.
-        ValueError: the name is no string, the data are a bool, or an unknown device.
         RuntimeError: a device this installation cannot use.
     """
 
@@ -391,9 +389,6 @@ class Parameter(Tensor):
         Args:
             init: `"same"` copies the value; otherwise what `initializer` takes: an initializer,
                 its alias, a number, or a Tensor of the same shape.
-
-        Raises:
-            TypeError, ValueError: as `initializer`.
         """
         state = {k: v for k, v in self.__dict__.items() if k not in _OWN}
         out = _without_value(type(self), state)
@@ -465,9 +460,6 @@ class ParameterTuple(tuple[Parameter, ...]):
 
     Args:
         iterable: the parameters.
-
-    Raises:
-        ValueError: two different ones have one name.
     """
 
     __module__ = "cellc.common.parameter"  # MindSpore's import path, which printed forms show
@@ -494,11 +486,8 @@ class ParameterTuple(tuple[Parameter, ...]):
         """Copies named `prefix.name`.
 
         Args:
-            prefix: put before each name, with a dot.
+            prefix: put before each name, with a dot: letters, digits, `_` and `.`.
             init: as in `Parameter.clone`.
-
-        Raises:
-            ValueError: the prefix is empty, or holds more than letters, digits, `_` and `.`.
         """
         copies = []
         if not isinstance(prefix, str):

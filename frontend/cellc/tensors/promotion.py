@@ -216,11 +216,7 @@ def same_type(xs: Sequence[Any]) -> bool:
 
 
 def common(what: str, *xs: Any) -> list[Tensor]:
-    """Any number of operands as Tensors of one element type; numbers are weak.
-
-    Raises:
-        TypeError: as `operands`.
-    """
+    """Any number of operands as Tensors of one element type; numbers are weak."""
     if same_type(xs):
         return list(xs)
     tensors = [x for x in xs if isinstance(x, Tensor) and x._number is None]

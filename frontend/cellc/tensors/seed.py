@@ -160,8 +160,7 @@ def state_named(name: str) -> Parameter:
 def set_seed(seed: int) -> None:
     """Seed cellc's global generator and numpy's; streams of functions' own seeds start again.
 
-    Raises:
-        ValueError: negative, or 2**32 or more.
+    The seed is an int below 2**32.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise TypeError(f"The argument 'seed' must be type of int, but got {type(seed)}.")

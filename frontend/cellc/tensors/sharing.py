@@ -1,4 +1,7 @@
-"""Tensors over memory of others: DLPack, buffers; and tensors that change places."""
+"""Tensors over memory of others: DLPack, buffers; and tensors that change places.
+
+Source: the same names in `mindspore`.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +49,7 @@ class _Writeable:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A DLPack capsule over the memory of a tensor, for another library to consume once.
-
-    Raises:
-        TypeError: no Tensor, or of an element type DLPack does not know here (bfloat16).
-
-    Source: `mindspore.to_dlpack`.
-    """
+    """A DLPack capsule over a tensor (no bfloat16), for another library to consume once."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"'to_dlpack' takes a Tensor, but got {type(tensor).__name__}")
     try:
@@ -72,8 +69,6 @@ def from_dlpack(dlpack: Any) -> Tensor:
             Tensor has.
         ValueError: a capsule that was consumed already, memory of another device, or of a GPU and
             not contiguous.
-
-    Source: `mindspore.from_dlpack`.
     """
     capsule = type(dlpack).__name__ == "PyCapsule"
     given = _Capsule(dlpack) if capsule else dlpack
@@ -118,8 +113,6 @@ def frombuffer(buffer: Any, dtype: DType, count: int = -1, offset: int = 0) -> T
     Raises:
         RuntimeError: no buffer or element type; an empty one; a count or an offset outside of
             it, or a rest that is no whole number of elements.
-
-    Source: `mindspore.frombuffer`.
     """
     if dtype not in dtypes.ALL:
         raise RuntimeError(f"'frombuffer' needs an element type as 'dtype', but got {dtype!r}")
@@ -149,13 +142,7 @@ def frombuffer(buffer: Any, dtype: DType, count: int = -1, offset: int = 0) -> T
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
-    """Let two tensors change places: class, elements, name and flags; each keeps its identity.
-
-    Raises:
-        TypeError: one of them is no Tensor.
-
-    Source: `mindspore.swap_tensors`.
-    """
+    """Let two tensors change places: class, elements, name and flags; each keeps its identity."""
     for t in (t1, t2):
         if not isinstance(t, Tensor):
             raise TypeError(f"'swap_tensors' takes two Tensors, but got {type(t).__name__}")

@@ -25,12 +25,8 @@ class Symbol:
         min: the least size.
         divisor: the size is `divisor * n + remainder` for some n of at least 1 (at least 0 where
             there is a remainder).
-        remainder: see `divisor`.
+        remainder: see `divisor`; below it.
         unique: all places that hold this object have the same size.
-
-    Raises:
-        TypeError: a number that is no int, or `unique` that is no bool.
-        ValueError: `min` or `divisor` not positive, or `remainder` outside of [0, divisor).
     """
 
     __module__ = "cellc.common.symbol"  # MindSpore's import path, which printed forms show

@@ -162,9 +162,6 @@ class Tensor(TensorMethods):
             a tensor without elements, has elements here.)
 
     Raises:
-        TypeError: the data, `dtype`, `shape`, `init` or `device` have a wrong type.
-        ValueError: both `input_data` and `shape`, or one of `shape` and `dtype` without data; an
-            unknown device.
         RuntimeError: a device this installation cannot use.
     """
 
@@ -447,11 +444,7 @@ class Tensor(TensorMethods):
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:
-        """A tensor that shares the memory of `array` where its layout allows, else a copy.
-
-        Raises:
-            TypeError: not a numpy array, or of an element type no tensor has.
-        """
+        """A tensor that shares the memory of `array` where its layout allows, else a copy."""
         if not isinstance(array, np.ndarray):
             raise TypeError(f"The input of from_numpy must be a numpy.ndarray, got {type(array)}")
         dtype = dtypes.from_numpy(array.dtype).numpy
@@ -459,11 +452,7 @@ class Tensor(TensorMethods):
         return tensor_of(array.view(dtype) if shared else own(array))
 
     def item(self) -> Any:
-        """The only element as a Python number.
-
-        Raises:
-            ValueError: there is not exactly one element.
-        """
+        """The only element as a Python number."""
         array = self._host
         if array is not None and array.size == 1:
             return array.item()

@@ -1,4 +1,7 @@
-"""Adam and its kin of `experimental.optim`: AdamW, Adamax, NAdam, RAdam."""
+"""Adam and its kin of `experimental.optim`: AdamW, Adamax, NAdam, RAdam.
+
+Source: the same names in `mindspore.experimental.optim`.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,6 @@ class Adam(_Moments):
         betas: decay rates of the moments, in [0, 1).
         eps: non-negative.
         amsgrad: the largest v so far takes the place of v (Reddi et al., 2018).
-
-    Source: `mindspore.experimental.optim.Adam`.
     """
 
     states = (("exp_avg", "zeros"), ("exp_avg_sq", "zeros"), ("max_exp_avg_sq", "zeros"))
@@ -91,8 +92,6 @@ class AdamW(_Moments):
 
     Args:
         As in `Adam`.
-
-    Source: `mindspore.experimental.optim.AdamW`.
     """
 
     states = Adam.states
@@ -124,8 +123,6 @@ class Adamax(_Moments):
 
     Args:
         As in `Adam`.
-
-    Source: `mindspore.experimental.optim.Adamax`.
     """
 
     states = (("exp_avg", "zeros"), ("exp_inf", "zeros"))
@@ -155,8 +152,6 @@ class NAdam(_Moments):
     Args:
         params, lr, betas, eps, weight_decay: as in `Adam`.
         momentum_decay: how fast the momentum grows to beta1, non-negative.
-
-    Source: `mindspore.experimental.optim.NAdam`.
     """
 
     def __init__(
@@ -194,8 +189,6 @@ class RAdam(_Moments):
 
     Args:
         As in `Adam`.
-
-    Source: `mindspore.experimental.optim.RAdam`.
     """
 
     def __init__(

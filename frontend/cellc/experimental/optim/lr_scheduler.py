@@ -134,11 +134,7 @@ class LRScheduler:
         return [_number(rate) for rate in self.base_lrs]
 
     def get_lr(self) -> list[Any]:
-        """The rates of the groups; to be given by each scheduler.
-
-        Raises:
-            TypeError: a subclass does not give them.
-        """
+        """The rates of the groups; to be given by each scheduler."""
         raise TypeError(f"the scheduler {type(self).__name__} gives no 'get_lr'")
 
     def get_last_lr(self) -> list[Tensor]:
@@ -205,9 +201,6 @@ class StepLR(_Factors):
 
 class LinearLR(_Factors):
     """Rates times a factor that goes from `start_factor` to `end_factor` in `total_iters`.
-
-    Raises:
-        ValueError: `start_factor` is not in (0, 1], or `end_factor` not in [0, 1].
     """
 
     def __init__(
@@ -303,11 +296,7 @@ class ConstantLR(_Factors):
 
 
 class MultiStepLR(_Factors):
-    """Rates times `gamma` at each of the milestones.
-
-    Raises:
-        TypeError: milestones that are no list of ints, or gamma is no number.
-    """
+    """Rates times `gamma` at each of the milestones."""
 
     def __init__(
         self, optimizer: Any, milestones: list[int], gamma: Number = 0.1, last_epoch: int = -1
@@ -331,11 +320,7 @@ class MultiStepLR(_Factors):
 
 
 class _ByFunctions(LRScheduler):
-    """Factors from a function of the epoch, or from a list of one for each group.
-
-    Raises:
-        ValueError: a list of another length than the groups.
-    """
+    """Factors from a function of the epoch, or from a list of one for each group."""
 
     def __init__(self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1) -> None:
         self.lr_lambdas = _per_group(lr_lambda, _optimizer(optimizer), "lr_lambda")
@@ -456,9 +441,6 @@ class CyclicLR(LRScheduler):
         gamma: for "exp_range".
         scale_fn: a function instead of a mode, of what `scale_mode` says.
         scale_mode: "cycle" or "iterations".
-
-    Raises:
-        ValueError: lists of another length than the groups, or an unknown mode.
     """
 
     def __init__(
@@ -515,11 +497,8 @@ class SequentialLR:
     Args:
         optimizer: the optimizer of all schedulers.
         schedulers: a list of them.
-        milestones: the epochs at which the next one takes over.
+        milestones: the epochs at which each next one takes over.
         last_epoch: as in `LRScheduler`.
-
-    Raises:
-        ValueError: schedulers of other optimizers, or not one milestone less than schedulers.
     """
 
     def __init__(
@@ -578,9 +557,6 @@ class ReduceLROnPlateau:
         cooldown: epochs to wait after a change.
         min_lr: lowest rate, one for all groups or a list.
         eps: smaller changes of a rate are left out.
-
-    Raises:
-        ValueError: an unknown mode, a factor of 1 or more, or a list of another length.
     """
 
     def __init__(

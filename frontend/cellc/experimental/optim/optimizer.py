@@ -75,7 +75,6 @@ class Optimizer(SteadySteps):
         defaults, state: as they were given; empty.
 
     Raises:
-        ValueError: no parameters, a parameter given twice, or an option out of range.
         KeyError: a group without `params`.
     """
 
@@ -116,7 +115,7 @@ class Optimizer(SteadySteps):
         """One more group, with the default options where it gives none.
 
         Raises:
-            TypeError, ValueError, KeyError: as for the groups of the constructor.
+            KeyError: as for the groups of the constructor.
         """
         if not isinstance(param_group, dict):
             raise TypeError(

@@ -1,4 +1,7 @@
-"""Optimizers of `experimental.optim` that scale by past squares: Adadelta, Adagrad, RMSprop."""
+"""Optimizers of `experimental.optim` that scale by past squares: Adadelta, Adagrad, RMSprop.
+
+Source: the same names in `mindspore.experimental.optim`.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,6 @@ class Adadelta(Optimizer):
         params, lr, weight_decay, maximize: see `SGD`.
         rho: decay rate of both averages, in [0, 1].
         eps: positive.
-
-    Source: `mindspore.experimental.optim.Adadelta`.
     """
 
     states = (("accum", "zeros"), ("accum_update", "zeros"))
@@ -55,8 +56,6 @@ class Adagrad(Optimizer):
         lr_decay: decay of the rate, non-negative.
         initial_accumulator_value: s at first, non-negative.
         eps: non-negative.
-
-    Source: `mindspore.experimental.optim.Adagrad`.
     """
 
     states = (("accum", "initial_accumulator_value"),)
@@ -98,8 +97,6 @@ class RMSprop(Optimizer):
         alpha, momentum: non-negative.
         eps: positive.
         centered: subtract the square of the mean gradient from s.
-
-    Source: `mindspore.experimental.optim.RMSprop`.
     """
 
     states = (("mean_grad", "zeros"), ("mean_square", "zeros"), ("moment", "zeros"))

@@ -1,4 +1,7 @@
-"""SGD, ASGD and Rprop of `experimental.optim`."""
+"""SGD, ASGD and Rprop of `experimental.optim`.
+
+Source: the same names in `mindspore.experimental.optim`.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,6 @@ class SGD(Optimizer):
         weight_decay: factor of the parameter that is added to its gradient.
         nesterov: needs a momentum and no dampening.
         maximize: step along the gradient, not against it.
-
-    Raises:
-        ValueError: `nesterov` without a momentum or with a dampening.
-
-    Source: `mindspore.experimental.optim.SGD`.
     """
 
     states = (("accum", "zeros"), ("stat", "ones"))
@@ -78,11 +76,6 @@ class ASGD(Optimizer):
         lambd: decay of the parameters.
         alpha: exponent of the rate's decay.
         t0: the step from which on averages are taken.
-
-    Raises:
-        TypeError: a number of another type than float.
-
-    Source: `mindspore.experimental.optim.ASGD`.
     """
 
     states = (("ax", "zeros"),)
@@ -132,8 +125,6 @@ class Rprop(Optimizer):
         params, lr, maximize: see `SGD`; the first size is the rate.
         etas: factors of shrinking and growing, 0 < etas[0] < 1 < etas[1].
         step_sizes: smallest and largest size.
-
-    Source: `mindspore.experimental.optim.Rprop`.
     """
 
     states = (("prev", "zeros"), ("step_size", "zeros"))

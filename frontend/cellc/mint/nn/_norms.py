@@ -1,4 +1,7 @@
-"""Normalisation with PyTorch's parameters, and the parts of it that processes share."""
+"""Normalisation with PyTorch's parameters, and the parts of it that processes share.
+
+Source: the same names in `mindspore.mint` and `mindspore.mint.nn.functional`.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,6 @@ def batch_norm(
         weight, bias: (C); ones and zeros if None.
         momentum: the share of the batch in an update.
         eps: added to the variance.
-
-    Raises:
-        ValueError: no statistics when not training, or shapes that do not fit.
-
-    Source: `mindspore.mint.nn.functional.batch_norm`.
     """
     what = "batch_norm"
     tensor(input, what)
@@ -56,10 +54,7 @@ def _by_channel(v: Tensor, x: Tensor) -> Tensor:
 
 
 def batch_norm_stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The mean and 1 / sqrt(var + eps) of each channel (axis 1), float32.
-
-    Source: `mindspore.mint.batch_norm_stats`.
-    """
+    """The mean and 1 / sqrt(var + eps) of each channel (axis 1), float32."""
     x = ops.cast(input, float32)
     axes = (0, *range(2, x.ndim))
     var, mean = ops.var_mean(x, axes, 0)
@@ -83,8 +78,6 @@ def batch_norm_gather_stats_with_counts(
 
     Returns:
         Mean and 1 / sqrt(var + eps), (C).
-
-    Source: `mindspore.mint.batch_norm_gather_stats_with_counts`.
     """
     means, inverses = ops.cast(mean, float32), ops.cast(invstd, float32)
     each = ops.ones((means.shape[0],), float32) if counts is None else ops.cast(counts, float32)
@@ -113,8 +106,6 @@ def batch_norm_elemt(
         weight, bias: (C); ones and zeros if None.
         mean, invstd: (C); those of the input if None.
         eps: for those of the input.
-
-    Source: `mindspore.mint.batch_norm_elemt`.
     """
     if mean is None or invstd is None:
         own, inverse = batch_norm_stats(input, eps)

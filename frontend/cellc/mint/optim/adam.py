@@ -1,4 +1,4 @@
-"""Adam, AdamW and FusedAdamW of `mint.optim`."""
+"""Adam, AdamW and FusedAdamW of `mint.optim`. Source: the same names in `mindspore.mint.optim`."""
 
 from __future__ import annotations
 
@@ -112,8 +112,6 @@ class Adam(_Adam):
 
     m and v are the averages of gradients and of their squares, each over 1 - beta**t; the weight
     decay times the parameter is added to the gradient. `weight_decay` is 0 by default.
-
-    Source: `mindspore.mint.optim.Adam`.
     """
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
@@ -126,8 +124,6 @@ class AdamW(_Adam):
     """Adam whose parameters decay apart from the gradient: p -= lr weight_decay p first.
 
     `weight_decay` is 0.01 by default (Loshchilov and Hutter, 2019).
-
-    Source: `mindspore.mint.optim.AdamW`.
     """
 
     first_step = -1
@@ -149,7 +145,4 @@ class AdamW(_Adam):
 
 
 class FusedAdamW(AdamW):
-    """`AdamW`; every step over all parameters is one compiled program anyway.
-
-    Source: `mindspore.mint.optim.FusedAdamW`.
-    """
+    """`AdamW`; every step over all parameters is one compiled program anyway."""

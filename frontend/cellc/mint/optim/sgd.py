@@ -1,4 +1,4 @@
-"""SGD of `mint.optim`."""
+"""SGD of `mint.optim`. Source: the same names in `mindspore.mint.optim`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,6 @@ class SGD(Optimizer):
 
     Attributes:
         momentum_buf: v; step_t: counts steps.
-
-    Source: `mindspore.mint.optim.SGD`.
     """
 
     states = (("momentum_buf", "zeros"),)

@@ -1,4 +1,7 @@
-"""Steps that train the last layers only: an optimizer for each number of frozen groups."""
+"""Steps that train the last layers only: an optimizer for each number of frozen groups.
+
+Source: the same names in `mindspore.boost`.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,6 @@ class FreezeOpt(Cell):
         opt: the optimizer.
         train_parameter_groups: the Parameters (or groups) of each; default: all, once.
         train_strategy: which of them takes each step, ints.
-
-    Raises:
-        ValueError: a strategy without groups, or of something else than ints.
-
-    Source: `mindspore.boost.FreezeOpt`.
     """
 
     @checks_arguments
@@ -131,8 +129,6 @@ def freeze_cell(
 
     Raises:
         RuntimeError: `reducer_flag` is set.
-
-    Source: `mindspore.boost.freeze_cell`.
     """
     if reducer_flag:
         raise RuntimeError("For 'freeze_cell', 'reducer_flag' must be False: cellc trains on one "
@@ -151,8 +147,6 @@ class GradientFreeze:
         freeze_type: 0: frozen steps follow each other; 1: drawn ones among others.
         freeze_p: how large the part of frozen steps is, from 0 to 1.
         total_steps: steps of the training.
-
-    Source: `mindspore.boost.GradientFreeze`.
     """
 
     def __init__(
@@ -183,11 +177,7 @@ class GradientFreeze:
     def generate_freeze_index_sequence(
         self, parameter_groups_number: int, freeze_strategy: int, freeze_p: float, total_steps: int
     ) -> list[int]:
-        """Which group each step trains; numpy's generator draws them for the strategy 1.
-
-        Raises:
-            ValueError: a strategy that is neither 0 nor 1.
-        """
+        """Which group each step trains; numpy's generator draws them for the strategy 1."""
         count = int(total_steps * 1.01)
         groups = list(range(1, parameter_groups_number))
         if not groups:

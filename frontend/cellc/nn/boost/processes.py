@@ -92,11 +92,7 @@ class OptimizerProcess:
         return found
 
     def add_grad_centralization(self, network: Cell) -> None:
-        """Let gradients of weights have a mean of zero, where Parameters are in groups.
-
-        Raises:
-            ValueError: there are no Parameters.
-        """
+        """Let gradients of weights have a mean of zero, where Parameters are in groups."""
         groups = _listed(self.origin_params)
         if isinstance(groups[0], Mapping):
             self.origin_params = self.build_gc_params_group(
@@ -122,9 +118,6 @@ class ParameterProcess:
             parameters: what the groups are to hold. One that is in no group yet has the options of
                 the group with most of them.
             origin_params: the optimizer's Parameters, or groups of them.
-
-        Raises:
-            ValueError: there are no Parameters.
         """
         groups = _listed(origin_params)
         if isinstance(groups[0], Parameter):

@@ -1,4 +1,7 @@
-"""Boost's changes of a training, by level or by a dict of options; its training step."""
+"""Boost's changes of a training, by level or by a dict of options; its training step.
+
+Source: the same names in `mindspore.boost`.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,6 @@ class AutoBoost:
     Raises:
         RuntimeError: (when it is applied) "adasum", "dim_reduce" or "loss_scale_group", which are
             for clusters of Ascend devices.
-
-    Source: `mindspore.boost.AutoBoost`.
     """
 
     def __init__(self, level: str = "O0", boost_config_dict: Any = "") -> None:
@@ -109,8 +110,6 @@ class BoostTrainOneStepCell(TrainOneStepCell):
         optimizer: updates its Parameters.
         sens: factor of the gradients; None: 1.
         auto_boost: whose options say over how many steps gradients are added up.
-
-    Source: `mindspore.boost.BoostTrainOneStepCell`.
     """
 
     def __init__(

@@ -30,9 +30,6 @@ class Compiling(Recomputation):
                 dict of them, or the value of an input that is no tensor.
             kwargs: instead of `inputs`, only some of them, by the names in `construct`.
 
-        Raises:
-            ValueError: both or neither kind was given, or a name that `construct` has not.
-
         Examples:
             >>> net.set_inputs(ms.Tensor(shape=[None, 784], dtype=ms.float32))
         """

@@ -119,9 +119,6 @@ class Hooking(Parallel):
             hook: takes a Parameter and gives a Tensor of its shape, which is converted to its
                 dtype: for all Parameters. Or a list of dicts, each with `params`, a list of
                 Parameters, and `hook`, for those.
-
-        Raises:
-            ValueError: a dict lacks `params` or `hook`; at a call, the hook gives another shape.
         """
         own = self._own_hooks()
         if callable(hook):
@@ -144,9 +141,6 @@ class Hooking(Parallel):
 
         Returns:
             The hooks, as a context for use elsewhere.
-
-        Raises:
-            TypeError: one of them is no function.
         """
         scope = saved_tensors_hooks(pack_hook, unpack_hook)
         self._own_hooks().saved = scope.hooks

@@ -138,9 +138,6 @@ class Modes(State):
 
         Args:
             mixed_type: NOTSET lets it compute in the types it is given.
-
-        Raises:
-            TypeError: no `MixedPrecisionType`.
         """
         if not isinstance(mixed_type, MixedPrecisionType):
             raise TypeError(f"'set_mixed_precision_type' takes a MixedPrecisionType, but got "

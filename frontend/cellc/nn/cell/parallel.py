@@ -79,10 +79,6 @@ class Parallel(Compiling):
         """This cell as a function whose operands and results lie on ranks as strategies say.
 
         In one process, and in modes that cut no graphs: itself. See `cellc.parallel.shard`.
-
-        Raises:
-            TypeError: a strategy is no tuple, or the plan no dict.
-            ValueError: a strategy that does not fit.
         """
         return sharded(self, in_strategy, out_strategy, parameter_plan)
 
@@ -132,11 +128,7 @@ class Parallel(Compiling):
     # --- parameters -----------------------------------------------------------------------------
 
     def set_comm_fusion(self, fusion_type: int, recurse: bool = True) -> Self:
-        """Set `comm_fusion` of the trainable parameters; itself.
-
-        Raises:
-            TypeError, ValueError: see `Parameter.comm_fusion`.
-        """
+        """Set `comm_fusion` of the trainable parameters; itself."""
         for parameter in self.trainable_params(recurse):
             parameter.comm_fusion = fusion_type
         return self
@@ -166,7 +158,6 @@ class Parallel(Compiling):
 
         Raises:
             RuntimeError: a layout is of another number of ranks than there are.
-            ValueError: a parameter cannot be cut so.
         """
         given: Any = self.parameters_dict() if params is None else params
         if not isinstance(given, Mapping):
@@ -179,11 +170,7 @@ class Parallel(Compiling):
                 _cut(name, parameter, layout)
 
     def set_parallel_input_with_inputs(self, *inputs: Any) -> None:
-        """Keep this process's slices of inputs, in `_parallel_inputs_run`: its rows of each.
-
-        Raises:
-            ValueError: the rows of a Tensor are not as many for each process.
-        """
+        """Keep this process's slices of inputs, equal parts, in `_parallel_inputs_run`."""
         self._parallel_inputs_run = tuple(
             _rows(x) if isinstance(x, Tensor) and x.ndim else x for x in inputs)
 

@@ -185,11 +185,7 @@ class Parameters(Attributes):
         self.check_names_and_refresh_name()
 
     def check_names(self) -> None:
-        """Raise unless the names of all parameters differ.
-
-        Raises:
-            ValueError: two parameters have one name.
-        """
+        """Raise a ValueError unless the names of all parameters differ."""
         seen: set[str] = set()
         for path, parameter in self.parameters_and_names():
             if parameter.name in seen:

@@ -59,10 +59,6 @@ class Recomputation(Modes):
             output_recompute: kept; the cell's results are not computed again.
             kwargs: `mp_comm_recompute`, `parallel_optimizer_comm_recompute`,
                 `recompute_slice_activation`: bool, about communication; kept.
-
-        Raises:
-            ValueError: another keyword, or `context_fn` with `use_reentrant`.
-            TypeError: an option is no bool, or `context_fn` no function.
         """
         for name, value in {"output_recompute": output_recompute, "use_reentrant": use_reentrant,
                             "early_stop": early_stop, **kwargs}.items():

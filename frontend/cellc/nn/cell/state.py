@@ -28,7 +28,6 @@ class State(Parameters):
             persistent: whether `state_dict` holds it.
 
         Raises:
-            TypeError: the name is no string, or the value neither a Tensor nor None.
             KeyError: the name is empty, has a dot, or is taken.
             AttributeError: before `Cell.__init__`.
         """
@@ -201,8 +200,6 @@ class State(Parameters):
         or `to(tensor, non_blocking=False)`.
 
         Raises:
-            TypeError: other arguments, or a dtype that is no float.
-            ValueError: an unknown device.
             RuntimeError: a device that this installation does not run on.
         """
         device, dtype = _state.destination(args, kwargs)
@@ -214,7 +211,7 @@ class State(Parameters):
         """Give parameters and buffers new memory, of any contents; itself.
 
         Raises:
-            ValueError, RuntimeError: as `to`.
+            RuntimeError: as `to`.
         """
         context.check_device(device)
         _state.empty(as_cell(self), recurse)

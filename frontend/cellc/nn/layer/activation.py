@@ -1,4 +1,4 @@
-"""Activations as layers, and their names."""
+"""Activations as layers, and their names. Source: the same names in `mindspore.nn`."""
 
 from __future__ import annotations
 
@@ -64,11 +64,7 @@ class Softmax2d(Cell):
     """Softmax over the channels of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.Softmax2d`."""
 
     def construct(self, x: Tensor) -> Tensor:
-        """The same shape.
-
-        Raises:
-            ValueError: the input has neither 3 nor 4 axes.
-        """
+        """The same shape."""
         if x.ndim not in (3, 4):
             raise ValueError(
                 f"For 'Softmax2d', the input must have 3 or 4 axes, but got {x.ndim}."
@@ -230,9 +226,6 @@ class RReLU(Layer):
 
     Args:
         lower, upper: bounds of the slope.
-
-    Raises:
-        ValueError: `lower` exceeds `upper`.
     """
 
     lower: Number = 1 / 8
@@ -251,13 +244,7 @@ class RReLU(Layer):
 
 
 class Hardtanh(Layer):
-    """x brought into [min_val, max_val].
-
-    Raises:
-        ValueError: `min_val` is not less than `max_val`.
-
-    Source: `mindspore.nn.Hardtanh`.
-    """
+    """x brought into [min_val, max_val]."""
 
     min_val: PlainNumber = -1.0
     max_val: PlainNumber = 1.0

@@ -1,4 +1,7 @@
-"""Dense, dropout, reshaping, padding and other basic layers."""
+"""Dense, dropout, reshaping, padding and other basic layers.
+
+Source: the same names in `mindspore.nn`.
+"""
 
 from __future__ import annotations
 
@@ -398,13 +401,7 @@ class OneHot(Cell):
 
 
 class Roll(Cell):
-    """Elements moved around along axes.
-
-    Raises:
-        ValueError: they are not equally many.
-
-    Source: `mindspore.nn.Roll`.
-    """
+    """Elements moved around along axes."""
 
     def __init__(self, shift: Axes, axis: Axes) -> None:
         super().__init__()
@@ -455,10 +452,7 @@ class Triu(Cell):
 
 
 class ClipByNorm(Layer):
-    """Scaled so that the norm over `axis` is at most a bound.
-
-    Source: `mindspore.nn.ClipByNorm`.
-    """
+    """Scaled so that the norm over `axis` is at most a bound."""
 
     axis: Axes | None = None
 

@@ -1,4 +1,4 @@
-"""Cells that hold a list or a dictionary of Cells."""
+"""Cells that hold a list or a dictionary of Cells. Source: the same names in `mindspore.nn`."""
 
 from __future__ import annotations
 
@@ -241,8 +241,6 @@ class CellDict(Cell):
 
     Raises:
         KeyError: a name that is empty, has a dot or is an attribute of Cell.
-
-    Source: `mindspore.nn.CellDict`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -323,11 +321,7 @@ class CellDict(Cell):
         return pairs
 
     def update(self, cells: Any) -> None:
-        """Add or replace cells from a dict, a CellDict, or a list of (name, cell) pairs.
-
-        Raises:
-            ValueError: an element of a list is no pair.
-        """
+        """Add or replace cells from a dict, a CellDict, or a list of (name, cell) pairs."""
         if isinstance(cells, (Mapping, CellDict)):
             for key, cell in cells.items():
                 self[key] = cell

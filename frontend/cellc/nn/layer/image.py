@@ -65,11 +65,7 @@ class ImageGradients(Cell):
     """Differences of neighbours along rows and columns. Source: `mindspore.nn.ImageGradients`."""
 
     def construct(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, C, H, W) to two of that shape; the last row or column is zero.
-
-        Raises:
-            ValueError: the images have no 4 axes.
-        """
+        """(N, C, H, W) to two of that shape; the last row or column is zero."""
         if images.ndim != 4:
             raise ValueError(
                 f"For 'ImageGradients', the dimension of 'images' must be 4d, but got "
@@ -198,11 +194,7 @@ class MSSSIM(_Structure):
         self.relu = ReLU()
 
     def construct(self, img1: Tensor, img2: Tensor) -> Tensor:
-        """Two tensors (N, C, H, W) to (N), float32.
-
-        Raises:
-            ValueError: an image is smaller than the window at the coarsest scale.
-        """
+        """Two tensors (N, C, H, W) to (N), float32; the window fits the coarsest scale."""
         self._check_images(img1, img2)
         small = 2 ** (self.level - 1) * self.filter_size
         if min(img1.shape[2:]) < small:

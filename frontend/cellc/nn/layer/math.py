@@ -1,4 +1,4 @@
-"""Functions of mathematics as layers."""
+"""Functions of mathematics as layers. Source: the same names in `mindspore.nn.layer`."""
 
 from __future__ import annotations
 
@@ -137,10 +137,8 @@ class Range(Cell):
     """A fixed range of numbers. Source: `mindspore.nn.Range`.
 
     Args:
-        start, limit, delta: as in Python's range, numbers; (0, start, 1) if `limit` is None.
-
-    Raises:
-        ValueError: `delta` is zero.
+        start, limit, delta: as in Python's range, numbers, delta not 0; (0, start, 1)
+            if `limit` is None.
     """
 
     def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
@@ -209,8 +207,6 @@ class CosineSimilarity(Cell):
     Args:
         dim: the axis that vectors lie along.
         eps: the least product of two lengths.
-
-    Source: `mindspore.nn.layer.CosineSimilarity`.
     """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:

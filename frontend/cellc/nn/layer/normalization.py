@@ -1,4 +1,4 @@
-"""Normalisation layers."""
+"""Normalisation layers. Source: the same names in `mindspore.nn`."""
 
 from __future__ import annotations
 
@@ -124,11 +124,7 @@ class BatchNorm3d(Cell):
             moving_var_init, use_batch_statistics, dtype=dtype)
 
     def construct(self, x: Tensor) -> Tensor:
-        """The same shape.
-
-        Raises:
-            ValueError: the input has no 5 axes.
-        """
+        """The same shape."""
         if x.ndim != 5:
             raise ValueError(
                 f"For 'BatchNorm3d', the in_shape must have 5 dims, but got {x.ndim}."
@@ -143,11 +139,6 @@ class SyncBatchNorm(_BatchNorm):
     Args:
         process_groups: lists of ranks, each of which normalise together; None: all processes do.
         The others are those of `BatchNorm2d`.
-
-    Raises:
-        TypeError, ValueError: `process_groups` are no lists of different ranks.
-
-    Source: `mindspore.nn.SyncBatchNorm`.
     """
 
     def __init__(
@@ -342,9 +333,6 @@ class GroupNorm(Cell):
         affine: whether gamma and beta are trained.
         gamma_init, beta_init: initial values.
         dtype: element type of the parameters.
-
-    Raises:
-        ValueError: the channels cannot be divided.
     """
 
     def __init__(

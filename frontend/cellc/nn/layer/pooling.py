@@ -85,8 +85,6 @@ class MaxPool2d(_Pool):
         return_indices: return also the flat position of each in its plane.
         ceil_mode: a last window may reach beyond the image.
         data_format: `"NCHW"`.
-
-    Source: `mindspore.nn.MaxPool2d`.
     """
 
     def __init__(

@@ -38,9 +38,6 @@ class MultiheadAttention(Cell):
         kdim, vdim: features of keys and values; `embed_dim` if None.
         batch_first: inputs are (N, L, E).
         dtype: element type of the parameters.
-
-    Raises:
-        ValueError: `embed_dim` cannot be divided.
     """
 
     def __init__(

@@ -42,11 +42,7 @@ class CTCLoss(LossBase):
     def construct(
         self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
     ) -> Tensor:
-        """The loss.
-
-        Raises:
-            ValueError: `log_probs` has another number of axes, or `blank` is no class.
-        """
+        """The loss."""
         if log_probs.ndim not in (2, 3):
             raise ValueError(
                 "For 'CTCLoss', 'log_probs' must have the shape (T, N, C) or (T, C), but has "

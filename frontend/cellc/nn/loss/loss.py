@@ -227,11 +227,7 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
     reduction: Reduction = "none"
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Losses (N), or a scalar.
-
-        Raises:
-            TypeError: the labels are not of the kind that `sparse` asks for.
-        """
+        """Losses (N), or a scalar."""
         _require_tensors(self.cls_name, logits=logits, labels=labels)
         if self.sparse == (not labels.dtype.is_integer):
             wanted = "ints (class labels: labels.astype(ms.int32))" if self.sparse else \
@@ -356,11 +352,7 @@ class FocalLoss(LossBase):
         self.logsoftmax = LogSoftmax(1)
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Logits (N, C, d...) and classes (N, 1, d...), or one-hot vectors like the logits.
-
-        Raises:
-            ValueError: the numbers of axes differ.
-        """
+        """Logits (N, C, d...) and classes (N, 1, d...), or one-hot vectors like the logits."""
         if logits.ndim != labels.ndim:
             raise ValueError(
                 "For 'FocalLoss', the dimensions of 'logits' and 'labels' must be equal, but got "
@@ -420,9 +412,6 @@ class MultiClassDiceLoss(LossBase):
         weights: (classes, d): a factor for the loss of each class.
         ignore_indiex: a class left out.
         activation: applied to the logits: a name, a Cell, or None.
-
-    Raises:
-        ValueError: `weights` has no 2 axes.
     """
 
     weights: Weight | None = None

@@ -48,11 +48,8 @@ class AdaFactor(Optimizer):
         scale_parameter: whether the rate is multiplied by the parameter's root mean square (not
             one that changes from step to step, as in MindSpore).
         relative_step: the rate is 1 / sqrt(t), at most 0.01.
-        warmup_init: at most t / 1e6 instead.
+        warmup_init: (with `relative_step`) at most t / 1e6 instead.
         compression: keep averages of vectors (and of steps) in float16.
-
-    Raises:
-        ValueError: `learning_rate`, `relative_step` and `warmup_init` do not go together.
 
     Source: `mindspore.nn.AdaFactor`.
     """

@@ -1,4 +1,7 @@
-"""Adam and its kin: AdamOffload, LazyAdam, AdamWeightDecay, AdaMax, Lamb."""
+"""Adam and its kin: AdamOffload, LazyAdam, AdamWeightDecay, AdaMax, Lamb.
+
+Source: the same names in `mindspore.nn`.
+"""
 
 from __future__ import annotations
 
@@ -143,8 +146,6 @@ class AdamWeightDecay(_Decoupled):
 
     Args:
         As in `Adam`.
-
-    Source: `mindspore.nn.AdamWeightDecay`.
     """
 
     _rule = staticmethod(rules.adam_weight_decay)
@@ -199,8 +200,6 @@ class Lamb(_Decoupled):
 
     Args:
         As in `Adam`; the weight decay is part of the step, as in `AdamWeightDecay`.
-
-    Source: `mindspore.nn.Lamb`.
     """
 
     _rule = staticmethod(rules.lamb)

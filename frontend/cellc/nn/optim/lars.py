@@ -31,13 +31,11 @@ class LARS(Optimizer):
     Args:
         optimizer: what takes the new gradients; its weight decay moves here.
         epsilon, coefficient: floats.
-        use_clip: divide the factor by the rate and cut it to at most 1.
+        use_clip: divide the factor by the rate and cut it to at most 1; the rates of groups
+            must then be the same in all steps.
         lars_filter: gives whether a parameter is scaled; the other gradients stay as they are.
 
     Source: `mindspore.nn.LARS` (not there on the CPU).
-
-    Raises:
-        ValueError: `use_clip` together with rates of groups that change from step to step.
     """
 
     takes_rows = False  # it scales by norms of whole gradients; the optimizer takes rows of them

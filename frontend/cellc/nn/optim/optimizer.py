@@ -501,8 +501,6 @@ class Optimizer(SteadySteps):
         """Where the parameters are updated: "CPU", the only device.
 
         Raises:
-            TypeError: set to no string.
-            ValueError: set to no device.
             RuntimeError: set to a device this installation does not run on.
         """
         return self._target

@@ -1,4 +1,4 @@
-"""Rprop and ASGD."""
+"""Rprop and ASGD. Source: the same names in `mindspore.nn`."""
 
 from __future__ import annotations
 
@@ -74,8 +74,6 @@ class ASGD(Optimizer):
         lambd: decay of the parameters.
         alpha: exponent of the rate's decay.
         t0: the step from which on averages are taken.
-
-    Source: `mindspore.nn.ASGD`.
     """
 
     @opt_init_args_register

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent and Momentum."""
+"""Stochastic gradient descent and Momentum. Source: the same names in `mindspore.nn`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ class SGD(Optimizer):
         params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
         momentum, dampening: non-negative. In the first step v is g.
         nesterov: needs a momentum and no dampening.
-
-    Raises:
-        ValueError: `nesterov` without a momentum or with a dampening.
-
-    Source: `mindspore.nn.SGD`.
     """
 
     @opt_init_args_register
@@ -88,8 +83,6 @@ class Momentum(RuleOptimizer):
         params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
         momentum: non-negative.
         use_nesterov: as above.
-
-    Source: `mindspore.nn.Momentum`.
     """
 
     _rule = staticmethod(rules.momentum)

@@ -56,7 +56,7 @@ class SteadySteps(Cell):
         """Decide what this rank keeps of the state of more parameters.
 
         Raises:
-            RuntimeError, ValueError: `enable_parallel_optimizer` is set, but cannot be done.
+            RuntimeError: `enable_parallel_optimizer` is set, but cannot be done.
         """
         more: Sequence[sharding.Share | None] = (None,) * len(parameters)
         if self._parts() and not cuts_networks():

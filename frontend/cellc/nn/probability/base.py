@@ -36,13 +36,6 @@ class Distribution(Parametrized):
         dtype: of the draws.
         name: of the distribution.
         param: what it was made with; its "param_dict" holds the parameters by name.
-
-    Raises:
-        TypeError: a dtype that draws cannot have, a name that is no str, or parameters of two
-            float types.
-        ValueError: a negative seed, or parameters whose shapes do not broadcast.
-
-    Source: `mindspore.nn.probability.distribution.Distribution`.
     """
 
     dist_type = ""

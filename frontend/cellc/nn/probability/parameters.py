@@ -21,22 +21,14 @@ def shape_of_parameter(value: Any) -> tuple[int, ...]:
 
 
 def batch_shape(values: list[Any]) -> tuple[int, ...] | None:
-    """The shape that parameters broadcast to; None while one of them is not given.
-
-    Raises:
-        ValueError: the shapes do not broadcast.
-    """
+    """The shape that parameters broadcast to; None while one of them is not given."""
     if any(v is None for v in values):
         return None
     return tuple(broadcast_all(*(shape_of_parameter(v) for v in values)))
 
 
 def parameter_type(given: dict[str, Any], default: DType | None) -> DType:
-    """The one float type of the Tensors among the parameters, else the default, else float32.
-
-    Raises:
-        TypeError: Tensors of two float types.
-    """
+    """The one float type of the Tensors among the parameters, else the default, else float32."""
     found = default if default is not None and default.is_float else None
     first = ""
     for name, value in given.items():
@@ -98,10 +90,6 @@ class Parametrized(Cell):
         name: of this object.
         dtype: the type of its values; None: any float type.
         param: what it was made with; its "param_dict" holds the parameters by name.
-
-    Raises:
-        TypeError: a name that is no str, or parameters of two float types.
-        ValueError: parameters whose shapes do not broadcast.
     """
 
     @checks_arguments

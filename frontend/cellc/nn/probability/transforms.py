@@ -4,6 +4,8 @@ Both bases are here, as each makes use of the other: a bijector called with a di
 transformed one.
 
 Source: `mindspore.nn.probability.bijector`, `TransformedDistribution`.
+
+Source: the same names in `mindspore.nn.probability.bijector` and `.distribution`.
 """
 
 from __future__ import annotations
@@ -36,11 +38,6 @@ class Bijector(Parametrized):
         name: of the bijector.
         dtype: that values must have; None: any float type.
         param: what it was made with; its "param_dict" holds the parameters by name.
-
-    Raises:
-        TypeError: a dtype that is no float type, a name that is no str, or flags that are no bools.
-
-    Source: `mindspore.nn.probability.bijector.Bijector`.
     """
 
     _forward: Map
@@ -118,11 +115,7 @@ class Bijector(Parametrized):
         return super().__call__(*args, **kwargs)
 
     def construct(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """The method of this name, called with the other arguments.
-
-        Raises:
-            ValueError: there is no such method.
-        """
+        """The method of this name, called with the other arguments."""
         if name not in _NAMES:
             raise ValueError(f"Invalid name: for bijector '{self._name}', one of {_NAMES} is "
                              f"wanted, but got {name!r}.")
@@ -133,15 +126,10 @@ class TransformedDistribution(Distribution):
     """The distribution of another one's draws after an increasing bijector.
 
     Args:
-        bijector: the map.
+        bijector: the map; the mean needs a linear one.
         distribution: of which the draws are mapped. Parameters given at a call are this one's.
         seed: None: that of the distribution.
         name: of the result.
-
-    Raises:
-        ValueError: the mean is asked for and the bijector is not linear.
-
-    Source: `mindspore.nn.probability.distribution.TransformedDistribution`.
     """
 
     def __init__(self, bijector: Bijector, distribution: Distribution, seed: int | None = None,

@@ -121,11 +121,7 @@ def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
 
 @native
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where positive, alpha (exp(x / alpha) - 1) elsewhere.
-
-    Raises:
-        ValueError: alpha is 0.
-    """
+    """x where positive, alpha (exp(x / alpha) - 1) elsewhere; alpha is not 0."""
     a = float(number(alpha, "celu", "alpha"))
     if a == 0.0:
         raise ValueError("For 'celu', 'alpha' must not be 0.")
@@ -159,11 +155,7 @@ relu6 = _of_one("relu6", "x brought into [0, 6].")
 
 @native
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x brought into [min_val, max_val].
-
-    Raises:
-        ValueError: min_val is above max_val.
-    """
+    """x brought into [min_val, max_val]."""
     low, high = number(min_val, "hardtanh", "min_val"), number(max_val, "hardtanh", "max_val")
     x = tensor(input, "hardtanh")
     if low > high:
@@ -317,11 +309,7 @@ def layer_norm(
 
 @native
 def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, Tensor]:
-    """x / sqrt(mean of squares + epsilon) * gamma over the axes of gamma; also 1 / sqrt(...).
-
-    Raises:
-        ValueError: `gamma` does not fit the last axes.
-    """
+    """x / sqrt(mean of squares + epsilon) * gamma over the axes of gamma; also 1 / sqrt(...)."""
     t, g = _floating(x, "rms_norm"), tensor(gamma, "rms_norm", "gamma")
     if not g.ndim or t.shape[t.ndim - g.ndim :] != g.shape:
         raise ValueError(f"For 'rms_norm', 'gamma' {g.shape} must fit the last axes of {t.shape}.")
@@ -338,9 +326,6 @@ def group_norm(
 
     Args:
         weight, bias: (C), ones and zeros if None.
-
-    Raises:
-        ValueError: the channels do not divide into groups.
     """
     x = _floating(input, "group_norm")
     groups = integer(num_groups, "group_norm", "num_groups")
@@ -398,11 +383,7 @@ def clip_by_norm(
 
 
 def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) -> Any:
-    """Tensors scaled by clip_norm / max(global norm, clip_norm).
-
-    Raises:
-        ValueError: `use_norm` is given.
-    """
+    """Tensors scaled by clip_norm / max(global norm, clip_norm); `use_norm` is None."""
     if use_norm is not None:
         raise ValueError(f"For 'clip_by_global_norm', 'use_norm' must be None, got {use_norm!r}.")
     limit = float(number(clip_norm, "clip_by_global_norm", "clip_norm"))

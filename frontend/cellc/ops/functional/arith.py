@@ -244,11 +244,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 @native
 def neg(input: Tensor) -> Tensor:
-    """-input.
-
-    Raises:
-        TypeError: the elements are bools.
-    """
+    """The negative of a tensor of numbers: -input."""
     if tensor(input, "neg").dtype is bool_:
         raise TypeError("For 'neg', bool tensors are not supported; cast to a number type.")
     return same("neg", input)
@@ -365,12 +361,7 @@ _PLAIN = (int, float, type(None))
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """Each element brought into [min, max]; where min > max the result is max.
-
-    Raises:
-        ValueError: neither bound is given; elements of integers would get a bound that is no
-            number of their type.
-    """
+    """Each element brought into [min, max], one of which may be None; max where min > max."""
     return _clamp(input, min, max)
 
 
@@ -551,11 +542,7 @@ def select(condition: Any, input: Any, other: Any) -> Tensor:
 
 @native_of_any_shape
 def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`value` where the mask holds, input_x elsewhere, in the type of input_x.
-
-    Raises:
-        TypeError: the mask is no bool tensor, or the value no number or tensor.
-    """
+    """`value` where the mask holds, input_x elsewhere, in the type of input_x."""
     x = tensor(input_x, "masked_fill", "input_x")
     if tensor(mask, "masked_fill", "mask").dtype is not bool_:
         raise TypeError(f"For 'masked_fill', 'mask' must be a bool tensor, but got {mask.dtype}.")

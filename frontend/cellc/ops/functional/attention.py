@@ -59,7 +59,6 @@ def flash_attention_score(
         Tensor of the query's shape and dtype. A query that looks at no key gives zeros.
 
     Raises:
-        ValueError: a shape, layout or mode that does not fit.
         RuntimeError: numbers of heads that do not divide, another D.
 
     Source: `mindspore.ops.flash_attention_score` (there for Ascend only, in 16-bit floats).

@@ -1,4 +1,7 @@
-"""Diagonals and bands of matrices, mirrored borders, and columns put back into images."""
+"""Diagonals and bands of matrices, mirrored borders, and columns put back into images.
+
+Source: the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -88,11 +91,6 @@ def matrix_diag(
         k: the diagonal (0 the main one, above it positive), or the lowest and the highest.
         num_rows, num_cols: of the matrices; -1 means as few as the band needs (square if both).
         align: on which side shorter diagonals above and below the main one are filled up.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind, or a band that does not fit.
-
-    Source: `mindspore.ops.matrix_diag`.
     """
     what = "matrix_diag"
     t = tensor(x, what, "x")
@@ -147,8 +145,6 @@ def matrix_diag_part(
         k: the diagonal, or the lowest and the highest.
         padding_value: what fills shorter diagonals up.
         align: on which side those above and below the main one are filled up.
-
-    Source: `mindspore.ops.matrix_diag_part`.
     """
     what = "matrix_diag_part"
     t = _matrices(x, what)
@@ -169,8 +165,6 @@ def matrix_set_diag(x: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT
         x: (..., rows, columns).
         diagonal: the band, as `matrix_diag_part` gives it.
         k, align: as there.
-
-    Source: `mindspore.ops.matrix_set_diag`.
     """
     what = "matrix_set_diag"
     t, band = _matrices(x, what), tensor(diagonal, what, "diagonal")
@@ -200,8 +194,6 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
     Args:
         paddings: (axes, 2) known ints: elements added before and after each axis.
         mode: `"REFLECT"`, which does not repeat the border itself, or `"SYMMETRIC"`, which does.
-
-    Source: `mindspore.ops.mirror_pad`.
     """
     what = "mirror_pad"
     t = tensor(input_x, what, "input_x")
@@ -236,8 +228,6 @@ def col2im(
     Args:
         output_size: H and W.
         kernel_size, dilation, padding_value, stride: of the windows, rows and columns.
-
-    Source: `mindspore.ops.col2im`.
     """
     what = "col2im"
     t = tensor(input_x, what, "input_x")
@@ -261,10 +251,7 @@ def col2im(
 
 
 def padding(x: Tensor, pad_dim_size: int = 8) -> Tensor:
-    """The last axis, of length 1, extended to `pad_dim_size` by zeros.
-
-    Source: `mindspore.ops.padding`.
-    """
+    """The last axis, of length 1, extended to `pad_dim_size` by zeros."""
     t = tensor(x, "padding", "x")
     size = integer(pad_dim_size, "padding", "pad_dim_size")
     if t.ndim < 2 or t.shape[-1] != 1 or size < 1:
@@ -279,8 +266,6 @@ def bidense(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None 
     Args:
         weight: (o, a, b).
         bias: (o).
-
-    Source: `mindspore.ops.bidense`.
     """
     what = "bidense"
     x, y, w = tensor(input1, what, "input1"), tensor(input2, what, "input2"), \

@@ -17,11 +17,7 @@ from . import joining, shapes
 
 @native
 def channel_shuffle(x: Tensor, groups: int) -> Tensor:
-    """Channels (axis 1) of `groups` groups interleaved. Source: `mindspore.ops.channel_shuffle`.
-
-    Raises:
-        ValueError: the channels do not divide into the groups.
-    """
+    """Channels (axis 1) of `groups` groups interleaved. Source: `mindspore.ops.channel_shuffle`."""
     t, g = tensor(x, "channel_shuffle", "x"), integer(groups, "channel_shuffle", "groups")
     if t.ndim < 3 or g < 1 or t.shape[1] % g:
         raise ValueError(f"For 'channel_shuffle', channels of {t.shape} do not divide into {g} "
@@ -48,9 +44,6 @@ def space_to_batch_nd(input_x: Tensor, block_size: Any, paddings: Any) -> Tensor
     Args:
         block_size: the length of a block along each of the last axes.
         paddings: zeros before and after each of them.
-
-    Raises:
-        ValueError: a padded axis does not divide into blocks.
     """
     x = tensor(input_x, "space_to_batch_nd", "input_x")
     size, pads = _blocks("space_to_batch_nd", block_size, ("block_size", "paddings"), paddings,
@@ -77,9 +70,6 @@ def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
     Args:
         block_shape: the length of a block along each of the last axes.
         crops: what to cut off before and after each of them.
-
-    Raises:
-        ValueError: the batch does not divide into blocks.
     """
     x = tensor(input_x, "batch_to_space_nd", "input_x")
     size, cut = _blocks("batch_to_space_nd", block_shape, ("block_shape", "crops"), crops, x.ndim)

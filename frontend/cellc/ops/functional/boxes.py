@@ -58,8 +58,6 @@ def bounding_box_encode(
     Args:
         anchor_box, groundtruth_box: floats (n, 4).
         means, stds: of the four offsets; taken from them, and divided by.
-
-    Source: `mindspore.ops.bounding_box_encode`.
     """
     what = "bounding_box_encode"
     x, y, w, h = _centres(rows_of(anchor_box, 4, what, "anchor_box"))
@@ -83,8 +81,6 @@ def bounding_box_decode(
         max_shape: height and width of the image.
         means, stds: as they were for `bounding_box_encode`.
         wh_ratio_clip: sizes change by no more than this factor.
-
-    Source: `mindspore.ops.bounding_box_decode`.
     """
     what = "bounding_box_decode"
     x, y, w, h = _centres(rows_of(anchor_box, 4, what, "anchor_box"))
@@ -115,8 +111,6 @@ def check_valid(bboxes: Tensor, img_metas: Tensor) -> Tensor:
     Args:
         bboxes: floats (n, 4).
         img_metas: height, width and the ratio by which the image was scaled, of the same type.
-
-    Source: `mindspore.ops.check_valid`.
     """
     what = "check_valid"
     boxes, metas = rows_of(bboxes, 4, what, "bboxes"), tensor(img_metas, what, "img_metas")
@@ -207,8 +201,6 @@ def choice_with_mask(
     Returns:
         int32 (count, axes of input_x), zeros where there are no more true elements; bools (count)
         that tell which rows are draws.
-
-    Source: `mindspore.ops.choice_with_mask`.
     """
     what = "choice_with_mask"
     x, n = tensor(input_x, what, "input_x"), integer(count, what, "count")
@@ -321,8 +313,6 @@ def crop_and_resize(
 
     Raises:
         IndexError: a box of an image that is not there, where it is known.
-
-    Source: `mindspore.ops.crop_and_resize`.
     """
     what = "crop_and_resize"
     x, b, places, (height, width) = _crop_arguments(image, boxes, box_indices, crop_size, what)

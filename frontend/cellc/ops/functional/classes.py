@@ -1,4 +1,7 @@
-"""Classes: candidates drawn among many, the labels of a sequence, incomplete gamma functions."""
+"""Classes: candidates drawn among many, the labels of a sequence, incomplete gamma functions.
+
+Source: the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -99,8 +102,6 @@ def uniform_candidate_sampler(
 
     Returns:
         The drawn classes; how often each true class and each drawn class is expected among them.
-
-    Source: `mindspore.ops.uniform_candidate_sampler`.
     """
     what = "uniform_candidate_sampler"
     true = _classes(true_classes, num_true, what)
@@ -115,8 +116,6 @@ def log_uniform_candidate_sampler(
     range_max: int = 5, seed: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`uniform_candidate_sampler` with probabilities log((k + 2) / (k + 1)) / log(range_max + 1).
-
-    Source: `mindspore.ops.log_uniform_candidate_sampler`.
     """
     what = "log_uniform_candidate_sampler"
     true = _classes(true_classes, num_true, what)
@@ -142,8 +141,6 @@ def ctc_greedy_decoder(
     Returns:
         Positions (found, 2) of the labels, rows of (sample, place); the labels (found); the shape
         (batch, longest) they fill; the negated sums (batch, 1) of the largest scores.
-
-    Source: `mindspore.ops.ctc_greedy_decoder`.
     """
     what = "ctc_greedy_decoder"
     x, lengths = tensor(inputs, what, "inputs"), tensor(sequence_length, what, "sequence_length")
@@ -252,11 +249,6 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
     Args:
         input: floats above (p - 1) / 2.
-
-    Raises:
-        ValueError: `p` below 1.
-
-    Source: `mindspore.ops.mvlgamma`.
     """
     x, n = tensor(input, "mvlgamma"), size(p, "mvlgamma", "p", 1, MOST_PARTS)
     if not x.dtype.is_float:
@@ -273,21 +265,13 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: the exponent a > 0, up to about 1000.
         other: the upper bound x >= 0, of the same float type; the two broadcast.
-
-    Raises:
-        ValueError: shapes that do not broadcast.
-
-    Source: `mindspore.ops.igamma`.
     """
     a, x, to = _gammas(input, other, "igamma")
     return cast_to(_regularized(a, x)[0], to)
 
 
 def igammac(input: Tensor, other: Tensor) -> Tensor:
-    """The upper regularized incomplete gamma function: 1 - `igamma`, without cancellation.
-
-    Source: `mindspore.ops.igammac`.
-    """
+    """The upper regularized incomplete gamma function: 1 - `igamma`, without cancellation."""
     a, x, to = _gammas(input, other, "igammac")
     return cast_to(_regularized(a, x)[1], to)
 

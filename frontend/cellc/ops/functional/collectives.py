@@ -74,11 +74,7 @@ def own_ranks(groups: Any, what: str) -> tuple[int, ...]:
 
 
 def reduce_scatter(x: Tensor, op: str = "sum", group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
-    """This process's rows of the sum (or `op`) over the processes.
-
-    Raises:
-        TypeError, ValueError: see `all_reduce`; the rows are not as many for each process.
-    """
+    """This process's rows of the sum (or `op`) over the processes."""
     what = "reduce_scatter"
     return _reduced(checked_reduction(op, what), what, tensor(x, what, "tensor"),
                     ranks_of(group, what))
@@ -127,11 +123,7 @@ def all_to_all(
     x: Tensor, split_count: int, split_dim: int, concat_dim: int,
     group: str | None = HCCL_WORLD_COMM_GROUP,
 ) -> Tensor:
-    """`x` cut along `split_dim`, a part for each process; what comes along `concat_dim`.
-
-    Raises:
-        ValueError: `split_count` is not the number of processes, or does not divide the axis.
-    """
+    """`x` cut along `split_dim`, a part for each process; what comes along `concat_dim`."""
     what = "all_to_all"
     ranks, given = ranks_of(group, what), tensor(x, what, "tensor")
     if split_count != len(ranks):
@@ -227,11 +219,7 @@ def _size(shape: Sequence[int]) -> int:
 
 
 def send(x: Tensor, dst: int, tag: int = 0, group: str | None = HCCL_WORLD_COMM_GROUP) -> None:
-    """Give a tensor to the process `dst`, without waiting until it has it.
-
-    Raises:
-        TypeError, ValueError: no tensor, or none of the other processes of the group.
-    """
+    """Give a tensor to the process `dst`, without waiting until it has it."""
     given = tensor(x, "send", "tensor")
     a_tag(tag, "send")
     apply("send_to", given, rank=another_rank(dst, "dst", "send", group), tag=tag)

@@ -31,8 +31,6 @@ def add_flags(fn: Any = None, **flags: Any) -> Any:
     Args:
         fn: a Cell, whose `add_flags` is called, or a function; None gives a decorator.
         flags: by name.
-
-    Source: `mindspore.ops.add_flags`.
     """
     if fn is not None and not callable(fn):
         raise TypeError(f"For 'add_flags', 'fn' must be a Cell or a function, but got "
@@ -69,13 +67,7 @@ def expand(input_x: Tensor, size: Any) -> Tensor:
 
 
 def float_power_ext(input: Any, exponent: Any) -> Tensor:
-    """`float_power` of real numbers: input ** exponent in float64.
-
-    Raises:
-        TypeError: complex numbers, or no Tensor among the two.
-
-    Source: `mindspore.ops.float_power_ext`.
-    """
+    """`float_power` of real numbers: input ** exponent in float64."""
     pair = (input, exponent)
     if not any(isinstance(v, Tensor) for v in pair):
         raise TypeError("For 'float_power_ext', one of 'input' and 'exponent' must be a Tensor.")
@@ -102,11 +94,6 @@ def move_to(input: Any, to: str = "CPU", blocking: bool = True) -> Tensor:
 
     Args:
         input: a Tensor, or a list or tuple of ints.
-
-    Raises:
-        ValueError: no such device.
-
-    Source: `mindspore.ops.move_to`.
     """
     return overloaded.move_to(input if isinstance(input, Tensor) else Tensor(input), to, blocking)
 
@@ -136,8 +123,6 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
     Args:
         input, other: float32 or float64 Tensors that broadcast.
-
-    Source: `mindspore.ops.nextafter`.
     """
     x, y = operands("nextafter", tensor(input, "nextafter"), tensor(other, "nextafter", "other"))
     if x.dtype.name not in _BITS:
@@ -168,8 +153,6 @@ def nanmedian(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Te
     """The lower median of the elements along an axis that are no NaNs, and its position (int64).
 
     Where all are NaN, NaN and the position 0.
-
-    Source: `mindspore.ops.nanmedian`.
     """
     x = tensor(input, "nanmedian")
     a = axis_of(axis, x.ndim, "nanmedian")
@@ -193,8 +176,6 @@ def unique_with_pad(x: Tensor, pad_num: Any) -> tuple[Tensor, Tensor]:
     Args:
         x: one axis.
         pad_num: what fills, a number.
-
-    Source: `mindspore.ops.unique_with_pad`.
     """
     what = "unique_with_pad"
     t = tensor(x, what, "x")
@@ -274,8 +255,6 @@ def stft(
 
     Returns:
         (batch, frequencies, windows), with a last axis of 2 if not complex.
-
-    Source: `mindspore.ops.stft`.
     """
     what = "stft"
     signal, n = tensor(x, what, "x"), integer(n_fft, what, "n_fft")
@@ -362,8 +341,6 @@ def linearize(fn: Any, inputs: Any) -> tuple[Any, Callable[..., Any]]:
 
     Returns:
         `fn(*inputs)`, and `derivative(v)`, of a direction like `inputs`.
-
-    Source: `mindspore.ops.linearize`.
     """
     def given(values: Any) -> tuple[Any, ...]:
         return tuple(values) if isinstance(values, (tuple, list)) else (values,)

@@ -42,9 +42,6 @@ def cond(
         true_fun, false_fun: functions or Cells; the results must have the same structure, shapes
             and dtypes where the choice is made at run time.
         operands: what the chosen function is called with.
-
-    Raises:
-        TypeError: `true_fun` or `false_fun` cannot be called.
     """
     matrix = pred if A is None else A
     if (false_fun is None and not callable(true_fun) and isinstance(matrix, Tensor)
@@ -70,10 +67,6 @@ def while_loop(cond_func: Callable[[Any], Any], loop_func: Callable[[Any], Any],
     Returns:
         The final value.
 
-    Raises:
-        TypeError: `cond_func` or `loop_func` is not a function.
-        ValueError: `loop_func` cannot be called so, or changes structure, shape or dtype.
-
     Source: `mindspore.ops.WhileLoop`.
     """
     _function("WhileLoop", "cond_func", cond_func)
@@ -93,10 +86,6 @@ def fori_loop(lower: int | Tensor, upper: int | Tensor, loop_func: Callable[[Any
 
     Returns:
         The final value.
-
-    Raises:
-        TypeError: a bound is no int or Tensor, `loop_func` is not a function, `unroll` no bool.
-        ValueError: `loop_func` cannot be called so, or changes structure, shape or dtype.
 
     Source: `mindspore.ops.ForiLoop`.
     """
@@ -123,11 +112,6 @@ def scan(loop_func: Callable[[Any, Any], Any], init: Any, xs: Any, length: int |
 
     Returns:
         The last carried value, and the list of the results.
-
-    Raises:
-        TypeError: `loop_func` is not a function, `xs` or `length` is of another type.
-        ValueError: `loop_func` cannot be called so, does not return a tuple of two, or changes
-            structure, shape or dtype of what is carried.
 
     Source: `mindspore.ops.Scan`.
     """

@@ -106,8 +106,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> 
 def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
     """start, start + step, ... before end; int64 for ints, float32 for floats.
 
-    Raises:
-        ValueError: the step is 0, or leads away from the end.
+    The step leads from start to end.
     """
     if end is None:
         start, end = 0, start
@@ -147,11 +146,7 @@ def _bound(v: Any, what: str) -> int | float:
 
 
 def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
-    """start, start + step, ... before end, in the type of the bounds.
-
-    Raises:
-        ValueError: more than `maxlen` elements.
-    """
+    """start, start + step, ... before end, in the type of the bounds; at most `maxlen`."""
     found = [t.dtype for t in (start, end, step) if isinstance(t, Tensor)]
     out = arange(start, end, step, dtype=found[0] if found else None)
     if out.size > integer(maxlen, "range", "maxlen"):

@@ -5,6 +5,8 @@ LU, Householder's reflections, least squares, eigenvalues, exponentials and loga
 Most are loops over columns (a `scan`, so one op in both modes) with gradients. Eigenvalues of
 matrices that are not symmetric, and logarithms, come from LAPACK, through numpy: the same routine
 in both modes, called when the network runs.
+
+Source: the same names in `mindspore.ops`.
 """
 
 from __future__ import annotations
@@ -166,8 +168,6 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
     Raises:
         IndexError: a pivot out of range.
-
-    Source: `mindspore.ops.lu_solve`.
     """
     what, types = "lu_solve", (float16, float32, float64)
     y, data = matrices(b, what, "b", types), _square(LU_data, what, "LU_data", types)
@@ -199,8 +199,6 @@ def lu_unpack(
 
     Raises:
         IndexError: a pivot out of range.
-
-    Source: `mindspore.ops.lu_unpack`.
     """
     what = "lu_unpack"
     data = tensor(LU_data, what, "LU_data")
@@ -264,8 +262,6 @@ def geqrf(input: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         R on and above the diagonal and below it the vectors of the reflections (..., m, n), and
         their factors tau (..., k), k the smaller of m and n.
-
-    Source: `mindspore.ops.geqrf`.
     """
     x = matrices(input, "geqrf", "input", (float32, float64))
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
@@ -323,11 +319,6 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 
     Returns:
         (..., m, n).
-
-    Raises:
-        ValueError: shapes that do not fit; more columns than rows.
-
-    Source: `mindspore.ops.orgqr`.
     """
     v, tau = _reflections(input, input2, "orgqr")
     rows, columns = v.shape[-2:]
@@ -351,8 +342,6 @@ def ormqr(
         other: (..., m, n); r is m, or n if Q stands on the right.
         left: Q @ other, else other @ Q.
         transpose: take Q transposed (and conjugated).
-
-    Source: `mindspore.ops.ormqr`.
     """
     what = "ormqr"
     v, t = _reflections(input, tau, what)
@@ -382,8 +371,6 @@ def lstsq(input: Tensor, A: Tensor) -> Tensor:
 
     Returns:
         (n, k), k = 1 for a vector.
-
-    Source: `mindspore.ops.lstsq`.
     """
     what, types = "lstsq", (float16, float32, float64)
     x, b = matrices(input, what, "input", types), tensor(A, what, "A")
@@ -511,17 +498,12 @@ def eig(A: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         The eigenvalues (..., n), complex, in no order, and eigenvectors of length 1 as columns
         (..., n, n). They have no gradient.
-
-    Source: `mindspore.ops.eig`.
     """
     return _eigen(A, "eig", True)
 
 
 def eigvals(A: Tensor) -> Tensor:
-    """The eigenvalues of square matrices, by LAPACK, complex and in no order; see `eig`.
-
-    Source: `mindspore.ops.eigvals`.
-    """
+    """The eigenvalues of square matrices, by LAPACK, complex and in no order; see `eig`."""
     return _eigen(A, "eigvals", False)[0]
 
 
@@ -598,8 +580,6 @@ def matrix_exp(input: Tensor) -> Tensor:
 
     Args:
         input: (..., n, n), float16, float32, float64, complex64 or complex128.
-
-    Source: `mindspore.ops.matrix_exp`.
     """
     given = _square(input, "matrix_exp", "input", (float16, *_NUMBERS))
     x = as_batch(arith.wide(given) if given.dtype is float16 else given)

@@ -134,8 +134,6 @@ def deformable_conv2d(
         groups: groups of channels convolved apart.
         deformable_groups: groups of channels with offsets of their own.
         modulated: must be True.
-
-    Source: `mindspore.ops.deformable_conv2d`.
     """
     moved = deformable_offsets(x, offsets, strides, padding, kernel_size, dilations, "NCHW",
                                deformable_groups, modulated)

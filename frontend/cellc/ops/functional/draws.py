@@ -90,11 +90,7 @@ def randn_like(input: Tensor, seed: Seed = None, *, dtype: DType | None = None) 
 def randint(
     low: int, high: int, size: Any, seed: Seed = None, *, dtype: DType | None = None
 ) -> Tensor:
-    """Uniform ints in [low, high) (int64 by default).
-
-    Raises:
-        ValueError: high is not above low.
-    """
+    """Uniform ints in [low, high) (int64 by default)."""
     a, b = integer(low, "randint", "low"), integer(high, "randint", "high")
     if a >= b:
         raise ValueError(f"For 'randint', 'low' must be below 'high', but got {a} and {b}.")
@@ -174,9 +170,6 @@ def bernoulli(input: Tensor, p: Any = 0.5, seed: Seed = None) -> Tensor:
 
     Args:
         p: a number or a tensor that broadcasts to `input`.
-
-    Raises:
-        ValueError: a number outside of [0, 1].
     """
     x = tensor(input, "bernoulli")
     to = x.dtype
@@ -202,9 +195,6 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DType = int64) -> Te
         n: how many, 0 or more.
         seed: of the permutation; with -1, and no offset, it is the global generator's.
         offset: used instead of the seed unless it is 0.
-
-    Raises:
-        ValueError: `n` or `offset` is negative, or `seed` less than -1.
     """
     what = "randperm"
     count, start, skip = (integer(v, what, k) for v, k in
@@ -226,10 +216,7 @@ def multinomial(
     """Positions drawn with the probabilities in each row of (..., n): int32 (..., num_samples).
 
     Args:
-        replacement: a position may be drawn more than once.
-
-    Raises:
-        ValueError: more draws than positions without replacement.
+        replacement: a position may be drawn more than once; else each is drawn once at most.
     """
     x = inexact(tensor(input, "multinomial"))
     count = integer(num_samples, "multinomial", "num_samples")
@@ -263,11 +250,7 @@ def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DT
 
 
 def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
-    """The slices of the first axis in random order.
-
-    Raises:
-        ValueError: a scalar.
-    """
+    """The slices of the first axis in random order."""
     t = tensor(x, "shuffle", "x")
     if not t.ndim:
         raise ValueError("For 'shuffle', 'x' must have at least one axis, but is a scalar.")
@@ -279,11 +262,7 @@ def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, seed: Seed = None) -> Tensor:
-    """Elements zeroed with probability p, the others scaled by 1 / (1 - p), while training.
-
-    Raises:
-        ValueError: p is outside of [0, 1).
-    """
+    """Elements zeroed with probability p, the others scaled by 1 / (1 - p), while training."""
     x = tensor(input, "dropout")
     prob = float(number(p, "dropout", "p"))
     if not 0.0 <= prob < 1.0:

@@ -91,10 +91,7 @@ def _empty(shape: Sequence[int]) -> bool:
 
 @native
 def inverse(input: Tensor) -> Tensor:
-    """The inverses of square matrices (..., n, n); infinities and NaNs where there is none.
-
-    Source: `mindspore.ops.inverse`.
-    """
+    """The inverses of square matrices (..., n, n); infinities and NaNs where there is none."""
     x = _square(input, "inverse")
     if _empty(x.shape):
         return x
@@ -109,8 +106,6 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
 
     Args:
         adjoint: solve with the transposed matrices.
-
-    Source: `mindspore.ops.matrix_solve`.
     """
     what = "matrix_solve"
     a, b = _square(matrix, what, "matrix"), tensor(rhs, what, "rhs")
@@ -132,10 +127,7 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
 
 @native
 def det(input: Tensor) -> Tensor:
-    """The determinants of square matrices (..., n, n).
-
-    Source: `mindspore.ops.det`.
-    """
+    """The determinants of square matrices (..., n, n)."""
     x = _square(input, "det")
     if _empty(x.shape):
         return creation.zeros(x.shape[:-2], x.dtype)
@@ -146,10 +138,7 @@ def det(input: Tensor) -> Tensor:
 
 @native
 def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
-    """The signs of determinants and the logarithms of their sizes; 0 and -inf if singular.
-
-    Source: `mindspore.ops.slogdet`.
-    """
+    """The signs of determinants and the logarithms of their sizes; 0 and -inf if singular."""
     x = _square(input, "slogdet")
     lead = x.shape[:-2]
     if _empty(x.shape):
@@ -163,10 +152,7 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
 
 @native
 def logdet(input: Tensor) -> Tensor:
-    """The logarithms of determinants; NaN where one is negative.
-
-    Source: `mindspore.ops.logdet`.
-    """
+    """The logarithms of determinants; NaN where one is negative."""
     sign, size = slogdet(input)
     return arith.where(arith.lt(sign, 0.0), math.nan, size)
 
@@ -202,13 +188,10 @@ def _factor(
 def cholesky(input_x: Tensor, upper: bool = False) -> Tensor:
     """The lower triangles L of symmetric positive definite matrices: L @ L.T is the matrix.
 
+    A matrix that is not positive definite gives NaNs.
+
     Args:
         upper: give L.T.
-
-    Raises:
-        ValueError: no square matrices. A matrix that is not positive definite gives NaNs.
-
-    Source: `mindspore.ops.cholesky`.
     """
     what = "cholesky"
     x = _square(input_x, what, "input_x")
@@ -229,8 +212,6 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     Args:
         input: (..., n, k).
         input2: (..., n, n), a lower triangle, or an upper one with `upper`.
-
-    Source: `mindspore.ops.cholesky_solve`.
     """
     factor = _square(input2, "cholesky_solve", "input2")
     low = shapes.swapaxes(grid.triu(factor), -1, -2) if boolean(upper, "cholesky_solve", "upper") \
@@ -240,10 +221,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 @native
 def cholesky_inverse(input_x: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of the matrix whose Cholesky factor is given.
-
-    Source: `mindspore.ops.cholesky_inverse`.
-    """
+    """The inverse of the matrix whose Cholesky factor is given."""
     factor = _square(input_x, "cholesky_inverse", "input_x")
     if factor.ndim != 2:
         raise ValueError(f"For 'cholesky_inverse', 'input_x' must be a matrix, but has shape "

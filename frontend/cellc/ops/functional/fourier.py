@@ -4,6 +4,8 @@ A transform of length p q is p transforms of length q between products with a p 
 n roots (Cooley & Tukey, 1965), so it takes about n log n steps where n has small factors; a long
 prime length goes through a convolution of a length that has (Bluestein, 1970). All of it is made
 of other ops, which gives gradients and both modes.
+
+Source: the same names in `mindspore.ops`.
 """
 
 from __future__ import annotations
@@ -322,11 +324,6 @@ def fftfreq(n: int, d: float = 1.0, dtype: DType | None = None) -> Tensor:
         n: the length.
         d: the distance of two samples.
         dtype: element type; float32 if None.
-
-    Raises:
-        ValueError: `n` below 1.
-
-    Source: `mindspore.ops.fftfreq`.
     """
     count = _length(n, 0, "fftfreq")
     half = (count - 1) // 2 + 1
@@ -335,10 +332,7 @@ def fftfreq(n: int, d: float = 1.0, dtype: DType | None = None) -> Tensor:
 
 
 def rfftfreq(n: int, d: float = 1.0, dtype: DType | None = None) -> Tensor:
-    """The frequencies of the values of an `rfft` of length n; arguments as for `fftfreq`.
-
-    Source: `mindspore.ops.rfftfreq`.
-    """
+    """The frequencies of the values of an `rfft` of length n; arguments as for `fftfreq`."""
     count = _length(n, 0, "rfftfreq")
     return _frequencies(np.arange(count // 2 + 1), count, d, dtype, "rfftfreq")
 
@@ -355,12 +349,6 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
 
     Args:
         dim: an axis, several, or None: all.
-
-    Raises:
-        TypeError: no Tensor; `dim` holds other things than ints.
-        ValueError: no such axis, or one twice.
-
-    Source: `mindspore.ops.fftshift`.
     """
     return _shifted(input, dim, "fftshift", False)
 

@@ -55,11 +55,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @native
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two axes, as the last axis.
-
-    Raises:
-        ValueError: the input has fewer than 2 axes, or one axis is named twice.
-    """
+    """The diagonal of two axes, as the last axis."""
     x = tensor(input, "diagonal")
     if x.ndim < 2:
         raise ValueError(f"For 'diagonal', the input must have 2 axes or more, but got {x.ndim}.")
@@ -138,11 +134,7 @@ def one_hot(
 
 @native
 def block_diag(*inputs: Tensor) -> Tensor:
-    """Matrices along the diagonal of a larger one, zeros elsewhere.
-
-    Raises:
-        ValueError: none is given, or one has more than 2 axes.
-    """
+    """Matrices along the diagonal of a larger one, zeros elsewhere."""
     given = [ranked(x, 0, 2, "block_diag", f"inputs[{i}]")
              for i, x in enumerate(tensors(inputs, "block_diag", "inputs"))]
     blocks = common("block_diag", *map(shapes.atleast_2d, given))

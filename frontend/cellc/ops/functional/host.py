@@ -125,10 +125,6 @@ def py_func(
     Returns:
         A Tensor, or a tuple of Tensors if `out_shape` and `out_dtype` are tuples of several.
 
-    Raises:
-        TypeError: `func` is not callable; it returned another element type or number of results.
-        ValueError: it returned another shape.
-
     Examples:
         >>> ops.py_func(np.sort, x, out_shape=x.shape, out_dtype=x.dtype)
     """
@@ -140,8 +136,6 @@ def py_func(
 
 def print_(*input_x: Any) -> None:
     """Print values when the network runs, each on a line of its own.
-
-    Source: `mindspore.ops.print_`.
 
     Args:
         input_x: Tensors, and values known at compile time.

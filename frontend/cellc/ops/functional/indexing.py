@@ -80,7 +80,6 @@ def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     Raises:
         IndexError: a position out of range, where it is known.
-        ValueError: ranks differ, or the index is longer on another axis.
     """
     x, i = tensor(input, "gather_elements"), int_tensor(index, "gather_elements", "index")
     a = axis_of(dim, x.ndim, "gather_elements", "dim")
@@ -129,11 +128,7 @@ def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
 
 @native
 def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
-    """Slices along an axis at positions of a 1-D (or 0-D) index.
-
-    Raises:
-        ValueError: the index has more than 1 axis.
-    """
+    """Slices along an axis at positions of a 1-D (or 0-D) index."""
     i = int_tensor(index, "index_select", "index")
     if i.ndim > 1:
         raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")
@@ -308,7 +303,6 @@ def index_fill(x: Tensor, axis: int, index: Any, value: Any) -> Tensor:
     """The slices of x along an axis at positions filled with one value.
 
     Raises:
-        ValueError: a tensor of more than one value.
         IndexError: a position out of range, where it is known.
     """
     t = tensor(x, "index_fill", "x")
@@ -469,8 +463,6 @@ def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     """x with rows replaced by those of v, at positions of its first axis.
 
     Raises:
-        TypeError: x or v is no Tensor, or `indices` are no ints.
-        ValueError: v has not as many rows as there are indices, or other ones than x.
         IndexError: a position that x does not have.
     """
     t, rows = ranked(x, 1, None, "inplace_update", "x"), tensor(v, "inplace_update", "v")

@@ -99,9 +99,6 @@ def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> T
 
     Args:
         repeats: how often, one int or one for each position along the axis.
-
-    Raises:
-        ValueError: the number of counts is neither 1 nor the length of the axis.
     """
     x = tensor(input, "repeat_interleave")
     if axis is None:
@@ -139,11 +136,7 @@ def rot90(input: Tensor, k: int, dims: Any) -> Tensor:
 
 @native
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Elements shifted along axes, those that leave at the end coming back at the start.
-
-    Raises:
-        ValueError: shifts and axes are not equally many.
-    """
+    """Elements shifted along axes, those that leave at the end coming back at the start."""
     x = tensor(input, "roll")
     by = ints_or_int(shifts, "roll", "shifts")
     if dims is None:
@@ -158,11 +151,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 @native
 def concat(tensors: Any, axis: int = 0) -> Tensor:
-    """Tensors joined along an axis; they are promoted to one type.
-
-    Raises:
-        ValueError: none, or shapes that differ on another axis.
-    """
+    """Tensors joined along an axis; they are promoted to one type."""
     parts = _parts(tensors, "concat")
     if len(parts) == 1:
         return fresh(parts[0])
@@ -184,11 +173,7 @@ cat = concat
 
 @native
 def stack(tensors: Any, axis: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new axis.
-
-    Raises:
-        ValueError: none, or shapes that differ.
-    """
+    """Tensors of one shape joined along a new axis."""
     parts = _parts(tensors, "stack")
     a = axis_of(axis, parts[0].ndim + 1, "stack")
     return apply_one("stack", *parts, axis=a)
@@ -237,11 +222,7 @@ def _split_at(x: Tensor, sizes: Any, axis: int) -> tuple[Tensor, ...]:
 
 @native
 def split(tensor: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
-    """Parts along an axis: of a given length (the last may be shorter), or of given lengths.
-
-    Raises:
-        ValueError: a length that is not positive, or lengths that do not add up.
-    """
+    """Parts along an axis: of a given length (the last may be shorter), or of given lengths."""
     x = _tensor(tensor, "split", "tensor")
     a = own_axis(axis, x.ndim, "split")
     d = x.shape[a]
@@ -274,11 +255,7 @@ def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
 
 @native
 def tensor_split(input: Tensor, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
-    """A given number of parts, the first ones longer by one where needed, or parts at positions.
-
-    Raises:
-        ValueError: the number of parts is not positive.
-    """
+    """A given number of parts, the first ones longer by one where needed, or parts at positions."""
     x = tensor(input, "tensor_split")
     a = own_axis(axis, x.ndim, "tensor_split")
     d = x.shape[a]
@@ -325,11 +302,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @native
 def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
-    """`length` positions along an axis from `start`.
-
-    Raises:
-        ValueError: they leave the axis.
-    """
+    """`length` positions along an axis from `start`."""
     x = tensor(input, "narrow")
     a = own_axis(axis, x.ndim, "narrow")
     first, n = integer(start, "narrow", "start"), integer(length, "narrow", "length")
@@ -342,11 +315,7 @@ def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
 
 @native
 def slice(input_x: Tensor, begin: Any, size: Any) -> Tensor:
-    """size[i] positions from begin[i] on every axis; a size of -1 means up to the end.
-
-    Raises:
-        ValueError: there is not one `begin` and `size` for each axis, or they leave it.
-    """
+    """size[i] positions from begin[i] on every axis; a size of -1 means up to the end."""
     x = tensor(input_x, "slice", "input_x")
     start = ints(begin, "slice", "begin")
     count = ints(size, "slice", "size")
@@ -370,9 +339,6 @@ def strided_slice(
         ellipsis_mask: bit i: entry i stands for all axes not named.
         new_axis_mask: bit i: entry i adds an axis of length 1.
         shrink_axis_mask: bit i: entry i takes the one position begin[i] and drops the axis.
-
-    Raises:
-        ValueError: `begin`, `end` and `strides` are not equally long.
     """
     x = tensor(input_x, "strided_slice", "input_x")
     lo, hi, step = (ints(v, "strided_slice", n)

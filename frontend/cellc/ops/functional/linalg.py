@@ -31,9 +31,6 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product over the last two axes; leading axes broadcast.
 
     A vector on the left is a row, on the right a column; its axis is dropped from the result.
-
-    Raises:
-        ValueError: a scalar operand, or lengths that differ.
     """
     x, y = _pair("matmul", input, other)
     if x.ndim == 0 or y.ndim == 0:
@@ -116,11 +113,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @native
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product of vectors of 3 along an axis (the first of length 3 if dim is None).
-
-    Raises:
-        ValueError: no axis of length 3.
-    """
+    """The cross product of vectors of 3 along an axis (the first of length 3 if dim is None)."""
     x, y = _pair("cross", input, other)
     if dim is None:
         dim = next((i for i, d in enumerate(x.shape) if d == 3), -1)
@@ -203,9 +196,6 @@ def tensordot(x1: Tensor, x2: Tensor, axes: Any = 2) -> Tensor:
 
     Args:
         axes: n: the last n of x1 and the first n of x2; or two axes, or two tuples of axes.
-
-    Raises:
-        ValueError: the lengths of a pair of axes differ.
     """
     x, y = _pair("tensor_dot", x1, x2)
     first, second = _axes_pair(axes, x, y)
@@ -260,9 +250,6 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
     Operands are contracted from left to right, each pair by one batched matmul. `...` stands for
     leading axes that broadcast. A letter repeated within one operand takes its diagonal.
-
-    Raises:
-        ValueError: the equation does not fit the operands.
     """
     if not isinstance(equation, str):
         raise TypeError(f"For 'einsum', 'equation' must be a string, but got {equation!r}.")
@@ -291,10 +278,6 @@ def einsum_ext(equation: Any, *operands: Any) -> Tensor:
         equation: the subscripts as a string. Or the first operand, where each operand is followed
             by a list of its subscripts (ints from 0 to 51, or `...`), and the last list is the
             result's.
-
-    Raises:
-        TypeError: operands or subscripts of another kind.
-        ValueError: a subscript out of range; what `einsum` refuses.
     """
     if not isinstance(equation, Tensor):
         return einsum(equation, *operands)
@@ -413,10 +396,7 @@ def adjoint(x: Tensor) -> Tensor:
 
 @native
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """Square matrices multiplied with themselves n times, n not negative.
-
-    Source: `mindspore.ops.matrix_power`.
-    """
+    """Square matrices multiplied with themselves n times, n not negative."""
     x, count = tensor(input, "matrix_power"), integer(n, "matrix_power", "n")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2] or count < 0:
         raise ValueError(f"For 'matrix_power', square matrices and n >= 0 are needed, but got "

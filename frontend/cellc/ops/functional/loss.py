@@ -116,9 +116,6 @@ def cross_entropy(
         reduction: `"mean"` (over the weights of the targets that count; over the batch for
             probabilities), `"sum"` or `"none"`.
         label_smoothing: how much of the target is spread over all classes, in [0, 1].
-
-    Raises:
-        TypeError: logits that are no floats.
     """
     what = "cross_entropy"
     x, t = tensor(input, what), tensor(target, what, "target")
@@ -451,8 +448,6 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
         input: scores, (C) or (N, C), float16 or float32.
         target: int32 of that shape: the classes of an example first, then -1.
         reduction: `"mean"`, `"sum"` or `"none"`.
-
-    Source: `mindspore.ops.multilabel_margin_loss`.
     """
     what = "multilabel_margin_loss"
     x, t = tensor(input, what), tensor(target, what, "target")

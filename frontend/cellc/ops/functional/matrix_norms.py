@@ -29,9 +29,6 @@ def matrix_norm(
         axis: the axes of rows and columns.
         keepdims: keep them as size 1.
         dtype: element type to convert to first.
-
-    Raises:
-        ValueError: another `ord`; not two different axes in range.
     """
     return matrix_norms(A, ord, axis, keepdims, dtype, "axis")
 

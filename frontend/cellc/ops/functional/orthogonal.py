@@ -1,6 +1,8 @@
 """Matrices turned by reflections and rotations: QR, singular values, triangular systems.
 
 Each is one loop (a `scan`, so one op in both modes) over columns, rows or rounds of rotations.
+
+Source: the same names in `mindspore.mint` and `mindspore.ops`.
 """
 
 from __future__ import annotations
@@ -70,8 +72,6 @@ def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
         input: (..., m, n), float32 or float64.
         mode: `"reduced"`: Q (..., m, k), R (..., k, n), k the smaller of m and n; `"complete"`:
             Q (..., m, m), R (..., m, n); `"r"`: an empty Q, and R as reduced.
-
-    Source: `mindspore.ops.qr`.
     """
     x = _matrices(input, "qr", "input")
     how = choice(mode, ("reduced", "complete", "r"), "qr", "mode")
@@ -101,15 +101,11 @@ def triangular_solve(
 
     Args:
         b: (..., n, k), float32 or float64.
-        A: (..., n, n); only one triangle is read. The leading axes of both broadcast.
+        A: (..., n, n), of 6 axes at most; only one triangle is read. The leading axes of both
+            broadcast.
         upper: the upper triangle, else the lower one.
         transpose: solve with A transposed.
         unitriangular: take the diagonal for ones.
-
-    Raises:
-        ValueError: other than 2 to 6 axes, or shapes that do not fit.
-
-    Source: `mindspore.mint.triangular_solve`.
     """
     what = "triangular_solve"
     y, a = _matrices(b, what, "b", 6), _matrices(A, what, "A", 6)
@@ -235,8 +231,6 @@ def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> 
     Returns:
         s (..., k), the largest first, u and v; s alone without `compute_uv`. Columns of u and v
         may have either sign. Gradients are those of first order.
-
-    Source: `mindspore.ops.svd`.
     """
     x = _matrices(input, "svd", "input")
     boolean(full_matrices, "svd", "full_matrices")
@@ -310,8 +304,6 @@ def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
             By default atol is 0, and rtol the larger of m and n times the machine's precision,
             or 0 where atol is given and above 0.
         hermitian: whether the matrices are symmetric (which changes nothing here).
-
-    Source: `mindspore.ops.pinv`.
     """
     t = _matrices(x, "pinv", "x")
     boolean(hermitian, "pinv", "hermitian")

@@ -57,11 +57,7 @@ def total(op: str, input: Tensor, axis: Any, keepdims: bool, dtype: DType | None
 
 @native
 def mean(x: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
-    """The arithmetic mean over axes, in the type of the input (ints are cut to whole numbers).
-
-    Raises:
-        TypeError: a tensor of bools.
-    """
+    """The arithmetic mean over axes, in the type of the input (ints are cut to whole numbers)."""
     t = tensor(x, "mean", "x")
     if t.dtype is bool_:
         raise TypeError("For 'mean', bool tensors are not supported; cast to a number type.")
@@ -335,9 +331,6 @@ def norm(
         dim: an axis, two axes, or None.
         keepdim: keep reduced axes as size 1.
         dtype: element type to convert to first.
-
-    Raises:
-        ValueError: an order that matrices do not have, or more than two axes.
     """
     x = inexact(tensor(A, "norm", "A"))
     x = x if dtype is None else cast_to(x, dtype_of(dtype, "norm"))
@@ -374,12 +367,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 @native
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances between the rows of x1 (..., P, M) and x2 (..., R, M): (..., P, R).
-
-    Raises:
-        TypeError: x1 or x2 is no Tensor, or p no number.
-        ValueError: one has fewer than 2 axes, or rows of another length than the other.
-    """
+    """The p-norm distances between the rows of x1 (..., P, M) and x2 (..., R, M): (..., P, R)."""
     given = [ranked(x, 2, None, "cdist", name) for x, name in ((x1, "x1"), (x2, "x2"))]
     a, b = (inexact(x) for x in common("cdist", *given))
     if a.shape[-1] != b.shape[-1]:
@@ -395,11 +383,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
 
 @native
 def cumsum(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
-    """The sum of each element and those before it along an axis.
-
-    Raises:
-        TypeError: a tensor of bools.
-    """
+    """The sum of each element and those before it along an axis."""
     t = tensor(x, "cumsum", "x")
     t = t if dtype is None else cast_to(t, dtype_of(dtype, "cumsum"))
     if t.dtype is bool_:

@@ -96,11 +96,6 @@ def gamma(shape: Any, alpha: Tensor, beta: Tensor, seed: Seed = None) -> Tensor:
         alpha: the shape parameter, above 0 (NaN otherwise); floats.
         beta: the inverse scale, above 0; floats.
         seed: None: the global generator.
-
-    Raises:
-        TypeError, ValueError: parameters of another type, or shapes that do not broadcast.
-
-    Source: `mindspore.ops.gamma`.
     """
     what = "gamma"
     a, b = _parameter(alpha, what, "alpha"), _parameter(beta, what, "beta")
@@ -122,8 +117,6 @@ def random_gamma(shape: Any, alpha: Tensor, seed: Seed = None) -> Tensor:
 
     Returns:
         (*shape, *alpha.shape) of the type of `alpha`.
-
-    Source: `mindspore.ops.random_gamma`.
     """
     what = "random_gamma"
     return _standard_gamma(_repeated(shape, _parameter(alpha, what, "alpha"), what), seed, what)
@@ -192,11 +185,6 @@ def poisson(shape: Any, mean: Tensor, seed: Seed = None) -> Tensor:
         shape: broadcast with the shape of `mean`.
         mean: above 0; floats.
         seed: None: the global generator.
-
-    Raises:
-        TypeError, ValueError: another type, or shapes that do not broadcast.
-
-    Source: `mindspore.ops.poisson`.
     """
     return cast_to(counts_over(shape, mean, seed, "poisson"), float32)
 
@@ -220,8 +208,6 @@ def random_poisson(
 
     Returns:
         (*shape, *rate.shape).
-
-    Source: `mindspore.ops.random_poisson`.
     """
     what = "random_poisson"
     mean, to = tensor(rate, what, "rate"), dtype_of(dtype, what)
@@ -247,11 +233,6 @@ def multinomial_with_replacement(
     Args:
         seed, offset: of the draw; -1 and 0: the global generator.
         replacement: a position may be drawn more than once.
-
-    Raises:
-        TypeError, ValueError: as for `multinomial`.
-
-    Source: `mindspore.ops.multinomial_with_replacement`.
     """
     what = "multinomial_with_replacement"
     key, again = key_of(seed, offset, what), boolean(replacement, what, "replacement")

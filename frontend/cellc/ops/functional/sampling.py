@@ -56,9 +56,6 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor
         theta: (N, 2, 3) for images, (N, 3, 4) for volumes.
         size: (N, C, H, W) or (N, C, D, H, W).
         align_corners: -1 and 1 are the centres, not the borders, of the outermost elements.
-
-    Raises:
-        ValueError: the maps do not fit the size.
     """
     t = tensor(theta, "affine_grid", "theta")
     dims = ints(size, "affine_grid", "size")
@@ -91,9 +88,6 @@ def grid_sample(
         mode: "bilinear" or "nearest".
         padding_mode: what is outside: "zeros", the "border", or its "reflection".
         align_corners: -1 and 1 are the centres, not the borders, of the outermost elements.
-
-    Raises:
-        ValueError: the grid does not fit the input.
     """
     x, points = tensor(input, "grid_sample"), tensor(grid, "grid_sample", "grid")
     choice(mode, ("bilinear", "nearest"), "grid_sample", "mode")

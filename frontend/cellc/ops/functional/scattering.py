@@ -43,8 +43,6 @@ def _replaced(what: str, x: Tensor, src: Any, key: tuple[Any, ...], shape: tuple
 def select_scatter(input: Tensor, src: Tensor, axis: int, index: int) -> Tensor:
     """`input` with `input[..., index, ...]` along an axis replaced by `src`.
 
-    Source: `mindspore.ops.select_scatter`.
-
     Raises:
         IndexError: the index is out of range.
     """
@@ -58,10 +56,7 @@ def slice_scatter(
     input: Tensor, src: Tensor, axis: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Tensor:
-    """`input` with `input[start:end:step]` along an axis replaced by `src`.
-
-    Source: `mindspore.ops.slice_scatter`.
-    """
+    """`input` with `input[start:end:step]` along an axis replaced by `src`."""
     x = tensor(input, "slice_scatter")
     a = own_axis(axis, x.ndim, "slice_scatter")
     first, last = (None if v is None else integer(v, "slice_scatter", name)
@@ -77,14 +72,9 @@ def diagonal_scatter(
 ) -> Tensor:
     """`input` with its diagonal over two axes replaced by `src`.
 
-    Source: `mindspore.ops.diagonal_scatter`.
-
     Args:
         src: of the shape of `ops.diagonal(input, offset, dim1, dim2)`.
         offset: the diagonal; above the main one if positive.
-
-    Raises:
-        ValueError: `src` has another shape, or the axes are equal.
     """
     what = "diagonal_scatter"
     x, new = ranked(input, 2, None, what), tensor(src, what, "src")
@@ -121,26 +111,17 @@ def _rows(what: str, x: Any, v: Any, indices: Any, mode: str) -> Tensor:
 
 
 def inplace_add(x: Tensor, v: Tensor, indices: Any) -> Tensor:
-    """`x` with the rows of `v` added to its rows at positions; `x` keeps its value.
-
-    Source: `mindspore.ops.inplace_add`.
-    """
+    """`x` with the rows of `v` added to its rows at positions; `x` keeps its value."""
     return _rows("inplace_add", x, v, indices, "add")
 
 
 def inplace_sub(x: Tensor, v: Tensor, indices: Any) -> Tensor:
-    """`x` with the rows of `v` subtracted from its rows at positions; `x` keeps its value.
-
-    Source: `mindspore.ops.inplace_sub`.
-    """
+    """`x` with the rows of `v` subtracted from its rows at positions; `x` keeps its value."""
     return _rows("inplace_sub", x, v, indices, "sub")
 
 
 def inplace_index_add(var: Any, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """Slices of `updates` added to those of `var` along an axis; a Parameter is updated.
-
-    Source: `mindspore.ops.inplace_index_add`.
-    """
+    """Slices of `updates` added to those of `var` along an axis; a Parameter is updated."""
     return indexing.index_add(var, indices, updates, axis)
 
 
@@ -194,10 +175,7 @@ def scatter_nd_min(
 def reverse_sequence(x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: int = 0) -> Tensor:
     """The first seq_lengths[b] elements along `seq_dim` reversed, for each b along `batch_dim`.
 
-    Source: `mindspore.ops.reverse_sequence`.
-
     Raises:
-        ValueError: the axes are equal, or `seq_lengths` has not one element for each b.
         IndexError: a length below 0 or beyond the axis.
     """
     what = "reverse_sequence"

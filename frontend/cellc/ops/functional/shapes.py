@@ -74,11 +74,7 @@ def to_shape(x: Tensor, dims: Ints) -> Tensor:
 
 @native
 def reshape(input: Tensor, shape: Any) -> Tensor:
-    """The same elements in row-major order under another shape; one -1 is worked out.
-
-    Raises:
-        ValueError: the numbers of elements differ, or more than one -1.
-    """
+    """The same elements in row-major order under another shape; one -1 is worked out."""
     x = tensor(input, "reshape")
     dims = ints(shape, "reshape", "shape")
     return to_shape(x, _known_dims(x._layout.size, dims) if x._eager else _worked_out(x.size, dims))
@@ -115,9 +111,6 @@ def flatten(input: Tensor, order: str = "C", *, start_dim: int = 1, end_dim: int
 
     Args:
         order: `"C"` row-major or `"F"` column-major over the whole tensor.
-
-    Raises:
-        ValueError: `start_dim` comes after `end_dim`.
     """
     x = tensor(input, "flatten")
     if x._eager and type(order) is str and order == "C" and type(start_dim) is type(end_dim) is int:
@@ -228,11 +221,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @native
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
-    """Axes moved to other places; the rest keep their order.
-
-    Raises:
-        ValueError: there are more sources than destinations, or fewer.
-    """
+    """Axes moved to other places; the rest keep their order."""
     t = tensor(x, "moveaxis", "x")
     src = [axis_of(a, t.ndim, "moveaxis") for a in ints_or_int(source, "moveaxis", "source")]
     dst = [axis_of(a, t.ndim, "moveaxis")
@@ -250,11 +239,7 @@ movedim = moveaxis
 
 @native
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed; a vector or scalar as it is.
-
-    Raises:
-        ValueError: the input has more than 2 axes.
-    """
+    """A matrix transposed; a vector or scalar as it is."""
     x = tensor(input, "t")
     if x.ndim > 2:
         raise ValueError(f"For 't', the input must have at most 2 axes, but got {x.ndim}.")
@@ -367,9 +352,6 @@ def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None
     Args:
         padding: pairs (before, after) from the last axis backwards.
         mode: `"constant"` (`value`, 0 by default), `"reflect"`, `"replicate"` or `"circular"`.
-
-    Raises:
-        ValueError: an odd number of counts, or more than two per axis.
     """
     x = tensor(input_x, "pad", "input_x")
     counts = ints(padding, "pad", "padding")

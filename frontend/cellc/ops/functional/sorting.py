@@ -55,9 +55,6 @@ def topk(
     Args:
         dim: the axis; None means the last.
         sorted: accepted for compatibility: the result is always in order.
-
-    Raises:
-        ValueError: k is negative or exceeds the length of the axis.
     """
     x = tensor(input, "topk")
     count = integer(k, "topk", "k")
@@ -84,11 +81,7 @@ def median(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Tenso
 
 @native
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The k-th smallest element along an axis (k from 1), and its position (int64).
-
-    Raises:
-        ValueError: there is no k-th element.
-    """
+    """The k-th smallest element along an axis (k from 1), and its position (int64)."""
     x = tensor(input, "kthvalue")
     a = axis_of(dim, x.ndim, "kthvalue", "dim")
     if not 1 <= integer(k, "kthvalue", "k") <= x.shape[a]:
@@ -306,7 +299,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """How often each non-negative integer occurs (or the sum of its weights): float32.
 
     Raises:
-        ValueError: a negative integer, or `weights` of another shape.
         TypeError: no vector of ints; or in a run-time branch or loop of a graph.
     """
     def filled(number: float, shape: tuple[int, ...]) -> Tensor:

@@ -110,10 +110,6 @@ def coo_concat(sp_input: Sequence[COOTensor], concat_dim: int = 0) -> COOTensor:
 
     Args:
         concat_dim: 0: one below the other, 1: one to the right of the other.
-
-    Raises:
-        TypeError: no list or tuple of `COOTensor`.
-        ValueError: fewer than two; shapes that differ along the other axis.
     """
     what = "coo_concat"
     if not isinstance(sp_input, (list, tuple)):
@@ -149,28 +145,17 @@ def csr_mul(x: CSRTensor, y: Any) -> Any:
     Args:
         y: a Tensor that broadcasts to x; or a number (or Tensor of one element), which gives the
             values alone.
-
-    Raises:
-        ValueError: y does not broadcast.
     """
     return _csr(x, "csr_mul") * y
 
 
 def csr_div(x: CSRTensor, y: Any) -> Any:
-    """x / y at the places of x, whatever y is elsewhere; y as in `csr_mul`.
-
-    Raises:
-        ValueError: y does not broadcast.
-    """
+    """x / y at the places of x, whatever y is elsewhere; y as in `csr_mul`."""
     return _csr(x, "csr_div") / y
 
 
 def csr_mv(csr_tensor: CSRTensor, dense: Tensor) -> Tensor:
-    """The product (m, 1) of a sparse matrix (m, n) and a dense column (n, 1).
-
-    Raises:
-        TypeError: no `CSRTensor` and Tensor.
-    """
+    """The product (m, 1) of a sparse matrix (m, n) and a dense column (n, 1)."""
     return _csr(csr_tensor, "csr_mv").mv(dense)
 
 
@@ -217,9 +202,6 @@ def csr_softmax(logits: CSRTensor, dtype: DType) -> CSRTensor:
 
     Args:
         dtype: element type of the result, float32 or float64.
-
-    Raises:
-        TypeError: no `CSRTensor` of two axes; another type.
     """
     x = _csr(logits, "csr_softmax")
     if dtype not in (float32, float64) or x.ndim != 2:
@@ -429,10 +411,7 @@ def sparse_segment_mean(x: Tensor, indices: Tensor, segment_ids: Tensor) -> Tens
             must be known when it is compiled: they decide the size of the result.
 
     Raises:
-        ValueError: shapes that do not fit; ids that descend or are negative.
         IndexError: a row out of range.
-
-    Source: `mindspore.ops.sparse_segment_mean`.
     """
     what = "sparse_segment_mean"
     rows, i = tensor(x, what, "x"), tensor(indices, what, "indices")

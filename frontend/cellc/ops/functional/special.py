@@ -237,13 +237,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def is_nonzero(input: Tensor) -> Tensor:
-    """Whether the one element is not zero.
-
-    Raises:
-        ValueError: there are more or fewer elements than one.
-
-    Source: `mindspore.ops.is_nonzero`.
-    """
+    """Whether the one element is not zero."""
     x = tensor(input, "is_nonzero")
     if x.size != 1:
         raise ValueError(f"For 'is_nonzero', one element is needed, but got shape {x.shape}.")
@@ -251,10 +245,7 @@ def is_nonzero(input: Tensor) -> Tensor:
 
 
 def eps(x: Tensor) -> Tensor:
-    """The distance of 1 to the next number of the type, everywhere.
-
-    Source: `mindspore.ops.eps`.
-    """
+    """The distance of 1 to the next number of the type, everywhere."""
     t = tensor(x, "eps", "x")
     if not t.dtype.is_float:
         raise TypeError(f"For 'eps', a float tensor is needed, but got {t.dtype}.")

@@ -28,8 +28,6 @@ _MOST_CHOSEN = 1 << 32
 def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
     """The bucket (int32) of each element between ascending boundaries.
 
-    Source: `mindspore.ops.bucketize`.
-
     Args:
         right: a boundary belongs to the bucket above it.
     """
@@ -42,10 +40,7 @@ def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Every choice of r elements of a vector, as rows.
-
-    Source: `mindspore.ops.combinations`.
-    """
+    """Every choice of r elements of a vector, as rows."""
     x, n = ranked(input, 1, 1, "combinations"), size(r, "combinations", "r", 0, MOST_PARTS)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     count = math.comb(x.shape[0] + (n - 1 if with_replacement else 0), n) if n else 1
@@ -59,15 +54,12 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 @native
 def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         aweights: Tensor | None = None) -> Tensor:
-    """The covariance matrix of variables (rows). Source: `mindspore.ops.cov`.
+    """The covariance matrix of variables (rows of at most 2 axes). Source: `mindspore.ops.cov`.
 
     Args:
         correction: what is subtracted from the number of observations.
         fweights: how often each observation counts.
         aweights: the weight of each observation.
-
-    Raises:
-        ValueError: the input has more than 2 axes.
     """
     x = inexact(tensor(input, "cov"))
     if x.ndim > 2:
@@ -89,11 +81,6 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
 
 def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
     """How many elements each of equal bins holds, in the type of the input.
-
-    Raises:
-        ValueError: no bins, or `min` exceeds `max`.
-
-    Source: `mindspore.ops.histc`.
 
     Args:
         min: the lowest edge; with min == max the smallest and largest element are the edges.
@@ -168,13 +155,7 @@ def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool =
 
 @native
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distance of every pair of rows.
-
-    Raises:
-        ValueError: the input has fewer than 2 axes.
-
-    Source: `mindspore.ops.pdist`.
-    """
+    """The p-norm distance of every pair of rows."""
     x = tensor(input, "pdist")
     if x.ndim < 2:
         raise ValueError(f"For 'pdist', at least 2 axes are needed, but got {x.ndim}.")
@@ -186,10 +167,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 @native
 def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
-    """Slices along an axis scaled down to a p-norm of at most maxnorm.
-
-    Source: `mindspore.ops.renorm`.
-    """
+    """Slices along an axis scaled down to a p-norm of at most maxnorm."""
     x = tensor(input, "renorm")
     a = axis_of(axis, x.ndim, "renorm")
     rest = tuple(i for i in range(x.ndim) if i != a)

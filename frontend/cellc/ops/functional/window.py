@@ -150,11 +150,7 @@ def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
     pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:
-    """1-D convolution of (N, C, L) with weights (O, C / groups, k): `conv2d` on one row.
-
-    Raises:
-        ValueError: the weights have no 3 axes, or do not fit.
-    """
+    """1-D convolution of (N, C, L) with weights (O, C / groups, k): `conv2d` on one row."""
     x, w = image_of(input, 1, "conv1d"), tensor(weight, "conv1d", "weight")
     if w.ndim != 3:
         raise ValueError(f"For 'conv1d', 'weight' must have 3 axes, but has shape {w.shape}.")
@@ -202,9 +198,6 @@ def conv_transpose2d(
     """The adjoint of `conv2d`: (N, C, H, W) with weights (C, O / groups, kH, kW) to (N, O, ...).
 
     Rows of the result: (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1.
-
-    Raises:
-        ValueError: the weights do not fit.
     """
     what = "conv_transpose2d"
     x, w = operands(what, image_of(input, 2, what), tensor(weight, what, "weight"))
@@ -421,11 +414,7 @@ def lp_pool2d(
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """The windows of (N, C, H, W) as columns: (N, C * kH * kW, positions).
-
-    Raises:
-        ValueError: the windows do not fit into the image.
-    """
+    """The windows of (N, C, H, W) as columns: (N, C * kH * kW, positions)."""
     x = image_of(input, 2, "unfold")
     (kh, kw), (dy, dx), (py, px), (sy, sx) = (
         repeated(v, 2, "unfold", n) for v, n in
@@ -472,12 +461,7 @@ def fold(
     input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,
 ) -> Tensor:
-    """The adjoint of `unfold`: columns (N, C * kH * kW, positions) summed into (N, C, H, W).
-
-    Raises:
-        ValueError: no three axes, sizes below 1 (padding: 0), or columns that are not those of
-            such windows.
-    """
+    """The adjoint of `unfold`: columns (N, C * kH * kW, positions) summed into (N, C, H, W)."""
     x = ranked(input, 3, 3, "fold")
     size, kernel, gaps, steps = (
         positive(v, 2, "fold", n) for v, n in
@@ -614,9 +598,6 @@ def interpolate(
             `"bicubic"` (4-D) or `"trilinear"` (5-D).
         align_corners: the corner elements stay where they are (linear modes).
         recompute_scale_factor: accepted for compatibility.
-
-    Raises:
-        ValueError: a mode that does not fit the number of axes, or both or neither size given.
     """
     x = tensor(input, "interpolate")
     spatial = x.ndim - 2
@@ -638,10 +619,7 @@ def interpolate_ext(
 
     Args:
         input, size, scale_factor, mode, align_corners: as in `interpolate`.
-        recompute_scale_factor: take the factor from the sizes instead.
-
-    Raises:
-        ValueError: as `interpolate`; or `size` with `recompute_scale_factor`.
+        recompute_scale_factor: take the factor from the sizes instead (not with `size`).
     """
     x = tensor(input, "interpolate")
     if size is not None and recompute_scale_factor:
@@ -679,11 +657,7 @@ def upsample(
 
 @native
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) rearranged to (..., C, H r, W r).
-
-    Raises:
-        ValueError: the channels do not divide by the square of the factor.
-    """
+    """(..., C r r, H, W) rearranged to (..., C, H r, W r)."""
     x = ranked(input, 3, None, "pixel_shuffle")
     r = integer(upscale_factor, "pixel_shuffle", "upscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
@@ -697,11 +671,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 @native
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) rearranged to (..., C r r, H, W).
-
-    Raises:
-        ValueError: the image does not divide by the factor.
-    """
+    """(..., C, H r, W r) rearranged to (..., C r r, H, W)."""
     x = ranked(input, 3, None, "pixel_unshuffle")
     r = integer(downscale_factor, "pixel_unshuffle", "downscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]

@@ -87,8 +87,6 @@ def zeta(input: Any, other: Any) -> Tensor:
         input: above 1 (infinite at 1, NaN below).
         other: above -1e5; infinite at 0, -1, -2, ..., below 0 only for whole `input`.
             Float32 or float64 Tensors, or one number; they broadcast.
-
-    Source: `mindspore.ops.zeta`.
     """
     x, q = operands("zeta", input, other)
     if not x.dtype.is_float:
@@ -104,8 +102,6 @@ def polygamma(n: Any, input: Tensor) -> Tensor:
         n: an int of 0 or more, or a Tensor of one; the order. Above 170 its factorial is infinite,
             and the result infinite or (where zeta is 0) NaN.
         input: floats above -1e5 (NaN below); infinite at 0, -1, -2, ...
-
-    Source: `mindspore.ops.polygamma`.
     """
     x = tensor(input, "polygamma")
     if not x.dtype.is_float:

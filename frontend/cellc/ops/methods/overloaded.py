@@ -128,11 +128,7 @@ def flatten(
 def repeat_interleave(
     self: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each element repeated, along an axis or of all elements in one.
-
-    Raises:
-        ValueError: `output_size` is given and is not the length that results.
-    """
+    """Each element repeated, along an axis or of all elements in one."""
     out = joining.repeat_interleave(self, repeats, dim)
     if output_size is not None and out.shape[dim or 0] != output_size:
         raise ValueError(
@@ -463,9 +459,6 @@ def move_to(self: Tensor, to: str, blocking: bool = True) -> Tensor:
 
     Args:
         blocking: whether the copy is done when this returns; without, who reads it waits.
-
-    Raises:
-        ValueError: no such device, one this installation does not run on, or no bool.
     """
     if not isinstance(blocking, bool):
         raise ValueError(f"For 'move_to', 'blocking' must be bool, but got {blocking!r}.")

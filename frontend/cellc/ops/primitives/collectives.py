@@ -302,9 +302,6 @@ PRIMITIVES = make_primitives({}, _WITH_INIT, Collective)
 def reshard(tensor: Tensor, layout: Layout) -> Tensor:
     """A tensor laid out over ranks as a layout says, in a graph that is cut; else itself.
 
-    Raises:
-        ValueError: a layout that does not fit the tensor or the ranks.
-
     Source: `mindspore.ops.reshard`, `mindspore.parallel.reshard`.
     """
     if not isinstance(tensor, Tensor):
@@ -323,8 +320,6 @@ class Reshard(Primitive):
         in_layout: how it lies, a tuple of one `Layout`; it follows from the graph anyway.
         out_layout: how it is to lie, a tuple of one `Layout`.
         in_strategy: the numbers of parts of its axes before, in place of `in_layout`.
-
-    Source: `mindspore.ops.Reshard`.
     """
 
     def __init__(self, in_layout: Any, out_layout: Any, in_strategy: Any) -> None:

@@ -1,4 +1,7 @@
-"""Primitives that call Python: PyFunc, Print, and hooks on gradients."""
+"""Primitives that call Python: PyFunc, Print, and hooks on gradients.
+
+Source: the same names in `mindspore.ops`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,6 @@ from ..primitive import Primitive
 class PyFunc(Primitive):
     """Call a Python function with declared types; see `ops.py_func`.
 
-    Source: `mindspore.ops.PyFunc`.
-
     Args:
         fn: called with a numpy array for each input; gives arrays or numbers.
         in_types, in_shapes: of the inputs.
@@ -24,9 +25,6 @@ class PyFunc(Primitive):
         stateful: accepted; every call is kept, in the order of the program.
 
     Inputs: Tensors, or one tuple of them. Outputs: a tuple of Tensors.
-
-    Raises:
-        TypeError: a declared type or shape does not fit (at the call).
     """
 
     def __init__(
@@ -69,9 +67,6 @@ class HookBackward(Primitive):
     Args:
         hook_fn: called with a tuple of the gradient; gives None or the new gradient.
         cell_id: accepted and not used.
-
-    Raises:
-        TypeError: `hook_fn` is not callable, or the input no Tensor.
     """
 
     def __init__(self, hook_fn: Callable[..., Any], cell_id: str = "") -> None:
@@ -97,8 +92,6 @@ class HookBackward(Primitive):
 
 class InsertGradientOf(Primitive):
     """A Tensor whose gradient passes through a function, compiled in graph mode.
-
-    Source: `mindspore.ops.InsertGradientOf`.
 
     Args:
         f: called with the gradient; gives the new one.

@@ -35,8 +35,6 @@ def scalar_cast(input_x: Any, input_y: Any) -> Any:
     Args:
         input_x: a number.
         input_y: int64, float64, bool_, int, float or bool.
-
-    Source: `mindspore.ops.scalar_cast`.
     """
     kinds = {"int64": int, "float64": float, "bool_": bool, int: int, float: float, bool: bool}
     known = input_y.name if isinstance(input_y, DType) else input_y
@@ -47,13 +45,7 @@ def scalar_cast(input_x: Any, input_y: Any) -> Any:
 
 
 def make_range(*limits: Any) -> tuple[int, ...]:
-    """The ints of a range as a tuple: of its end, of start and end, or of start, end and step.
-
-    Raises:
-        TypeError: none of one to three ints.
-
-    Source: `mindspore.ops.make_range`.
-    """
+    """The ints of a range as a tuple: of its end, of start and end, or of start, end and step."""
     if not 1 <= len(limits) <= 3 or not all(is_int(v) for v in limits):
         raise TypeError(f"For 'make_range', 1 to 3 ints are needed, but got {limits}.")
     return tuple(range(*limits))

@@ -84,8 +84,6 @@ class PrimitiveWithInfer(_Defined):
     Raises:
         RuntimeError: (when called) there is no primitive of its name.
 
-    Source: `mindspore.ops.PrimitiveWithInfer`.
-
     Examples:
         >>> class Twice(ops.PrimitiveWithInfer):
         ...     @ops.prim_attr_register
@@ -122,8 +120,6 @@ class PrimitiveWithCheck(_Defined):
 
     Raises:
         RuntimeError: (when called) there is no primitive of its name.
-
-    Source: `mindspore.ops.PrimitiveWithCheck`.
     """
 
     def _check(self, operands: tuple[Any, ...]) -> None:
@@ -140,8 +136,6 @@ class PrimitiveWithCheck(_Defined):
 
 def prim_attr_register(fn: F) -> F:
     """Decorates the `__init__` of a primitive: its arguments become attributes of the primitive.
-
-    Source: `mindspore.ops.prim_attr_register`.
 
     Examples:
         >>> class Scale(ops.PrimitiveWithCheck):
@@ -221,11 +215,6 @@ def constexpr(
         name: what errors call it; the function's name if None.
         reuse_result: accepted for compatibility: a graph holds the result in any case.
         check: refuse tensors whose elements only the run knows.
-
-    Raises:
-        TypeError: (when called) an argument is a tensor of the graph.
-
-    Source: `mindspore.ops.constexpr`.
 
     Examples:
         >>> @ms.constexpr

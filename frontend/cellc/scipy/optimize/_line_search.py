@@ -192,9 +192,6 @@ def line_search(
         c1, c2: how much f must descend, and its slope: 0 < c1 < c2 < 1.
         maxiter: how many steps to try.
 
-    Raises:
-        TypeError: no vectors; f is not callable.
-
     Source: `mindspore.scipy.optimize.line_search`.
     """
     if not callable(f):

@@ -273,9 +273,6 @@ def minimize(
     Returns:
         `OptimizeResults`; `LagrangeResults` for "LAGRANGE".
 
-    Raises:
-        ValueError: no or another method, an option it has not, no vector, no constraints.
-
     Source: `mindspore.scipy.optimize.minimize`.
 
     Examples:

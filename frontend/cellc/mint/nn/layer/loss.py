@@ -71,8 +71,6 @@ class KLDivLoss(_Loss):
 class CosineEmbeddingLoss(_Loss):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1.
 
-    Source: `mindspore.mint.nn.CosineEmbeddingLoss`.
-
     Args:
         margin: in [-1, 1].
         reduction: `"mean"`, `"sum"` or `"none"`.

@@ -1,4 +1,7 @@
-"""Maps of one value to one: powers, lines, softplus, Gumbel, and the inverse of each."""
+"""Maps of one value to one: powers, lines, softplus, Gumbel, and the inverse of each.
+
+Source: the same names in `mindspore.nn.probability.bijector`.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,6 @@ class PowerTransform(Bijector):
     Args:
         power: c, not below 0.
         name: of the bijector.
-
-    Raises:
-        ValueError: a power below 0.
-
-    Source: `mindspore.nn.probability.bijector.PowerTransform`.
     """
 
     def __init__(self, power: Any = 0.0, name: str = "PowerTransform") -> None:
@@ -82,11 +80,6 @@ class ScalarAffine(Bijector):
         scale: not 0.
         shift: what is added.
         name: of the bijector.
-
-    Raises:
-        ValueError: a scale of 0.
-
-    Source: `mindspore.nn.probability.bijector.ScalarAffine`.
     """
 
     def __init__(self, scale: Any = 1.0, shift: Any = 0.0, name: str = "ScalarAffine") -> None:
@@ -128,11 +121,6 @@ class Softplus(Bijector):
     Args:
         sharpness: k, not 0.
         name: of the bijector.
-
-    Raises:
-        ValueError: a sharpness of 0.
-
-    Source: `mindspore.nn.probability.bijector.Softplus`.
     """
 
     def __init__(self, sharpness: Any = 1.0, name: str = "Softplus") -> None:
@@ -168,11 +156,6 @@ class GumbelCDF(LocScale, Bijector):
         loc: the location.
         scale: above 0.
         name: of the bijector.
-
-    Raises:
-        ValueError: a scale that is not above 0.
-
-    Source: `mindspore.nn.probability.bijector.GumbelCDF`.
     """
 
     def __init__(self, loc: Any = 0.0, scale: Any = 1.0, name: str = "GumbelCDF") -> None:
@@ -205,8 +188,6 @@ class Invert(Bijector):
     Args:
         bijector: whose inverse it is.
         name: "Invert" and the bijector's name, if empty.
-
-    Source: `mindspore.nn.probability.bijector.Invert`.
     """
 
     def __init__(self, bijector: Bijector, name: str = "") -> None:

@@ -57,11 +57,6 @@ class DenseReparam(_Dense):
         has_bias: whether a bias is added.
         weight_prior_fn, bias_prior_fn: the distributions expected: Cells, or what makes them.
         weight_posterior_fn, bias_posterior_fn: what makes those trained, of `name` and `shape`.
-
-    Raises:
-        TypeError, ValueError: sizes of a wrong kind, or a distribution that is not normal.
-
-    Source: `mindspore.nn.probability.bnn_layers.DenseReparam`.
     """
 
     def _weighted(self, x: Tensor) -> Tensor:
@@ -72,8 +67,6 @@ class DenseLocalReparam(_Dense):
     """A dense layer that draws its products, whose distribution follows from the weight's.
 
     The gradient varies less than that of `DenseReparam`, whose arguments it has.
-
-    Source: `mindspore.nn.probability.bnn_layers.DenseLocalReparam`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -95,11 +88,6 @@ class ConvReparam(Variational, Conv2d):
             has_bias: as in `nn.Conv2d`, whose own weight and bias stay unused and untrained.
         weight_prior_fn, weight_posterior_fn, bias_prior_fn, bias_posterior_fn: as in
             `DenseReparam`.
-
-    Raises:
-        TypeError, ValueError: arguments of a wrong kind, or a distribution that is not normal.
-
-    Source: `mindspore.nn.probability.bnn_layers.ConvReparam`.
     """
 
     def __init__(
@@ -138,11 +126,6 @@ class WithBNNLossCell(Cell):
         loss_fn: of its output and the label.
         dnn_factor: what the loss counts.
         bnn_factor: what the distance counts.
-
-    Raises:
-        TypeError: a factor that is no number.
-
-    Source: `mindspore.nn.probability.bnn_layers.WithBNNLossCell`.
     """
 
     @checks_arguments

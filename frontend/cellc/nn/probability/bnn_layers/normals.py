@@ -26,8 +26,6 @@ class NormalPrior(Cell):
     Args:
         dtype: of the draws.
         mean, std: of the distribution.
-
-    Source: `mindspore.nn.probability.bnn_layers.NormalPrior`.
     """
 
     def __init__(self, dtype: DType = float32, mean: float = 0, std: float = 0.1) -> None:
@@ -50,11 +48,6 @@ class NormalPosterior(Cell):
         dtype: of the parameters and draws.
         loc_mean, loc_std: the means are first drawn from this normal distribution.
         untransformed_scale_mean, untransformed_scale_std: so is what softplus is taken of.
-
-    Raises:
-        TypeError: a name that is no str, or a value that is no number.
-
-    Source: `mindspore.nn.probability.bnn_layers.NormalPosterior`.
     """
 
     @checks_arguments

@@ -1,4 +1,7 @@
-"""Continuous distributions on an interval or above 0."""
+"""Continuous distributions on an interval or above 0.
+
+Source: the same names in `mindspore.nn.probability.distribution`.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,6 @@ class Uniform(Distribution):
         seed: of the draws; None and 0: the global generator.
         dtype: of the draws, floats.
         name: of the distribution.
-
-    Raises:
-        ValueError: low is not below high.
-
-    Source: `mindspore.nn.probability.distribution.Uniform`.
     """
 
     dist_type = "Uniform"
@@ -96,11 +94,6 @@ class Exponential(OfRate):
     Args:
         rate: the inverse of the mean, above 0.
         seed, dtype, name: as for Uniform.
-
-    Raises:
-        ValueError: a rate that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.Exponential`.
     """
 
     dist_type = "Exponential"
@@ -145,11 +138,6 @@ class Gamma(Distribution):
         concentration: the shape parameter, above 0.
         rate: the inverse of the scale, above 0.
         seed, dtype, name: as for Uniform.
-
-    Raises:
-        ValueError: a parameter that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.Gamma`.
     """
 
     dist_type = "Gamma"
@@ -235,11 +223,6 @@ class Beta(Distribution):
     Args:
         concentration1, concentration0: alpha and beta, above 0.
         seed, dtype, name: as for Uniform.
-
-    Raises:
-        ValueError: a parameter that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.Beta`.
     """
 
     dist_type = "Beta"

@@ -1,4 +1,7 @@
-"""Distributions of whole numbers."""
+"""Distributions of whole numbers.
+
+Source: the same names in `mindspore.nn.probability.distribution`.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +50,6 @@ class Bernoulli(_OfProbability):
         seed: of the draws; None and 0: the global generator.
         dtype: of the draws.
         name: of the distribution.
-
-    Raises:
-        ValueError: a probability that is not between 0 and 1.
-
-    Source: `mindspore.nn.probability.distribution.Bernoulli`.
     """
 
     dist_type = "Bernoulli"
@@ -94,11 +92,6 @@ class Geometric(_OfProbability):
     Args:
         probs: the probability of success, between 0 and 1.
         seed, dtype, name: as for Bernoulli.
-
-    Raises:
-        ValueError: a probability that is not between 0 and 1.
-
-    Source: `mindspore.nn.probability.distribution.Geometric`.
     """
 
     dist_type = "Geometric"
@@ -145,11 +138,6 @@ class Poisson(OfRate):
     Args:
         rate: the mean, above 0.
         seed, dtype, name: as for Bernoulli.
-
-    Raises:
-        ValueError: a rate that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.Poisson`.
     """
 
     dist_type = "Poisson"
@@ -200,11 +188,6 @@ class Categorical(Distribution):
     Args:
         probs: (..., n) probabilities above 0, whose last axis adds up to 1.
         seed, dtype, name: as for Bernoulli.
-
-    Raises:
-        ValueError: a probability that is not above 0, or another sum.
-
-    Source: `mindspore.nn.probability.distribution.Categorical`.
     """
 
     dist_type = "Categorical"

@@ -1,4 +1,7 @@
-"""Distributions of a location and a scale on all of the reals, and the half of the normal one."""
+"""Distributions of a location and a scale on all of the reals, and the half of the normal one.
+
+Source: the same names in `mindspore.nn.probability.distribution`.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +72,6 @@ class Normal(_MeanSd):
         seed: of the draws; None and 0: the global generator.
         dtype: of the draws, floats.
         name: of the distribution.
-
-    Raises:
-        ValueError: a standard deviation that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.Normal`.
     """
 
     dist_type = "Normal"
@@ -125,11 +123,6 @@ class HalfNormal(_MeanSd):
 
     Args:
         mean, sd, seed, dtype, name: as for Normal.
-
-    Raises:
-        ValueError: a standard deviation that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.HalfNormal`.
     """
 
     dist_type = "HalfNormal"
@@ -149,11 +142,6 @@ class Laplace(_MeanSd):
         mean: the mean.
         sd: the scale, above 0 (MindSpore's name; the standard deviation is sqrt(2) times it).
         seed, dtype, name: as for Normal.
-
-    Raises:
-        ValueError: a scale that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.Laplace`.
     """
 
     dist_type = "Laplace"
@@ -212,11 +200,6 @@ class StudentT(Distribution):
         mean: the location (the mean where df > 1).
         sd: the scale, above 0 (MindSpore's name for it).
         seed, dtype, name: as for Normal.
-
-    Raises:
-        ValueError: degrees of freedom or a scale that are not above 0.
-
-    Source: `mindspore.nn.probability.distribution.StudentT`.
     """
 
     dist_type = "StudentT"
@@ -289,11 +272,6 @@ class Cauchy(_LocScale):
         loc: the location.
         scale: the scale, above 0.
         seed, dtype, name: as for Normal.
-
-    Raises:
-        ValueError: a scale that is not above 0; its mean, sd or var is asked for.
-
-    Source: `mindspore.nn.probability.distribution.Cauchy`.
     """
 
     dist_type = "Cauchy"
@@ -342,11 +320,6 @@ class Logistic(_LocScale):
         loc: the location.
         scale: the scale, above 0.
         seed, dtype, name: as for Normal.
-
-    Raises:
-        ValueError: a scale that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.Logistic`.
     """
 
     dist_type = "Logistic"

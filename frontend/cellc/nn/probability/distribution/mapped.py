@@ -1,4 +1,7 @@
-"""Distributions that are others' images under a bijector, with their own closed forms."""
+"""Distributions that are others' images under a bijector, with their own closed forms.
+
+Source: the same names in `mindspore.nn.probability.distribution`.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,6 @@ class LogNormal(_Mapped):
         seed: of the draws; None and 0: the global generator.
         dtype: of the draws, floats.
         name: of the distribution.
-
-    Raises:
-        ValueError: a scale that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.LogNormal`.
     """
 
     dist_type = "LogNormal"
@@ -114,11 +112,6 @@ class Gumbel(_Mapped):
         loc: the location.
         scale: the scale, above 0.
         seed, dtype, name: as for LogNormal.
-
-    Raises:
-        ValueError: a scale that is not above 0.
-
-    Source: `mindspore.nn.probability.distribution.Gumbel`.
     """
 
     dist_type = "Gumbel"
