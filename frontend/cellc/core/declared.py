@@ -95,6 +95,20 @@ class Rule:
         return self.wanted
 
 
+def misuse(
+    what: str, claim: str, got: Any, kind: type[TypeError | ValueError] = ValueError
+) -> TypeError | ValueError:
+    """The error of a wrong argument that no rule of one argument describes.
+
+    Args:
+        what: the function or class.
+        claim: the condition that does not hold: "'stride' must be positive".
+        got: the value.
+        kind: TypeError for a value of another kind.
+    """
+    return kind(f"For '{what}', {claim}, but got {got}.")
+
+
 def is_int(value: Any) -> bool:
     """Whether `value` is an int (not a bool)."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -10,6 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, float64, int64
 
 from .. import ops
+from ..core.declared import misuse
 from ..core.dispatch import active_tracer
 from ..ops.arguments import boolean, dtype_of, integer, is_int, tensor
 from ..ops.functional import sorting
@@ -23,7 +24,7 @@ from ._random import _on, _place
 
 def _unpinned(pin_memory: Any, what: str) -> None:
     if not isinstance(pin_memory, bool):
-        raise TypeError(f"For '{what}', 'pin_memory' must be a bool, but got {pin_memory!r}.")
+        raise misuse(what, "'pin_memory' must be a bool", repr(pin_memory), TypeError)
 
 
 def empty(
@@ -41,7 +42,7 @@ def empty(
     _unpinned(pin_memory, "empty")
     shape = size[0] if len(size) == 1 and not is_int(size[0]) else size
     if not isinstance(shape, (tuple, list)) or not all(is_int(d) for d in shape):
-        raise TypeError(f"For 'empty', 'size' must be ints, but got {shape!r}.")
+        raise misuse("empty", "'size' must be ints", repr(shape), TypeError)
     return _on(device, ops.zeros(tuple(shape), dtype or float32))
 
 
@@ -157,8 +158,7 @@ def equal(input: Tensor, other: Tensor) -> Any:
     """
     x, y = tensor(input, "equal"), tensor(other, "equal", "other")
     if x.dtype is not y.dtype:
-        raise TypeError(
-            f"For 'equal', both must have one type, but got {x.dtype} and {y.dtype}.")
+        raise misuse("equal", "both must have one type", f"{x.dtype} and {y.dtype}", TypeError)
     if x.shape != y.shape:
         return False
     same = ops.all(ops.equal(x, y))

@@ -7,6 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, int64
 
 from .. import context, ops
+from ..core.declared import misuse
 from ..ops.arguments import dtype_of, integer, is_int, tensor
 from ..ops.functional.draws import permutation
 from ..tensors.promotion import cast_to
@@ -17,7 +18,7 @@ from ..tensors.tensor import Tensor
 def _place(device: str | None, what: str) -> None:
     """Raise unless tensors can be on a device; None is that of what they are made from."""
     if device is not None and not isinstance(device, str):
-        raise TypeError(f"For '{what}', 'device' must be None, 'CPU' or 'GPU', but got {device!r}.")
+        raise misuse(what, "'device' must be None, 'CPU' or 'GPU'", repr(device), TypeError)
     context.check_device(device)
 
 
@@ -29,9 +30,7 @@ def _on(device: str | None, x: Tensor) -> Tensor:
 def _from(generator: Any, what: str) -> Generator | None:
     """A generator, or None for the global one."""
     if generator is not None and not isinstance(generator, Generator):
-        raise TypeError(
-            f"For '{what}', 'generator' must be a Generator, but got {type(generator).__name__}."
-        )
+        raise misuse(what, "'generator' must be a Generator", type(generator).__name__, TypeError)
     return generator
 
 
@@ -100,10 +99,9 @@ def _bounds(given: tuple[Any, ...], named: dict[str, Any], names: tuple[str, ...
     left_out = "low" not in named and len(given) + len(named) == len(names) - 1
     order = names[1:] if left_out else names
     if unknown or len(given) + len(named) != len(order) or set(order[:len(given)]) & set(named):
-        raise TypeError(
-            f"For '{what}', the arguments must be ({', '.join(names)}) or "
-            f"({', '.join(names[1:])}), but got {len(given)} by position and {sorted(named)}."
-        )
+        raise misuse(what,
+                     f"the arguments must be ({', '.join(names)}) or ({', '.join(names[1:])})",
+                     f"{len(given)} by position and {sorted(named)}", TypeError)
     values = dict(zip(order, given, strict=False)) | named
     return [values.get("low", 0), *(values[n] for n in names[1:])]
 
@@ -122,8 +120,7 @@ def randint(
     _place(device, "randint")
     low, high, size = _bounds(args, named, ("low", "high", "size"), "randint")
     if not isinstance(size, (tuple, list)):
-        raise TypeError(
-            f"For 'randint', 'size' must be a tuple or list, but got {type(size).__name__}.")
+        raise misuse("randint", "'size' must be a tuple or list", type(size).__name__, TypeError)
     return _on(device, ops.randint(
         low, high, size, _from(generator, "randint"), dtype=dtype or int64))
 
@@ -153,7 +150,7 @@ def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64
             8 * to.itemsize - (0 if to.kind == "uint" else 1))) - 1:
         raise ValueError(f"For 'randperm', {count - 1} does not fit {to}.")
     if count < 0:
-        raise ValueError(f"For 'randperm', 'n' must be non-negative, but got {count}.")
+        raise misuse("randperm", "'n' must be non-negative", count)
     if seed is None:
         return permutation(count, to)
     return cast_to(ops.shuffle(ops.arange(count), seed), to)
@@ -172,18 +169,17 @@ def normal(
     for value, name in ((mean, "mean"), (std, "std")):
         if not isinstance(value, Tensor) and (
                 isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise TypeError(
-                f"For 'normal', '{name}' must be a number or a Tensor, but got "
-                f"{type(value).__name__}.")
+            raise misuse("normal", f"'{name}' must be a number or a Tensor", type(value).__name__,
+                         TypeError)
     seed = _from(generator, "normal")
     if not isinstance(std, Tensor) and std < 0:
-        raise ValueError(f"For 'normal', 'std' must be non-negative, but got {std}.")
+        raise misuse("normal", "'std' must be non-negative", std)
     of = [v for v in (mean, std) if isinstance(v, Tensor)]
     if not of:
         if not isinstance(size, (tuple, list)):
-            raise TypeError(
-                "For 'normal', 'size' must be a tuple or list where 'mean' and 'std' are numbers, "
-                f"but got {size!r}.")
+            raise misuse("normal",
+                         "'size' must be a tuple or list where 'mean' and 'std' are numbers",
+                         repr(size), TypeError)
         drawn: Tensor = ops.randn(tuple(size), seed=seed) * std + mean
         return drawn
     if size is not None:
@@ -208,8 +204,7 @@ def multinomial(
     """
     x = tensor(input, "multinomial")
     if not is_int(num_samples):
-        raise TypeError(
-            f"For 'multinomial', 'num_samples' must be an int, but got {num_samples!r}.")
+        raise misuse("multinomial", "'num_samples' must be an int", repr(num_samples), TypeError)
     return cast_to(
         ops.multinomial(x, num_samples, replacement, _from(generator, "multinomial")), int64)
 

@@ -13,6 +13,7 @@ from cellc_runtime.dtypes import bool_, float32, int64
 from cellc_runtime.lazy import names_of
 
 from .. import ops
+from ..core.declared import misuse
 from ..ops.arguments import dtype_of, is_int, own_axis, tensor
 from ..ops.functional import arith, creation, reductions
 from ..ops.functional.divisors import gcd
@@ -56,8 +57,7 @@ def _mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any =
     """The mean over axes; ints need a float `dtype`."""
     x = _cast(tensor(input, "mint.mean"), dtype_of(dtype, "mint.mean") if dtype else None)
     if not x.dtype.is_inexact:
-        raise TypeError(f"For 'mint.mean', a float tensor or a float 'dtype' is needed, but got "
-                        f"{x.dtype}.")
+        raise misuse("mint.mean", "a float tensor or a float 'dtype' is needed", x.dtype, TypeError)
     return reductions.mean(x, dim, keepdim)
 
 

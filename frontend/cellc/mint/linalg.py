@@ -8,6 +8,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import public_names
 
 from .. import ops
+from ..core.declared import misuse
 from ..ops.arguments import is_int, tensor
 from ..ops.functional.matrix_norms import matrix_norms
 from ..tensors.tensor import Tensor
@@ -42,11 +43,9 @@ def vector_norm(
         dtype: element type to convert to first.
     """
     if not isinstance(ord, (bool, int, float)):
-        raise ValueError(
-            f"For 'vector_norm', 'ord' must be a bool, int or float, but got {ord!r}.")
+        raise misuse("vector_norm", "'ord' must be a bool, int or float", repr(ord))
     if dim is not None and not is_int(dim) and not isinstance(dim, (tuple, list)):
-        raise TypeError(
-            f"For 'vector_norm', 'dim' must be an int, tuple or list, but got {dim!r}.")
+        raise misuse("vector_norm", "'dim' must be an int, tuple or list", repr(dim), TypeError)
     return ops.vector_norm(x, float(ord), dim, keepdim, dtype=dtype)
 
 
@@ -81,7 +80,7 @@ def norm(
         return vector_norm(x, 2, dim, keepdim, dtype=dtype)
     if is_int(dim) or (isinstance(dim, (tuple, list)) and len(dim) == 1):
         if isinstance(ord, str):
-            raise TypeError(f"For 'norm', 'ord' must be a number for vectors, but got {ord!r}.")
+            raise misuse("norm", "'ord' must be a number for vectors", repr(ord), TypeError)
         return vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
     return matrix_norm(x, ord, dim, keepdim, dtype=dtype)
 

@@ -20,6 +20,7 @@ from ..core.declared import (
     PositiveFloat,
     checks_arguments,
     integer,
+    misuse,
     number,
 )
 from .learning_rate_schedule import check_order
@@ -61,19 +62,16 @@ def piecewise_constant_lr(milestone: Listed, learning_rates: Listed) -> list[flo
     """Each rate until its milestone (a step), which ends the list."""
     what = "piecewise_constant_lr"
     if len(milestone) != len(learning_rates):
-        raise ValueError(
-            f"For '{what}', the size of 'milestone' must be same with the size of "
-            f"'learning_rates', but got {len(milestone)} and {len(learning_rates)}."
-        )
+        raise misuse(what, "the size of 'milestone' must be same with the size of 'learning_rates'",
+                     f"{len(milestone)} and {len(learning_rates)}")
     out: list[float] = []
     for i, (step, rate) in enumerate(zip(milestone, learning_rates, strict=True)):
         integer(1, _MOST_STEPS)(step, what, f"milestone[{i}]")
         number(0, whole=False)(rate, what, f"learning_rates[{i}]")
         if i and step < milestone[i - 1]:
-            raise ValueError(
-                f"For '{what}', the value of milestone[{i}] must not be less than "
-                f"milestone[{i - 1}], but got {step} and {milestone[i - 1]}."
-            )
+            raise misuse(what,
+                         f"the value of milestone[{i}] must not be less than milestone[{i - 1}]",
+                         f"{step} and {milestone[i - 1]}")
         out += [rate] * (step - len(out))
     return out
 

@@ -14,7 +14,7 @@ from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.world import world
 
 from .. import context, ops
-from ..core.declared import is_int
+from ..core.declared import is_int, misuse
 from ..ops.functional import collectives
 from ..ops.micro_batches import sums_of_all
 from ..ranks import settings, strategies
@@ -57,8 +57,7 @@ class DistributedGradReducer(Cell):
     ) -> None:
         super().__init__(auto_prefix=False)
         if degree is not None and (not is_int(degree) or degree <= 0):
-            raise ValueError("For 'DistributedGradReducer', 'degree' must be a positive int, but "
-                             f"got {degree}.")
+            raise misuse("DistributedGradReducer", "'degree' must be a positive int", degree)
         self.group = group
         self.size = len(ranks_of(group, self.cls_name))
         self.degree = 1.0 / (degree or self.size)

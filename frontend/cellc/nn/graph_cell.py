@@ -11,6 +11,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_runtime.records import dataclass
 
 from ..calls.replay import run_graph
+from ..core.declared import misuse
 from ..tensors.parameter import Parameter
 from ..tensors.seed import state_named
 from ..tensors.tensor import Tensor, tensor_of
@@ -63,9 +64,7 @@ class GraphCell(Cell):
             raise ValueError("For 'GraphCell', 'obf_random_seed' must be None: no graph here is "
                              "obfuscated, so there is nothing that a seed undoes.")
         if not isinstance(graph, LoadedGraph):
-            raise TypeError(
-                f"For 'GraphCell', 'graph' must be what load() returns, but got {type(graph)}."
-            )
+            raise misuse("GraphCell", "'graph' must be what load() returns", type(graph), TypeError)
         values = _values(graph, params_init)
         self._loaded = graph
         self._bound: list[Parameter] = []
@@ -90,7 +89,7 @@ def _values(graph: LoadedGraph, given: Any) -> dict[str, Tensor]:
     if given is None:
         return values
     if not isinstance(given, Mapping):
-        raise TypeError(f"For 'GraphCell', 'params_init' must be a dict, but got {type(given)}.")
+        raise misuse("GraphCell", "'params_init' must be a dict", type(given), TypeError)
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise TypeError(

@@ -8,7 +8,7 @@ from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import public_names
 
 from .. import ops
-from ..core.declared import Arguments, Flag, NonNegativeFloat, Positive, PositiveFloat
+from ..core.declared import Arguments, Flag, NonNegativeFloat, Positive, PositiveFloat, misuse
 from ..tensors.tensor import Tensor
 from .cell import Cell
 from .rate_formulas import cosine, exponential, inverse, natural_exponential, polynomial
@@ -23,10 +23,8 @@ __dir__ = public_names(__name__)
 def check_order(min_lr: float, max_lr: float, what: str) -> None:
     """Raise a ValueError if `max_lr` does not exceed `min_lr`."""
     if min_lr >= max_lr:
-        raise ValueError(
-            f"For '{what}', the 'max_lr' must be greater than the 'min_lr', but got 'max_lr' "
-            f"value: {max_lr}, 'min_lr' value: {min_lr}."
-        )
+        raise misuse(what, "the 'max_lr' must be greater than the 'min_lr'",
+                     f"'max_lr' value: {max_lr}, 'min_lr' value: {min_lr}")
 
 
 class LearningRateSchedule(Cell):

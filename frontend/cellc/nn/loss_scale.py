@@ -10,6 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import bool_, float32, int32
 
 from .. import ops
+from ..core.declared import misuse
 from ..ops.mapping import MultitypeFuncGraph
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -151,16 +152,13 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
             start = Tensor(scale_sense.get_loss_scale(), float32)
         elif isinstance(scale_sense, Tensor):
             if scale_sense.shape not in ((), (1,)):
-                raise ValueError(
-                    "For 'TrainOneStepWithLossScaleCell', the shape of 'scale_sense' must be (1,) "
-                    f"or (), but got {scale_sense.shape}."
-                )
+                raise misuse("TrainOneStepWithLossScaleCell",
+                             "the shape of 'scale_sense' must be (1,) or ()", scale_sense.shape)
             start = scale_sense.astype(float32)
         else:
-            raise TypeError(
-                "For 'TrainOneStepWithLossScaleCell', the 'scale_sense' must be Cell or Tensor, "
-                f"but got 'scale_sense' type: {type(scale_sense)}."
-            )
+            raise misuse("TrainOneStepWithLossScaleCell",
+                         "the 'scale_sense' must be Cell or Tensor",
+                         f"'scale_sense' type: {type(scale_sense)}", TypeError)
         self.scale_sense = Parameter(start, name="scale_sense", requires_grad=False)
         self.is_distributed = False
         self.base, self.base0 = Tensor(1.0, float32), Tensor(0, int32)

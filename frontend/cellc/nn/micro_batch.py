@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.declared import is_int
+from ..core.declared import is_int, misuse
 from ..ops.arguments import ranked
 from ..ops.micro_batches import for_graph_mode, micro_batch, micro_result
 from ..ranks.settings import get_auto_parallel_context
@@ -29,14 +29,13 @@ class _InParts(Cell):
         super().__init__(auto_prefix=False)
         what = self.cls_name
         if not isinstance(network, Cell):
-            raise TypeError(f"For '{what}', the argument 'network' must be a Cell, but got the "
-                            f"type : {type(network)}.")
+            raise misuse(what, "the argument 'network' must be a Cell",
+                         f"the type : {type(network)}", TypeError)
         if not is_int(parts):
-            raise TypeError(f"For '{what}', the argument '{name}' must be integer, but got the "
-                            f"type : {type(parts)}.")
+            raise misuse(what, f"the argument '{name}' must be integer",
+                         f"the type : {type(parts)}", TypeError)
         if parts <= 0:
-            raise ValueError(f"For '{what}', the argument '{name}' must be large than 0, but got "
-                             f"{parts}.")
+            raise misuse(what, f"the argument '{name}' must be large than 0", parts)
         self.network = network
         self.parts = int(parts)
 

@@ -12,7 +12,7 @@ from cellc_runtime.dtypes import float16, float32
 from cellc_runtime.lazy import lazy_module, lazy_names
 
 from .. import ops
-from ..core.declared import NUMBER, Called, Flag, checks_arguments
+from ..core.declared import NUMBER, Called, Flag, checks_arguments, misuse
 from ..ops.mapping import HyperMap
 from ..ops.primitives.virtual_dataset import VirtualDataset
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
@@ -251,8 +251,7 @@ class ParameterUpdate(Cell):
     def __init__(self, param: Parameter) -> None:
         super().__init__(auto_prefix=False)
         if not isinstance(param, Parameter):
-            raise TypeError("For 'ParameterUpdate', 'param' must be 'Parameter', but got "
-                            f"{type(param)}.")
+            raise misuse("ParameterUpdate", "'param' must be 'Parameter'", type(param), TypeError)
         self._param = param
 
     def construct(self, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, float32, int32, int64
 
+from ..core.declared import misuse
 from ..core.dispatch import apply, apply_one
 from ..ops.arguments import axis_of, choice, integer, ints, is_int
 from ..ops.functional import arith, grid, indexing, joining, reductions, shapes, sorting
@@ -100,8 +101,7 @@ def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
     a = axis_of(axis, t.ndim, "numpy.rollaxis")
     at = integer(start, "numpy.rollaxis", "start")
     if not -t.ndim <= at <= t.ndim:
-        raise ValueError(f"For 'numpy.rollaxis', 'start' must be in [{-t.ndim}, {t.ndim}], but got "
-                         f"{at}.")
+        raise misuse("numpy.rollaxis", f"'start' must be in [{-t.ndim}, {t.ndim}]", at)
     at = at + t.ndim if at < 0 else at
     return shapes.moveaxis(t, a, at - 1 if a < at else at)
 
@@ -284,7 +284,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
     if x.ndim == 1:
         return grid.diagflat(x, k)
     if x.ndim != 2:
-        raise ValueError(f"For 'numpy.diag', 'v' must have 1 or 2 axes, but got shape {x.shape}.")
+        raise misuse("numpy.diag", "'v' must have 1 or 2 axes", f"shape {x.shape}")
     return grid.diagonal(x, k)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int32
 
+from ..core.declared import misuse
 from ..core.dispatch import apply
 from ..ops.arguments import Ints, axis_of, integer, shape_of
 from ..ops.functional import arith, creation, draws, grid, joining, shapes
@@ -131,7 +132,7 @@ def linspace(
     """
     n = integer(num, "numpy.linspace", "num")
     if n < 0:
-        raise ValueError(f"For 'numpy.linspace', 'num' must not be negative, but got {n}.")
+        raise misuse("numpy.linspace", "'num' must not be negative", n)
     parts = builtins.max(n - 1 if endpoint else n, 1)
     if isinstance(start, (int, float)) and isinstance(stop, (int, float)):
         grid = from_array(np.linspace(start, stop, n, endpoint), float32)
@@ -230,8 +231,7 @@ def meshgrid(*xi: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tens
     """
     xs = [shapes.ravel(as_tensor(x, "meshgrid")) for x in xi]
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"For 'numpy.meshgrid', 'indexing' must be 'xy' or 'ij', but got "
-                         f"{indexing!r}.")
+        raise misuse("numpy.meshgrid", "'indexing' must be 'xy' or 'ij'", repr(indexing))
     lines, shape = grid.grid_lines(xs, indexing)
     return lines if sparse else tuple(repeated(x, shape) for x in lines)
 
@@ -282,7 +282,7 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
         if not isinstance(x, Tensor):
             raise TypeError(f"For 'numpy.ix_', arguments must be Tensors, got {type(x).__name__}.")
         if x.ndim != 1:
-            raise ValueError(f"For 'numpy.ix_', arguments must be vectors, but got {x.shape}.")
+            raise misuse("numpy.ix_", "arguments must be vectors", x.shape)
     return meshgrid(*args, sparse=True, indexing="ij")
 
 
@@ -328,7 +328,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     """Columns of powers of x, falling unless `increasing`."""
     v = as_tensor(x, "vander")
     if v.ndim != 1:
-        raise ValueError(f"For 'numpy.vander', 'x' must be a vector, but got shape {v.shape}.")
+        raise misuse("numpy.vander", "'x' must be a vector", f"shape {v.shape}")
     count = v.shape[0] if N is None else integer(N, "numpy.vander", "N")
     order = _range(count) if increasing else _range(count - 1, -1, -1)
     columns: list[Tensor] = []
@@ -370,7 +370,7 @@ def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: An
     low, high = (0, minval) if maxval is None else (minval, maxval)
     to = to_dtype(dtype, "randint")
     if not to.is_integer:
-        raise ValueError(f"For 'numpy.randint', 'dtype' must be an integer type, but got {to}.")
+        raise misuse("numpy.randint", "'dtype' must be an integer type", to)
     return draws.randint(low, high, () if shape is None else _shape(shape, "randint"), dtype=to)
 
 
@@ -395,8 +395,7 @@ def pad(
     x = as_tensor(arr, "pad", "arr")
     widths = _per_axis(pad_width, x.ndim, "pad_width")
     if builtins.any(w < 0 for pair in widths for w in pair):
-        raise ValueError(f"For 'numpy.pad', 'pad_width' must not be negative, but got "
-                         f"{pad_width}.")
+        raise misuse("numpy.pad", "'pad_width' must not be negative", pad_width)
     fills = _per_axis(constant_values if mode == "constant" else end_values, x.ndim, "values")
     lengths = [(None, None)] * x.ndim if stat_length is None else \
         _per_axis(stat_length, x.ndim, "stat_length")
@@ -421,8 +420,7 @@ def _per_axis(given: Any, rank: int, name: str) -> list[Any]:
         pairs = [tuple(pairs)]
     pairs = [p * 2 if len(p) == 1 else p for p in pairs] * (rank if len(pairs) == 1 else 1)
     if len(pairs) != rank or builtins.any(len(p) != 2 for p in pairs):
-        raise ValueError(f"For 'numpy.pad', '{name}' must be a number, a pair, or {rank} pairs, "
-                         f"but got {given}.")
+        raise misuse("numpy.pad", f"'{name}' must be a number, a pair, or {rank} pairs", given)
     return pairs
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.dtypes import bool_, float32, int32
 from cellc_runtime.lazy import names_of
 
+from ..core.declared import misuse
 from ..core.dispatch import apply, apply_one
 from ..ops.functional import arith, divisors, joining, special
 from ..tensors.promotion import cast_to, fresh, inexact
@@ -295,8 +296,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
     at, px, py = (cast_to(t, float32) for t in (
         at, as_tensor(xp, "interp", "xp"), as_tensor(fp, "interp", "fp")))
     if px.ndim != 1 or px.shape != py.shape:
-        raise ValueError(f"For 'numpy.interp', 'xp' and 'fp' must be vectors of one length, but "
-                         f"got shapes {px.shape} and {py.shape}.")
+        raise misuse("numpy.interp", "'xp' and 'fp' must be vectors of one length",
+                     f"shapes {px.shape} and {py.shape}")
     n = px.shape[0]
     cells: Tensor = apply("reshape", at, shape=(*at.shape, 1))
     above = cast_to(arith.le(px, cells), int32)

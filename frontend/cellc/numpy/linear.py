@@ -6,6 +6,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, int32
 
+from ..core.declared import misuse
 from ..core.dispatch import apply
 from ..ops.arguments import axis_of, integer
 from ..ops.functional import arith, grid, joining, linalg, reductions, shapes, special
@@ -99,7 +100,7 @@ def matrix_power(a: Any, n: int) -> Tensor:
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"For 'numpy.matrix_power', a square matrix is needed, got {x.shape}.")
     if count < 0:
-        raise ValueError(f"For 'numpy.matrix_power', 'n' must not be negative, but got {count}.")
+        raise misuse("numpy.matrix_power", "'n' must not be negative", count)
     return linalg.power(x, count)
 
 
@@ -119,8 +120,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     x = shapes.moveaxis(x, axis_of(axisa, x.ndim, "numpy.cross"), -1)
     y = shapes.moveaxis(y, axis_of(axisb, y.ndim, "numpy.cross"), -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
-        raise ValueError(f"For 'numpy.cross', vectors must have 2 or 3 elements, but got shapes "
-                         f"{x.shape} and {y.shape}.")
+        raise misuse("numpy.cross", "vectors must have 2 or 3 elements",
+                     f"shapes {x.shape} and {y.shape}")
     xs, ys = ([apply("gather", v, as_tensor(i, "cross"), axis=v.ndim - 1)
                for i in range(v.shape[-1])] for v in (x, y))
     flat = arith.sub(arith.mul(xs[0], ys[1]), arith.mul(xs[1], ys[0]))
@@ -182,7 +183,7 @@ def polyder(p: Any, m: int = 1) -> Tensor:
     """The m-th derivative."""
     out = _coefficients(p, "polyder")
     if integer(m, "numpy.polyder", "m") < 0:
-        raise ValueError(f"For 'numpy.polyder', 'm' must not be negative, but got {m}.")
+        raise misuse("numpy.polyder", "'m' must not be negative", m)
     for _ in range(m):
         n = out.shape[0]
         if n < 2:
@@ -196,14 +197,13 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
     """The m-th integral with constants k (0 if None)."""
     out = inexact(_coefficients(p, "polyint"))
     if integer(m, "numpy.polyint", "m") < 0:
-        raise ValueError(f"For 'numpy.polyint', 'm' must not be negative, but got {m}.")
+        raise misuse("numpy.polyint", "'m' must not be negative", m)
     constants = shapes.ravel(as_tensor(0.0 if k is None else k, "polyint", "k"))
     constants = cast_to(constants, out.dtype)
     if constants.shape[0] == 1:
         constants = shapes.broadcast_to(constants, (m,))
     if constants.shape[0] != m:
-        raise ValueError(f"For 'numpy.polyint', 'k' must hold {m} constants, but got "
-                         f"{constants.shape[0]}.")
+        raise misuse("numpy.polyint", f"'k' must hold {m} constants", constants.shape[0])
     for i in range(m):
         powers = from_array(range(out.shape[0], 0, -1), out.dtype)
         out = joining.concat([out / powers, joining.part(constants, 0, i, i + 1)], 0)

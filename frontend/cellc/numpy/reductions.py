@@ -11,6 +11,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, float16, float32, int32, int64
 
+from ..core.declared import misuse
 from ..core.dispatch import apply, apply_one
 from ..ops.arguments import axis_of, integer
 from ..ops.functional import arith, grid, joining, reductions, shapes
@@ -175,8 +176,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """n times the difference of neighbours."""
     x = as_tensor(a, "diff", "a")
     if x.ndim == 0 or integer(n, "numpy.diff", "n") < 0:
-        raise ValueError(f"For 'numpy.diff', an array with axes and n >= 0 are needed, but got "
-                         f"{x.ndim} axes and n={n}.")
+        raise misuse("numpy.diff", "an array with axes and n >= 0 are needed",
+                     f"{x.ndim} axes and n={n}")
     at = axis_of(axis, x.ndim, "numpy.diff")
     one = tuple(1 if i == at else d for i, d in enumerate(x.shape))
     ends = [None if v is None else as_tensor(v, "diff") for v in (prepend, append)]
@@ -228,7 +229,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     """
     x = inexact(as_tensor(f, "gradient", "f"))
     if edge_order != 1:
-        raise ValueError(f"For 'numpy.gradient', 'edge_order' must be 1, but got {edge_order}.")
+        raise misuse("numpy.gradient", "'edge_order' must be 1", edge_order)
     axes = list(range(x.ndim)) if axis is None else \
         [axis_of(v, x.ndim, "numpy.gradient") for v in
          ([axis] if isinstance(axis, int) else axis)]
@@ -366,7 +367,7 @@ def cov(
 def _variables(v: Any, rowvar: bool) -> Tensor:
     x = inexact(as_tensor(v, "cov", "m"))
     if x.ndim > 2:
-        raise ValueError(f"For 'numpy.cov', arrays have at most 2 axes, but got {x.shape}.")
+        raise misuse("numpy.cov", "arrays have at most 2 axes", x.shape)
     if x.ndim < 2:
         return shapes.reshape(x, (1, -1))
     return x if rowvar or x.shape[0] == 1 else shapes.transpose(x, (1, 0))
@@ -529,8 +530,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     x, w = (shapes.ravel(t) for t in together([as_tensor(a, "correlate", "a"),
                                                as_tensor(v, "correlate", "v")]))
     if mode not in ("valid", "same", "full"):
-        raise ValueError(f"For 'numpy.correlate', 'mode' must be 'valid', 'same' or 'full', but "
-                         f"got {mode!r}.")
+        raise misuse("numpy.correlate", "'mode' must be 'valid', 'same' or 'full'", repr(mode))
     n, k = x.shape[0], w.shape[0]
     if not n or not k:
         raise ValueError("For 'numpy.correlate', the vectors must not be empty.")

@@ -15,6 +15,7 @@ from cellc_runtime.dtypes import ALL, DType, int16, int32, int64
 from cellc_runtime.lazy import lazy_module
 
 from ..core.declared import is_int as is_int
+from ..core.declared import misuse
 from ..core.dispatch import active_tracer, apply_one, elements_read
 from ..tensors.index_plan import known_elements
 from ..tensors.tensor import Tensor
@@ -43,7 +44,7 @@ def named(function: F, name: str, doc: str) -> F:
 def tensor(x: Any, what: str, name: str = "input") -> Tensor:
     """`x`, which must be a Tensor."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"For '{what}', '{name}' must be a Tensor, but got {type(x).__name__}.")
+        raise misuse(what, f"'{name}' must be a Tensor", type(x).__name__, TypeError)
     return x
 
 
@@ -65,7 +66,7 @@ def int_tensor(x: Any, what: str, name: str) -> Tensor:
     """`x`, which must be a Tensor of ints."""
     t = tensor(x, what, name)
     if not t.dtype.is_integer:
-        raise TypeError(f"For '{what}', '{name}' must be a tensor of ints, but got {t.dtype}.")
+        raise misuse(what, f"'{name}' must be a tensor of ints", t.dtype, TypeError)
     return t
 
 
@@ -74,16 +75,16 @@ def size(x: Any, what: str, name: str, least: int = 0, most: int = MOST_BYTES) -
     n = integer(x, what, name)
     if n < least:
         wanted = f"be {least} or more" if least else "not be negative"
-        raise ValueError(f"For '{what}', '{name}' must {wanted}, but got {n}.")
+        raise misuse(what, f"'{name}' must {wanted}", n)
     if n > most:
-        raise ValueError(f"For '{what}', '{name}' must be at most {most}, but got {n}.")
+        raise misuse(what, f"'{name}' must be at most {most}", n)
     return n
 
 
 def sequence(x: Any, what: str, name: str) -> Sequence[Any]:
     """A list or tuple."""
     if not isinstance(x, (list, tuple)):
-        raise TypeError(f"For '{what}', '{name}' must be a list or tuple, but got {kind_of(x)}.")
+        raise misuse(what, f"'{name}' must be a list or tuple", kind_of(x), TypeError)
     return x
 
 
@@ -92,16 +93,15 @@ def pairs(x: Any, what: str, name: str) -> tuple[tuple[int, int], ...]:
     rows = x.tolist() if isinstance(x, Tensor) else x
     found = [ints(r, what, name) for r in sequence(rows, what, name)]
     if any(len(r) != 2 for r in found):
-        raise ValueError(f"For '{what}', '{name}' must hold pairs of ints, but got {rows}.")
+        raise misuse(what, f"'{name}' must hold pairs of ints", rows)
     return tuple((r[0], r[1]) for r in found)
 
 
 def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
     """The elements of a list or tuple, which must be Tensors; at least one."""
     if not isinstance(xs, (list, tuple)):
-        raise TypeError(
-            f"For '{what}', '{name}' must be a list or tuple of Tensors, but got "
-            f"{type(xs).__name__}.")
+        raise misuse(what, f"'{name}' must be a list or tuple of Tensors", type(xs).__name__,
+                     TypeError)
     if not xs:
         raise ValueError(f"For '{what}', '{name}' must hold at least one Tensor, but it is empty.")
     found = [x for x in xs if isinstance(x, Tensor)]
@@ -121,7 +121,7 @@ def kind_of(x: Any) -> str:
 def flag(x: Any, what: str, name: str) -> bool:
     """A bool, for which an int will do."""
     if not isinstance(x, (bool, int, np.bool_, np.integer)):
-        raise TypeError(f"For '{what}', '{name}' must be a bool, but got {kind_of(x)}.")
+        raise misuse(what, f"'{name}' must be a bool", kind_of(x), TypeError)
     return bool(x)
 
 
@@ -137,7 +137,7 @@ def integer(x: Any, what: str, name: str) -> int:
         return plain_size(x)
     if isinstance(x, Tensor) and x.dtype.is_integer and x.size == 1:
         return int(x) if known_elements(x) is not None else ints_in(x, what)[0]
-    raise TypeError(f"For '{what}', '{name}' must be an int, but got {kind_of(x)}.")
+    raise misuse(what, f"'{name}' must be an int", kind_of(x), TypeError)
 
 
 def ints(x: Any, what: str, name: str) -> Ints:
@@ -147,8 +147,7 @@ def ints(x: Any, what: str, name: str) -> Ints:
     if isinstance(x, Tensor) and x.dtype.is_integer and x.ndim == 1:
         x = x.tolist() if known_elements(x) is not None else ints_in(x, what)
     if not isinstance(x, (list, tuple)):
-        raise TypeError(
-            f"For '{what}', '{name}' must be a tuple or list of int, but got {kind_of(x)}.")
+        raise misuse(what, f"'{name}' must be a tuple or list of int", kind_of(x), TypeError)
     return tuple(integer(v, what, name) for v in x)
 
 
@@ -159,8 +158,8 @@ def ints_or_int(x: Any, what: str, name: str) -> Ints:
     if isinstance(x, Tensor) and not x.ndim:
         return (integer(x, what, name),)
     if not isinstance(x, (tuple, list, Tensor)):
-        raise TypeError(f"For '{what}', '{name}' must be an int, or a tuple or list of int, but "
-                        f"got {kind_of(x)}.")
+        raise misuse(what, f"'{name}' must be an int, or a tuple or list of int", kind_of(x),
+                     TypeError)
     return ints(x, what, name)
 
 
@@ -171,7 +170,7 @@ def repeated(x: Any, count: int, what: str, name: str) -> Ints:
         out = out * count
     if len(out) != count:
         many = f" or {count} ints" if count > 1 else ""
-        raise ValueError(f"For '{what}', '{name}' must be an int{many}, but got {x}.")
+        raise misuse(what, f"'{name}' must be an int{many}", x)
     return out
 
 
@@ -179,7 +178,7 @@ def positive(x: Any, count: int, what: str, name: str) -> Ints:
     """As `repeated`, of ints above 0."""
     values = repeated(x, count, what, name)
     if any(v < 1 for v in values):
-        raise ValueError(f"For '{what}', '{name}' must be positive, but got {values}.")
+        raise misuse(what, f"'{name}' must be positive", values)
     return values
 
 
@@ -187,7 +186,7 @@ def not_negative(x: Any, count: int, what: str, name: str) -> Ints:
     """As `repeated`, of ints of 0 or more."""
     values = repeated(x, count, what, name)
     if any(v < 0 for v in values):
-        raise ValueError(f"For '{what}', '{name}' must not be negative, but got {values}.")
+        raise misuse(what, f"'{name}' must not be negative", values)
     return values
 
 
@@ -200,7 +199,7 @@ def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
         return normalize_axis(a, rank)
     except ValueError:
         limits = f"in [{-rank}, {rank})" if rank else "0 or -1 for a scalar"
-        raise ValueError(f"For '{what}', the '{name}' must be {limits}, but got {a}.") from None
+        raise misuse(what, f"the '{name}' must be {limits}", a) from None
 
 
 def own_axis(axis: Any, rank: int, what: str, name: str = "axis") -> int:
@@ -228,8 +227,7 @@ def shape_of(shape: Any, what: str, name: str = "shape") -> Ints:
     dims = ints_or_int(shape, what, name)
     for i, d in enumerate(dims):
         if d < 0:
-            raise ValueError(
-                f"For '{what}', dimension {i} of '{name}' must be non-negative, but got {d}.")
+            raise misuse(what, f"dimension {i} of '{name}' must be non-negative", d)
     return dims
 
 
@@ -237,22 +235,21 @@ def dtype_of(dtype: Any, what: str, name: str = "dtype") -> DType:
     """An element type."""
     if isinstance(dtype, DType) and dtype in ALL:
         return dtype
-    raise TypeError(
-        f"For '{what}', the input '{name}' should be an element type such as float32, "
-        f"but got {naming.described(dtype)}.")
+    raise misuse(what, f"the input '{name}' should be an element type such as float32",
+                 naming.described(dtype), TypeError)
 
 
 def boolean(x: Any, what: str, name: str) -> bool:
     """A bool."""
     if not isinstance(x, bool):
-        raise TypeError(f"For '{what}', '{name}' must be a bool, but got {type(x).__name__}.")
+        raise misuse(what, f"'{name}' must be a bool", type(x).__name__, TypeError)
     return x
 
 
 def number(x: Any, what: str, name: str) -> float | int:
     """A real Python number (not a bool)."""
     if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
-        raise TypeError(f"For '{what}', '{name}' must be a number, but got {kind_of(x)}.")
+        raise misuse(what, f"'{name}' must be a number", kind_of(x), TypeError)
     if isinstance(x, int) and not isinstance(x, Dim) and x.bit_length() > 1023:
         raise ValueError(f"For '{what}', '{name}' must fit a float, but has {x.bit_length()} bits.")
     return x  # type: ignore[return-value]  # numpy's do as Python's
@@ -268,16 +265,14 @@ def finite(x: Any, what: str, name: str) -> float | int:
     """A real Python number that is neither infinite nor a NaN."""
     value = number(x, what, name)
     if not math.isfinite(value):
-        raise ValueError(f"For '{what}', '{name}' must be finite, but got {value}.")
+        raise misuse(what, f"'{name}' must be finite", value)
     return value
 
 
 def choice(x: Any, options: Sequence[str], what: str, name: str) -> str:
     """One of a few strings."""
     if not isinstance(x, str) or x not in options:
-        raise ValueError(
-            f"For '{what}', the '{name}' must be one of {list(options)}, but got "
-            f"{naming.described(x)}.")
+        raise misuse(what, f"the '{name}' must be one of {list(options)}", naming.described(x))
     return str(x)
 
 

@@ -20,6 +20,7 @@ from cellc_runtime.lazy import public_names
 from cellc_runtime.world import world
 
 from ..context import OPTIONS
+from ..core.declared import misuse
 from ..core.dispatch import active_tracer
 from ..core.invalidation import changed
 from ..core.native import names_itself
@@ -109,16 +110,15 @@ def init_process_group(
     """
     what = "init_process_group"
     if backend not in _BACKENDS:
-        raise ValueError(f"For '{what}', 'backend' must be one of {_BACKENDS}, but got "
-                         f"{backend!r}.")
+        raise misuse(what, f"'backend' must be one of {_BACKENDS}", repr(backend))
     if init_method is not None and store is not None:
         raise ValueError(f"For '{what}', only one of 'init_method' and 'store' can be given.")
     processes.init()
     here = world()
     for value, name, right in ((world_size, "world_size", here.size), (rank, "rank", here.rank)):
         if not is_int(value) or value not in (-1, right):
-            raise ValueError(f"For '{what}', '{name}' must be -1 or {right}, as the launcher has "
-                             f"it, but got {value!r}.")
+            raise misuse(what, f"'{name}' must be -1 or {right}, as the launcher has it",
+                         repr(value))
 
 
 def destroy_process_group(group: str | None = None) -> None:
@@ -222,12 +222,11 @@ def set_comm_ops_inplace(is_enable: bool, func_list: Sequence[str] | None = None
     what = "set_comm_ops_inplace"
     boolean(is_enable, what, "is_enable")
     if not isinstance(func_list, (list, tuple, type(None))):
-        raise TypeError(f"For '{what}', 'func_list' must be a list, but got {type(func_list)}.")
+        raise misuse(what, "'func_list' must be a list", type(func_list), TypeError)
     names = [n for n in __all__ if n not in ("P2POp", "TCPStore", what)]
     wrong = [n for n in func_list or () if n not in names]
     if wrong:
-        raise ValueError(f"For '{what}', 'func_list' must hold names of {', '.join(names)}, but "
-                         f"got {wrong}.")
+        raise misuse(what, f"'func_list' must hold names of {', '.join(names)}", wrong)
     chosen = names if func_list is None else func_list
     (_apart.difference_update if is_enable else _apart.update)(chosen)
     changed(OPTIONS, "ranks")
@@ -265,9 +264,9 @@ def _list(given: Any, name: str, what: str, group: Any) -> list[Tensor]:
     """A tensor for each process of a group."""
     count = len(ranks_of(group, what))
     if not isinstance(given, (list, tuple)) or len(given) != count:
-        raise TypeError(
-            f"For '{what}', '{name}' must be a list of as many Tensors as there are processes, "
-            f"{count}, but got {len(given) if isinstance(given, (list, tuple)) else given!r}.")
+        raise misuse(what,
+                     f"'{name}' must be a list of as many Tensors as there are processes, {count}",
+                     repr(len(given) if isinstance(given, (list, tuple)) else given), TypeError)
     return [as_tensor(t, what, f"{name}[{i}]") for i, t in enumerate(given)]
 
 
@@ -558,9 +557,9 @@ class P2POp:
     ) -> None:
         name = op if isinstance(op, str) else getattr(op, "__name__", "")
         if name not in ("isend", "irecv"):
-            raise TypeError(f"For 'P2POp', 'op' must be isend or irecv, but got {op!r}.")
+            raise misuse("P2POp", "'op' must be isend or irecv", repr(op), TypeError)
         if not is_int(peer):
-            raise TypeError(f"For 'P2POp', 'peer' must be an int, but got {type(peer).__name__}.")
+            raise misuse("P2POp", "'peer' must be an int", type(peer).__name__, TypeError)
         self.op, self.tensor, self.peer = name, tensor, peer
         self.group, self.tag, self.recv_dtype = group, tag, recv_dtype
 
@@ -569,11 +568,11 @@ def send_all(p2p_op_list: Any) -> None:
     """Return the operands of a list of messages."""
     if not isinstance(p2p_op_list, (list, tuple)) or not p2p_op_list or not all(
             isinstance(p, P2POp) for p in p2p_op_list):
-        raise TypeError("For 'batch_isend_irecv', 'p2p_op_list' must be a list of P2POp, but got "
-                        f"{p2p_op_list!r}.")
+        raise misuse("batch_isend_irecv", "'p2p_op_list' must be a list of P2POp",
+                     repr(p2p_op_list), TypeError)
     if len({p.group or _WORLD for p in p2p_op_list}) > 1:
-        raise TypeError("For 'batch_isend_irecv', all of 'p2p_op_list' must be of one group, but "
-                        f"got {[p.group for p in p2p_op_list]}.")
+        raise misuse("batch_isend_irecv", "all of 'p2p_op_list' must be of one group",
+                     [p.group for p in p2p_op_list], TypeError)
     for p in p2p_op_list:
         if p.op == "isend":
             collectives.send(p.tensor, p.peer, p.tag, p.group)
@@ -615,9 +614,8 @@ def _all_objects(obj: Any, group: Any) -> list[Any]:
 def _fill(objects: Any, found: Sequence[Any], name: str, what: str) -> None:
     """Write objects into a list."""
     if not isinstance(objects, list) or len(objects) != len(found):
-        raise TypeError(
-            f"For '{what}', '{name}' must be a list of as many objects as come, {len(found)}, but "
-            f"got {objects!r}.")
+        raise misuse(what, f"'{name}' must be a list of as many objects as come, {len(found)}",
+                     repr(objects), TypeError)
     objects[:] = found
 
 
@@ -633,8 +631,7 @@ def broadcast_object_list(
     what = "broadcast_object_list"
     ranks = ranks_of(group, what)
     if not isinstance(object_list, list):
-        raise TypeError(f"For '{what}', 'object_list' must be a list, but got "
-                        f"{type(object_list).__name__}.")
+        raise misuse(what, "'object_list' must be a list", type(object_list).__name__, TypeError)
     found = _all_objects(object_list, group)[ranks.index(a_rank(src, "src", what, ranks))]
     _fill(object_list, found, "object_list", what)
 
@@ -660,11 +657,11 @@ def scatter_object_list(
     found = _all_objects(scatter_object_input_list, group)[
         ranks.index(a_rank(src, "src", what, ranks))]
     if not isinstance(found, list) or len(found) != len(ranks):
-        raise TypeError(f"For '{what}', 'scatter_object_input_list' must be a list of as many "
-                        f"objects as there are processes, {len(ranks)}, but got {found!r}.")
+        raise misuse(what, "'scatter_object_input_list' must be a list of as many objects as "
+                     f"there are processes, {len(ranks)}", repr(found), TypeError)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
-        raise TypeError(f"For '{what}', 'scatter_object_output_list' must be a list with a place, "
-                        f"but got {scatter_object_output_list!r}.")
+        raise misuse(what, "'scatter_object_output_list' must be a list with a place",
+                     repr(scatter_object_output_list), TypeError)
     scatter_object_output_list[0] = found[ranks.index(world().rank)]
 
 

@@ -25,6 +25,7 @@ from cellc_runtime.errors import message_text, run_error
 from ..calls.bprop import with_gradient
 from ..calls.hooks import written
 from ..core import dispatch
+from ..core.declared import misuse
 from ..core.dispatch import active_tracer, apply
 from ..lang.source import source_lines
 from ..tensors.index_plan import known_elements
@@ -200,8 +201,8 @@ class Custom(Primitive):
         if func_type not in FUNC_TYPES:
             more = f" ({func_type!r} needs devices or compilers that cellc does not have)" \
                 if func_type in _ELSEWHERE else ""
-            raise ValueError(f"For 'Custom', 'func_type' must be one of {list(FUNC_TYPES)}, but "
-                             f"got {func_type!r}{more}.")
+            raise misuse("Custom", f"'func_type' must be one of {list(FUNC_TYPES)}",
+                         f"{func_type!r}{more}")
         self.name = "Custom"
         self.out_shape, self.out_dtype, self.bprop = out_shape, out_dtype, bprop
         self.attrs = {"func_type": func_type}

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from cellc_runtime.dtypes import BY_NAME, bool_
 
 from ..compiled.inline import call_here
+from ..core.declared import misuse
 from ..core.native import names_itself
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -35,7 +36,7 @@ _OF_OTHERS = ("MapTensor", "UMonad", "IOMonad", "Env", "EnvType", "Keyword", "Pr
 def partial(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """The function with its first arguments, and some by keyword, given."""
     if not callable(func):
-        raise TypeError(f"For 'partial', 'func' must be callable, but got {type(func).__name__}.")
+        raise misuse("partial", "'func' must be callable", type(func).__name__, TypeError)
     return functools.partial(func, *args, **keywords)
 
 
@@ -100,7 +101,7 @@ def _kind_name(given: Any) -> str:
                        ("float", "Float")):
         if word in text:
             return name
-    raise TypeError(f"For 'MultitypeFuncGraph', a type's name is wanted, but got {given!r}.")
+    raise misuse("MultitypeFuncGraph", "a type's name is wanted", repr(given), TypeError)
 
 
 def _is_of(value: Any, name: str) -> bool:
@@ -132,8 +133,7 @@ class Map:
 
     def _check(self, fn: Any) -> None:
         if not callable(fn):
-            raise TypeError(f"For '{type(self).__name__}', 'ops' must be a function, but got "
-                            f"{type(fn)}.")
+            raise misuse(type(self).__name__, "'ops' must be a function", type(fn), TypeError)
 
     def _each(self, fn: Any, args: tuple[Any, ...]) -> Any:
         return fn(*args)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..compiled.inline import call_here
+from ..core.declared import misuse
 from ..core.dispatch import active_tracer
 from . import primitive
 
@@ -129,7 +130,7 @@ def register_custom_pass(
     """
     for value in (pass_name, plugin_so_path, device):
         if not isinstance(value, str):
-            raise TypeError(f"For 'register_custom_pass', strings are wanted, but got {value!r}.")
+            raise misuse("register_custom_pass", "strings are wanted", repr(value), TypeError)
     if not isinstance(pass_type, CustomPassType):
         raise TypeError(f"pass_type must be of type CustomPassType, got {type(pass_type).__name__}")
     warnings.warn(f"register_custom_pass: {pass_name} of {plugin_so_path} is not loaded: it is "

@@ -15,6 +15,7 @@ from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.lazy import lazy_module, no_attribute
 
 from ..calls.recompute import result_again
+from ..core.declared import misuse
 from ..core.invalidation import changed
 from ..core.native import name_constructor
 from ..tensors.seed import seeded
@@ -282,7 +283,7 @@ class SeededPrimitive(Primitive):
         super().__init__(*args, **kwargs)
         seeds = [integer(self.attrs[k], self.name, k) for k in SEEDS if k in self.attrs]
         if min(seeds) < 0:
-            raise ValueError(f"For '{self.name}', the seeds must not be negative, but got {seeds}.")
+            raise misuse(self.name, "the seeds must not be negative", seeds)
         self._stream = seeded(*seeds)
 
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
@@ -322,8 +323,8 @@ def _bind(
         kind = type(parameters[key])
         if (kind is bool and not isinstance(value, bool)) or (
                 kind is int and isinstance(value, str)):
-            raise TypeError(f"For '{name}', the type of '{key}' should be '{kind.__name__}', but "
-                            f"got type '{type(value).__name__}'.")
+            raise misuse(name, f"the type of '{key}' should be '{kind.__name__}'",
+                         f"type '{type(value).__name__}'", TypeError)
     return full
 
 

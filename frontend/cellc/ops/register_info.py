@@ -12,6 +12,7 @@ from collections import UserDict
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
+from ..core.declared import misuse
 from ..core.native import names_itself
 from ..tensors.tensor import Tensor
 
@@ -267,8 +268,8 @@ def op_info_register(op_info: Any) -> Callable[[F], F]:
         op_info: what `get_op_info` of a registration gave, or a str of JSON.
     """
     if not isinstance(op_info, (dict, str)):
-        raise TypeError(f"For 'op_info_register', 'op_info' must be a dict or a str, but got "
-                        f"{type(op_info).__name__}.")
+        raise misuse("op_info_register", "'op_info' must be a dict or a str",
+                     type(op_info).__name__, TypeError)
 
     def keep(function: F) -> F:
         function.op_info = op_info  # type: ignore[attr-defined]  # a mark on a function

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from cellc_runtime.dtypes import DType, int16, int32, int64
 
+from ..core.declared import misuse
 from ..core.native import names_itself
 from ..tensors.index_plan import check_range, known_elements
 from ..tensors.printing import tensor_repr
@@ -32,7 +33,7 @@ M = TypeVar("M", bound="_Matrix")
 
 def _tensor(x: Any, what: str, name: str) -> Tensor:
     if not isinstance(x, Tensor):
-        raise TypeError(f"For '{what}', '{name}' must be Tensor, but got {type(x)}.")
+        raise misuse(what, f"'{name}' must be Tensor", type(x), TypeError)
     return x
 
 
@@ -40,20 +41,20 @@ def _places(x: Any, what: str, name: str, rank: int) -> Tensor:
     """Ints of a rank, which have no gradient."""
     t = _tensor(x, what, name)
     if t.dtype not in (int16, int32, int64):
-        raise TypeError(f"For '{what}', the type of '{name}' must be one of [int16, int32, int64], "
-                        f"but got {t.dtype}.")
+        raise misuse(what, f"the type of '{name}' must be one of [int16, int32, int64]", t.dtype,
+                     TypeError)
     if t.ndim != rank:
-        raise ValueError(f"For '{what}', '{name}' must be a {rank}-dimensional tensor, but got a "
-                         f"{t.ndim}-dimensional tensor.")
+        raise misuse(what, f"'{name}' must be a {rank}-dimensional tensor",
+                     f"a {t.ndim}-dimensional tensor")
     return t
 
 
 def _shape(shape: Any, what: str) -> Shape:
     if not isinstance(shape, tuple):
-        raise TypeError(f"For '{what}', 'shape' must be tuple, but got {type(shape)}.")
+        raise misuse(what, "'shape' must be tuple", type(shape), TypeError)
     found = tuple([integer(d, what, "shape") for d in shape])
     if min(found, default=1) < 1:
-        raise ValueError(f"For '{what}', the element of 'shape' must be positive, but got {found}.")
+        raise misuse(what, "the element of 'shape' must be positive", found)
     return found
 
 
@@ -237,11 +238,11 @@ class COOTensor(_Matrix):
         what = "COOTensor"
         places, new, size = _parts(indices, values, shape, what, 2)
         if len(size) != 2 or places.shape[1] != 2:
-            raise ValueError(f"For '{what}', the length of 'shape' and of each of 'indices' must be"
-                             f" 2, but got {size} and {places.shape}.")
+            raise misuse(what, "the length of 'shape' and of each of 'indices' must be 2",
+                         f"{size} and {places.shape}")
         if new.ndim != 1:
-            raise ValueError(f"For '{what}', 'values' must be a 1-dimensional tensor, but got a "
-                             f"{new.ndim}-dimensional tensor.")
+            raise misuse(what, "'values' must be a 1-dimensional tensor",
+                         f"a {new.ndim}-dimensional tensor")
         for axis, name in enumerate(("rows", "columns")):
             _in_range(joining.part(places, 1, axis, axis + 1), size[axis], what, name)
         self._set(indices=indexing.stop_gradient(places), values=new, shape=size)
@@ -330,8 +331,8 @@ def merged(
 def coo_sum(a: Any, b: Any, thresh: Tensor | None) -> COOTensor:
     """The sum of two `COOTensor`; what is smaller than `thresh` in size is left out."""
     if not isinstance(a, COOTensor) or not isinstance(b, COOTensor):
-        raise TypeError(f"For 'coo_add', both inputs must be COOTensor, but got {type(a)} and "
-                        f"{type(b)}.")
+        raise misuse("coo_add", "both inputs must be COOTensor", f"{type(a)} and {type(b)}",
+                     TypeError)
     _same_shape(a, b, "add")
     out = merged(a.shape, (a._numbers(), b._numbers()), (a.values, b.values),
                  sparse_products.wider(a.indices.dtype, b.indices.dtype), "coo_add")
@@ -402,8 +403,8 @@ class CSRTensor(_Matrix):
         new, size = _tensor(values, what, "values"), _shape(shape, what)
         _as_many(columns, new, what)
         if len(size) < 2 or new.shape[1:] != size[2:]:
-            raise ValueError(f"For '{what}', 'shape' must be the numbers of rows and columns and "
-                             f"the further axes of 'values', but got {size} for {new.shape}.")
+            raise misuse(what, "'shape' must be the numbers of rows and columns and the further "
+                         "axes of 'values'", f"{size} for {new.shape}")
         if ends.shape[0] != size[0] + 1:
             raise ValueError(f"For '{what}', 'indptr' must have length (1 + shape[0]), "
                              f"{size[0] + 1}, but got: {ends.shape[0]}.")
@@ -461,8 +462,7 @@ class CSRTensor(_Matrix):
     def sum(self, axis: int) -> Tensor:
         """The sums of rows, (rows, 1, ...)."""
         if integer(axis, "CSRTensor.sum", "axis") not in (1, 1 - self.ndim):
-            raise ValueError(f"For 'CSRTensor.sum', 'axis' must be 1 or {1 - self.ndim}, but got "
-                             f"{axis}.")
+            raise misuse("CSRTensor.sum", f"'axis' must be 1 or {1 - self.ndim}", axis)
         return shapes.expand_dims(sparse_places.summed(self.values, self._rows(), self.shape[0]), 1)
 
     def add(self, b: CSRTensor, alpha: Tensor, beta: Tensor) -> CSRTensor:
@@ -506,8 +506,8 @@ def _check_ends(indptr: Tensor, count: int) -> None:
 def csr_sum(a: Any, b: Any, alpha: Any, beta: Any) -> CSRTensor:
     """alpha * a + beta * b of two `CSRTensor`."""
     if not isinstance(a, CSRTensor) or not isinstance(b, CSRTensor):
-        raise TypeError(f"For 'csr_add', both inputs must be CSRTensor, but got {type(a)} and "
-                        f"{type(b)}.")
+        raise misuse("csr_add", "both inputs must be CSRTensor", f"{type(a)} and {type(b)}",
+                     TypeError)
     _same_shape(a, b, "add")
     found, sums = sparse_places.merged(
         joining.concat((a._numbers(), b._numbers()), 0),
@@ -562,8 +562,8 @@ def csr_product(a: CSRTensor, b: CSRTensor) -> CSRTensor:
     out with the second matrix and the result dense.
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-        raise ValueError(f"For 'csr_mm', the shapes (m, n) and (n, k) are needed, but got "
-                         f"{a.shape} and {b.shape}.")
+        raise misuse("csr_mm", "the shapes (m, n) and (n, k) are needed",
+                     f"{a.shape} and {b.shape}")
     shape, what = (a.shape[0], b.shape[1]), "csr_mm"
     rows = a._rows()
     out = sparse_products.product(rows, a.indices, a.values, a.shape, b.to_dense(), what)
@@ -604,8 +604,8 @@ class RowTensorInner(_Fields):
         what = "RowTensor"
         places, new, size = _parts(indices, values, shape, what, 1)
         if not size or new.shape[1:] != size[1:]:
-            raise ValueError(f"For '{what}', 'values' must have the shape (n, *shape[1:]), but got "
-                             f"{new.shape} for 'shape' {size}.")
+            raise misuse(what, "'values' must have the shape (n, *shape[1:])",
+                         f"{new.shape} for 'shape' {size}")
         _in_range(places, size[0], what, "positions")
         self._set(indices=indexing.stop_gradient(places), values=new, dense_shape=size)
 

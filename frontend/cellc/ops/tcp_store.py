@@ -27,6 +27,7 @@ from xmlrpc.server import SimpleXMLRPCRequestHandler, SimpleXMLRPCServer
 from cellc_runtime import cache, knobs
 from cellc_runtime.forks import renewed
 
+from ..core.declared import misuse
 from ..core.native import names_itself
 
 _POLL = 0.02
@@ -315,8 +316,8 @@ class TCPStore:
                 ("world_size", 1 if world_size is None else world_size, int)):
             _check("TCPStore", name, value, kind)
         if not 0 <= port <= 65535 or (world_size is not None and world_size <= 0):
-            raise ValueError("For 'TCPStore', 'port' must be in [0, 65535] and 'world_size' "
-                             f"positive, but got {port} and {world_size}.")
+            raise misuse("TCPStore", "'port' must be in [0, 65535] and 'world_size' positive",
+                         f"{port} and {world_size}")
         if multi_tenant or master_listen_fd is not None or not use_libuv:
             raise ValueError("For 'TCPStore', 'multi_tenant', 'master_listen_fd' and 'use_libuv' "
                              "have no other value than their defaults.")
@@ -392,8 +393,8 @@ class TCPStore:
         _check("TCPStore.set", "value", value, (str, bytes))
         data = value.encode() if isinstance(value, str) else value
         if len(key) + len(data) > _MOST // 2:
-            raise ValueError(f"For 'TCPStore.set', 'key' and 'value' may have {_MOST // 2} bytes "
-                             f"together, but got {len(key) + len(data)}.")
+            raise misuse("TCPStore.set", f"'key' and 'value' may have {_MOST // 2} bytes together",
+                         len(key) + len(data))
         if not self._ask("set", key, Binary(data)):
             raise RuntimeError(f"TCPStore.set: the values have {_MOST_IN_ALL} bytes, no more fit")
 
@@ -428,5 +429,5 @@ class TCPStore:
 
 def _check(what: str, name: str, value: Any, kind: Any) -> None:
     if not isinstance(value, kind):
-        raise TypeError(f"For '{what}', the argument '{name}' must be type of {kind}, but got "
-                        f"{name!r} type : {type(value)}.")
+        raise misuse(what, f"the argument '{name}' must be type of {kind}",
+                     f"{name!r} type : {type(value)}", TypeError)

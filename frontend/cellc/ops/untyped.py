@@ -9,6 +9,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, uint8
 
+from ..core.declared import misuse
 from ..core.native import names_itself
 from ..storage import storage_of
 from ..tensors.tensor import Tensor, tensor_of
@@ -83,7 +84,7 @@ def take(tensor: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Te
     if source is None:
         array = np.zeros((0,), tensor.dtype.numpy)
     elif not isinstance(source, Tensor):
-        raise TypeError(f"For 'set_', 'source' must be a Tensor, but got {type(source).__name__}.")
+        raise misuse("set_", "'source' must be a Tensor", type(source).__name__, TypeError)
     else:
         array = _elements(source, offset, size, stride)
     return assign_value(tensor, tensor_of(array))

@@ -25,6 +25,7 @@ from cellc_runtime.dtypes import (
 from cellc_runtime.lazy import public_names
 
 from .. import ops
+from ..core.declared import misuse
 from ..ops.arguments import axes_of, axis_of, integer, ints, tensor
 from ..ops.functional import arith
 from ..tensors.promotion import cast_to
@@ -39,12 +40,11 @@ def _given(x: Any, type: Any, norm: Any, what: str) -> Tensor:
     """The input in the type of the result."""
     t = tensor(x, what, "x")
     if t.dtype not in _KINDS:
-        raise TypeError(f"For '{what}', 'x' must be one of {', '.join(map(str, _KINDS))}, but got "
-                        f"{t.dtype}.")
+        raise misuse(what, f"'x' must be one of {', '.join(map(str, _KINDS))}", t.dtype, TypeError)
     if integer(type, what, "type") != 2:
-        raise ValueError(f"For '{what}', only 'type' 2 is supported, but got {type}.")
+        raise misuse(what, "only 'type' 2 is supported", type)
     if norm not in (None, "ortho"):
-        raise ValueError(f"For '{what}', only 'norm' \"ortho\" is supported, but got {norm!r}.")
+        raise misuse(what, "only 'norm' \"ortho\" is supported", repr(norm))
     return cast_to(t, _KINDS[t.dtype])
 
 
@@ -100,7 +100,7 @@ def _along(x: Tensor, axis: int, n: int, transform: _Transform) -> Tensor:
 def _length(n: Any, otherwise: int, what: str, name: str) -> int:
     found = otherwise if n is None else integer(n, what, name)
     if found < 1:
-        raise ValueError(f"For '{what}', '{name}' must be at least 1, but got {found}.")
+        raise misuse(what, f"'{name}' must be at least 1", found)
     return found
 
 
@@ -122,8 +122,7 @@ def _several(
         axes = tuple(range(t.ndim - count, t.ndim)) if count <= t.ndim else tuple(range(count))
     chosen = axes_of(axes, t.ndim, what, "axes")
     if lengths is not None and len(lengths) != len(chosen):
-        raise ValueError(f"For '{what}', 's' and 'axes' must be equally long, but got {s} and "
-                         f"{axes}.")
+        raise misuse(what, "'s' and 'axes' must be equally long", f"{s} and {axes}")
     for i, a in enumerate(chosen):
         n = _length(None if lengths is None else lengths[i], t.shape[a], what, "s")
         t = _along(t, a, n, transform)

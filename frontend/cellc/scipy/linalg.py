@@ -16,6 +16,7 @@ from cellc_runtime.dtypes import DType, complex64, complex128, float32, float64,
 from cellc_runtime.lazy import public_names
 
 from .. import ops
+from ..core.declared import misuse
 from ..ops.arguments import boolean, tensor
 from ..ops.functional import decompositions, orthogonal
 from ..tensors.promotion import cast_to
@@ -33,8 +34,8 @@ def _numbers(x: Any, what: str, name: str, more: tuple[DType, ...] = ()) -> Tens
     """A Tensor of floats; ints as float64."""
     t = tensor(x, what, name)
     if t.dtype not in (*_TYPES, *more):
-        raise TypeError(f"For '{what}', the data type of '{name}' should be one of "
-                        f"{', '.join(map(str, (*_TYPES, *more)))}, but got {t.dtype}.")
+        raise misuse(what, f"the data type of '{name}' should be one of "
+                     f"{', '.join(map(str, (*_TYPES, *more)))}", t.dtype, TypeError)
     return cast_to(t, float64) if t.dtype in (int32, int64) else t
 
 
@@ -44,10 +45,9 @@ def _matrix(
     """A matrix of floats, square if asked for."""
     t = _numbers(x, what, name, more)
     if t.ndim != 2:
-        raise ValueError(f"For '{what}', the dimension of '{name}' should be 2, but got {t.ndim}.")
+        raise misuse(what, f"the dimension of '{name}' should be 2", t.ndim)
     if square and t.shape[0] != t.shape[1]:
-        raise ValueError(f"For '{what}', the matrix '{name}' should be a square matrix like (N, N),"
-                         f" but got {t.shape}.")
+        raise misuse(what, f"the matrix '{name}' should be a square matrix like (N, N)", t.shape)
     return t
 
 
@@ -150,11 +150,10 @@ def solve_triangular(
     _flags(what, lower=lower, unit_diagonal=unit_diagonal)
     x, y = tensor(a, what, "a"), tensor(b, what, "b")
     if x.dtype != y.dtype:
-        raise TypeError(f"For '{what}', the types of 'a' and 'b' must be the same, but got "
-                        f"{x.dtype} and {y.dtype}.")
+        raise misuse(what, "the types of 'a' and 'b' must be the same", f"{x.dtype} and {y.dtype}",
+                     TypeError)
     if isinstance(trans, bool) or trans not in _TRANS:
-        raise ValueError(f"For '{what}', 'trans' must be in [0, 1, 2, 'N', 'T', 'C'], but got "
-                         f"{trans!r}.")
+        raise misuse(what, "'trans' must be in [0, 1, 2, 'N', 'T', 'C']", repr(trans))
     kind = float32 if x.dtype in (int32, int64) else x.dtype
     x, y = cast_to(x, kind), cast_to(y, kind)
     vector = y.ndim == x.ndim - 1
@@ -227,8 +226,8 @@ def eigh(
            overwrite_b=overwrite_b, turbo=turbo, check_finite=check_finite)
     for name, value in (("b", b), ("eigvals", eigvals)):
         if value is not None:
-            raise ValueError(f"For 'eigh', currently only case {name}=None of 'eigh' is "
-                             f"implemented, but got {value!r}.")
+            raise misuse("eigh", f"currently only case {name}=None of 'eigh' is implemented",
+                         repr(value))
     x = _matrix(a, "eigh", more=(complex64, complex128))
     values, vectors = decompositions.eigh(x, lower)
     return values if eigvals_only else (values, vectors)
@@ -259,15 +258,15 @@ def lstsq(
     x = decompositions.matrices(A, what, "A", (float32, float64))
     b = tensor(B, what, "B")
     if b.dtype != x.dtype:
-        raise TypeError(f"For '{what}', the types of 'A' and 'B' must be the same, but got "
-                        f"{x.dtype} and {b.dtype}.")
+        raise misuse(what, "the types of 'A' and 'B' must be the same", f"{x.dtype} and {b.dtype}",
+                     TypeError)
     if driver not in _DRIVERS:
-        raise ValueError(f"For '{what}', 'driver' must be one of {_DRIVERS}, but got {driver!r}.")
+        raise misuse(what, f"'driver' must be one of {_DRIVERS}", repr(driver))
     vector = b.ndim == x.ndim - 1
     right = ops.expand_dims(b, -1) if vector else b
     if right.ndim < 2 or right.shape[-2] != x.shape[-2]:
-        raise ValueError(f"For '{what}', 'A' (..., m, n) and 'B' (..., m, k) are needed, but got "
-                         f"{x.shape} and {b.shape}.")
+        raise misuse(what, "'A' (..., m, n) and 'B' (..., m, k) are needed",
+                     f"{x.shape} and {b.shape}")
     return _least(x, right, vector, driver or "gelsy")
 
 

@@ -31,6 +31,8 @@ from cellc_runtime.dtypes import (
 )
 from cellc_runtime.lazy import lazy_module, public_names
 
+from ..core.declared import misuse
+
 if TYPE_CHECKING:
     from ..core import naming
 else:  # calls that fail ask
@@ -148,8 +150,8 @@ class TensorType:
 
     def __init__(self, element: DType | None = None) -> None:
         if element is not None and not isinstance(element, DType):
-            raise TypeError(f"For 'TensorType', 'element' must be an element type, but got "
-                            f"{element!r}.")
+            raise misuse("TensorType", "'element' must be an element type", repr(element),
+                         TypeError)
         self._element = element
 
     def element_type(self) -> DType | None:
@@ -220,8 +222,8 @@ def pytype_to_dtype(obj: Any) -> DType:
     if isinstance(obj, DType):
         return obj
     if not isinstance(obj, (type, np.dtype)):
-        raise TypeError("For 'pytype_to_dtype', 'obj' must be a Python type such as int or a numpy "
-                        f"type, but got {obj!r}.")
+        raise misuse("pytype_to_dtype", "'obj' must be a Python type such as int or a numpy type",
+                     repr(obj), TypeError)
     known = _PYTHON.get(obj) if isinstance(obj, type) else None
     if known is not None:
         return known

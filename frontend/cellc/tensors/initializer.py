@@ -18,7 +18,7 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
 
-from ..core.declared import is_number
+from ..core.declared import is_number, misuse
 from ..core.native import names_itself
 from .draws import Draw, fill_normal, fill_truncated, fill_uniform, new_seed
 from .tensor import Tensor
@@ -145,10 +145,8 @@ class Constant(Initializer):
         if not isinstance(self.value, (int, float, complex, np.generic, Tensor)) or (
             isinstance(self.value, Tensor) and self.value.size != 1
         ):
-            raise ValueError(
-                "For 'Constant', the value must be a number or a Tensor of one element, but got "
-                f"{self.value!r}."
-            )
+            raise misuse("Constant", "the value must be a number or a Tensor of one element",
+                         repr(self.value))
         arr[...] = self.value.item() if isinstance(self.value, Tensor) else self.value
 
 
@@ -225,10 +223,9 @@ class Normal(_Drawn):
 def _check_normal(what: str, sigma: Any, mean: Any) -> None:
     for name, value in (("sigma", sigma), ("mean", mean)):
         if not is_number(value):
-            raise TypeError(
-                f"For '{what}', '{name}' must be a number, but got {type(value).__name__}.")
+            raise misuse(what, f"'{name}' must be a number", type(value).__name__, TypeError)
     if not sigma >= 0:
-        raise ValueError(f"For '{what}', 'sigma' must be non-negative, but got {sigma}.")
+        raise misuse(what, "'sigma' must be non-negative", sigma)
 
 
 class Uniform(_Drawn):
@@ -351,10 +348,8 @@ def gain_of(nonlinearity: str, param: Any = None) -> float:
     """The factor that keeps the variance through an activation (He et al., 2015)."""
     if nonlinearity == "leaky_relu":
         if isinstance(param, bool) or not isinstance(param, (int, float)):
-            raise ValueError(
-                "For 'HeUniform' and 'HeNormal', 'negative_slope' must be a number, but got "
-                f"{param!r}."
-            )
+            raise misuse("HeUniform' and 'HeNormal", "'negative_slope' must be a number",
+                         repr(param))
         return math.sqrt(2.0 / (1 + param**2))
     gain = 1.0 if nonlinearity.startswith("conv") else _GAINS.get(nonlinearity)
     if gain is None:
@@ -509,10 +504,8 @@ def _named(init: Any) -> Initializer:
         return init
     if isinstance(init, (int, float)):
         return Constant(init)
-    raise TypeError(
-        "For 'initializer', the type of the 'init' argument should be 'Tensor', 'number', "
-        f"'string' or 'initializer', but got {type(init)}."
-    )
+    raise misuse("initializer", "the type of the 'init' argument should be 'Tensor', 'number', "
+                 "'string' or 'initializer'", type(init), TypeError)
 
 
 def initializer(init: Any, shape: Any = None, dtype: DType = float32) -> Tensor:
@@ -525,11 +518,9 @@ def initializer(init: Any, shape: Any = None, dtype: DType = float32) -> Tensor:
     """
     if isinstance(init, Tensor):
         if shape is None or init.shape != _checked_shape(shape):
-            raise ValueError(
-                "For 'initializer', the shape of the 'init' argument should be same as the "
-                f"argument 'shape', but got the 'init' shape {list(init.shape)} and the 'shape' "
-                f"{shape}."
-            )
+            raise misuse("initializer",
+                         "the shape of the 'init' argument should be same as the argument 'shape'",
+                         f"the 'init' shape {list(init.shape)} and the 'shape' {shape}")
         return init
     fill = _named(init)
     return Tensor(shape=_checked_shape(shape), dtype=dtype, init=fill)

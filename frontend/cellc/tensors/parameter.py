@@ -18,6 +18,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 
+from ..core.declared import misuse
 from ..core.dispatch import active_tracer, precision, same_value
 from ..core.invalidation import changed
 from ..storage import Storage, deferred, storage_of, writes
@@ -74,15 +75,12 @@ class _Checked:
 
     def __set__(self, instance: Any, value: Any) -> None:
         if type(value) is not self.kind or not isinstance(value, int):
-            raise TypeError(
-                f"For 'Parameter', the argument `{self.name}` must be {self.kind.__name__} type, "
-                f"but got {type(value).__name__}."
-            )
+            raise misuse("Parameter",
+                         f"the argument `{self.name}` must be {self.kind.__name__} type",
+                         type(value).__name__, TypeError)
         if self.least is not None and value < self.least:
-            raise ValueError(
-                f"For 'Parameter', the argument `{self.name}` must be at least {self.least}, but "
-                f"got {value}."
-            )
+            raise misuse("Parameter", f"the argument `{self.name}` must be at least {self.least}",
+                         value)
         own = instance.__dict__
         if own.get(self.name, value) != value:
             changed(instance, self.name)  # a network may have asked
@@ -169,8 +167,8 @@ class Parameter(Tensor):
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
         if not isinstance(storage_format, str):
-            raise TypeError("For 'Parameter', the argument `storage_format` must be str type, but "
-                            f"got {type(storage_format).__name__}.")
+            raise misuse("Parameter", "the argument `storage_format` must be str type",
+                         type(storage_format).__name__, TypeError)
         if storage_format:
             self.storage_format = storage_format
         if device is not None and device != "Remote":
@@ -232,10 +230,8 @@ class Parameter(Tensor):
     @cache_shape.setter
     def cache_shape(self, value: Sequence[int]) -> None:
         if not isinstance(value, (list, tuple)):
-            raise TypeError(
-                "For 'Parameter', the argument `cache_shape` must be list or tuple type, but got "
-                f"{type(value)}."
-            )
+            raise misuse("Parameter", "the argument `cache_shape` must be list or tuple type",
+                         type(value), TypeError)
         self.__dict__["cache_shape"] = list(value)
 
     def add_pipeline_stage(self, stage: int) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declared import misuse
 from ..core.dispatch import active_tracer, apply, assign
 from ..core.journal import before_write
 from .parameter import Parameter
@@ -34,7 +35,7 @@ def _random_seed() -> int:
 
 def _checked(seed: Any) -> None:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"For 'Generator', Seed must be an integer, but got {type(seed).__name__}.")
+        raise misuse("Generator", "Seed must be an integer", type(seed).__name__, TypeError)
 
 
 class Generator:
@@ -53,8 +54,7 @@ class Generator:
     def __init__(self, seed: int = 0, name: str = "generator") -> None:
         _checked(seed)
         if not isinstance(name, str):
-            raise ValueError(
-                f"For 'Generator', 'name' must be a str, but got {type(name).__name__}.")
+            raise misuse("Generator", "'name' must be a str", type(name).__name__)
         self.state = Parameter(
             Tensor(np.array([seed % 2**64, 0], np.uint64)), name=name, requires_grad=False
         )

@@ -25,6 +25,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.parallel_copy import copy_array
 
 from ..context import gpu_named
+from ..core.declared import misuse
 from ..storage import Storage, storage_of
 from ..storage import device as on_device
 from ..storage.deferred import Pending
@@ -117,17 +118,15 @@ def _to_array(data: Any, narrow: bool) -> Array:
         return np.array(data, np.complex128)
     if type(data).__name__ == "bfloat16":
         return np.asarray(data)
-    raise TypeError(
-        f"For 'Tensor', the type of 'input_data' should be one of '{_INPUTS}', but got type "
-        f"'{type(data).__name__}'."
-    )
+    raise misuse("Tensor", f"the type of 'input_data' should be one of '{_INPUTS}'",
+                 f"type '{type(data).__name__}'", TypeError)
 
 
 def _check_dtype(dtype: DType | None) -> DType | None:
     if dtype is not None and not (isinstance(dtype, DType) and dtype in dtypes.ALL):
         names = ", ".join(d.name for d in dtypes.ALL)
-        raise TypeError(f"For 'Tensor', the 'dtype' should be one of [{names}], but got "
-                        f"{naming.described(dtype)}.")
+        raise misuse("Tensor", f"the 'dtype' should be one of [{names}]", naming.described(dtype),
+                     TypeError)
     return dtype
 
 
@@ -190,7 +189,7 @@ class Tensor(TensorMethods):
     ) -> None:
         _check_dtype(dtype)
         if not isinstance(const_arg, bool):
-            raise TypeError(f"For 'Tensor', 'const_arg' must be a bool, but got {const_arg!r}.")
+            raise misuse("Tensor", "'const_arg' must be a bool", repr(const_arg), TypeError)
         if input_data is None and dtype is not None and init is None and (
             shape is None or describes(shape)
         ) and type(self) is Tensor:
@@ -204,8 +203,8 @@ class Tensor(TensorMethods):
             elif callable(init):
                 storage_of(self).defer(self, Pending(dims, dtype.numpy, init))
             else:
-                raise TypeError("For 'Tensor', 'init' must be an initializer, which fills an array "
-                                f"when it is called, but got {init!r}.")
+                raise misuse("Tensor", "'init' must be an initializer, which fills an array when "
+                             "it is called", repr(init), TypeError)
             if device is not None:
                 self._place(device)
             return

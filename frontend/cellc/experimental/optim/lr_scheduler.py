@@ -17,7 +17,7 @@ import numpy as np
 
 from cellc_runtime.lazy import public_names
 
-from ...core.declared import NUMBER, POSITIVE, Number, Positive, is_int, is_number
+from ...core.declared import NUMBER, POSITIVE, Number, Positive, is_int, is_number, misuse
 from ...core.native import names_itself
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -68,13 +68,13 @@ def _optimizer(value: Any) -> Optimizer:
 
 def _float(value: Any, name: str, what: str) -> float:
     if not isinstance(value, float):
-        raise TypeError(f"For '{what}', the '{name}' must be float, but got {type(value)}.")
+        raise misuse(what, f"the '{name}' must be float", type(value), TypeError)
     return value
 
 
 def _int(value: Any, name: str, what: str, *, positive: bool = False) -> int:
     if not is_int(value):
-        raise TypeError(f"For '{what}', the '{name}' must be int, but got {type(value)}.")
+        raise misuse(what, f"the '{name}' must be int", type(value), TypeError)
     if positive and value < 1:
         raise ValueError(f"For '{what}', the '{name}' must be positive, got {value}.")
     return int(value)
@@ -326,10 +326,8 @@ class _ByFunctions(LRScheduler):
         self.lr_lambdas = _per_group(lr_lambda, _optimizer(optimizer), "lr_lambda")
         for function in self.lr_lambdas:
             if not callable(function):
-                raise TypeError(
-                    f"For '{type(self).__name__}', 'lr_lambda' must be functions of the epoch, "
-                    f"but got {type(function).__name__}."
-                )
+                raise misuse(type(self).__name__, "'lr_lambda' must be functions of the epoch",
+                             type(function).__name__, TypeError)
         super().__init__(optimizer, last_epoch)
 
     def _factors(self) -> list[float]:
@@ -361,10 +359,8 @@ class CosineAnnealingLR(LRScheduler):
         self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         if not is_number(eta_min):
-            raise TypeError(
-                "For 'CosineAnnealingLR', the 'eta_min' must be float or int, but got "
-                f"{type(eta_min)}."
-            )
+            raise misuse("CosineAnnealingLR", "the 'eta_min' must be float or int", type(eta_min),
+                         TypeError)
         self.T_max = _int(T_max, "T_max", "CosineAnnealingLR")
         if T_max < 1:
             raise ValueError(f"For 'CosineAnnealingLR', 'T_max' must be positive, got {T_max}.")

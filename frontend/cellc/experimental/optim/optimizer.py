@@ -11,7 +11,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32, int32
 
 from ... import ops
-from ...core.declared import NUMBER
+from ...core.declared import NUMBER, misuse
 from ...nn.optim.optimizer import WHY_EMPTY
 from ...nn.optim.steady import SteadySteps
 from ...tensors.parameter import Parameter, ParameterTuple
@@ -22,10 +22,9 @@ def option(value: Any, name: str, what: str, *, positive: bool = False) -> float
     """A number of zero or more (more than 0 if `positive`); raises a TypeError or ValueError."""
     number: float = NUMBER(value, what, name)
     if number < 0.0 or (positive and number == 0.0):
-        raise ValueError(
-            f"For '{what}', the {name} must be greater than {'' if positive else 'or equal to '}"
-            f"0.0, but got {value}."
-        )
+        raise misuse(what,
+                     f"the {name} must be greater than {'' if positive else 'or equal to '}0.0",
+                     value)
     return number
 
 
@@ -39,23 +38,19 @@ def checked_rate(value: Any, what: str) -> None:
             )
         value = float(value.asnumpy().reshape(()))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(
-            f"For '{what}', the argument 'learning_rate' must be int, float or Tensor, but got "
-            f"{type(value)}."
-        )
+        raise misuse(what, "the argument 'learning_rate' must be int, float or Tensor", type(value),
+                     TypeError)
     if not value >= 0.0:
-        raise ValueError(f"For '{what}', the learning rate must be >= 0, but got {value}.")
+        raise misuse(what, "the learning rate must be >= 0", value)
 
 
 def checked_betas(betas: Any, what: str) -> tuple[float, float]:
     """Two decay rates in [0, 1); raises a TypeError or ValueError for others."""
     if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-        raise TypeError(f"For '{what}', 'betas' must be a pair of floats, but got {betas!r}.")
+        raise misuse(what, "'betas' must be a pair of floats", repr(betas), TypeError)
     for i, beta in enumerate(betas):
         if not 0.0 <= NUMBER(beta, what, f"betas[{i}]") < 1.0:
-            raise ValueError(
-                f"For '{what}', the beta at index {i} must be in [0.0, 1.0), but got {beta}."
-            )
+            raise misuse(what, f"the beta at index {i} must be in [0.0, 1.0)", beta)
     return betas[0], betas[1]
 
 
@@ -86,15 +81,11 @@ class Optimizer(SteadySteps):
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         super().__init__()
         if not isinstance(defaults, dict):
-            raise TypeError(
-                f"For '{self.cls_name}', 'defaults' must be a dict, but got "
-                f"{type(defaults).__name__}."
-            )
+            raise misuse(self.cls_name, "'defaults' must be a dict", type(defaults).__name__,
+                         TypeError)
         if isinstance(params, (str, Tensor)) or not isinstance(params, Iterable):
-            raise TypeError(
-                f"For '{self.cls_name}', 'params' must be an iterable of Parameters or dicts, but "
-                f"got {type(params).__name__}."
-            )
+            raise misuse(self.cls_name, "'params' must be an iterable of Parameters or dicts",
+                         type(params).__name__, TypeError)
         groups = list(params)
         if not groups:
             raise ValueError(f"For 'Optimizer', the argument params must not be empty. {WHY_EMPTY}")
@@ -118,10 +109,8 @@ class Optimizer(SteadySteps):
             KeyError: as for the groups of the constructor.
         """
         if not isinstance(param_group, dict):
-            raise TypeError(
-                f"For '{self.cls_name}', a param group must be a dict, but got "
-                f"{type(param_group).__name__}."
-            )
+            raise misuse(self.cls_name, "a param group must be a dict", type(param_group).__name__,
+                         TypeError)
         group = {**param_group, "params": self._params_of(param_group)}
         for name, value in self.defaults.items():
             group.setdefault(name, value)
@@ -147,18 +136,15 @@ class Optimizer(SteadySteps):
                 f"{list(group)}.")
         given = group["params"]
         if isinstance(given, set):
-            raise TypeError(
-                f"For '{self.cls_name}', parameters must be in an ordered collection such as a "
-                "list, but got a set."
-            )
+            raise misuse(self.cls_name,
+                         "parameters must be in an ordered collection such as a list", "a set",
+                         TypeError)
         params = [given] if isinstance(given, Parameter) else list(given)
         seen = {id(p) for p in self.parameters}
         for p in params:
             if not isinstance(p, Parameter):
-                raise TypeError(
-                    f"For '{self.cls_name}', the parameters to optimize must be Parameters, but "
-                    f"got {type(p).__name__}."
-                )
+                raise misuse(self.cls_name, "the parameters to optimize must be Parameters",
+                             type(p).__name__, TypeError)
             if id(p) in seen:
                 raise ValueError(
                     f"For '{self.cls_name}', the parameter {p.name} appears more than once."

@@ -12,7 +12,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import NUMBER, Flag, Number, number
+from ...core.declared import NUMBER, Flag, Number, misuse, number
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -41,10 +41,8 @@ class SGD(Optimizer):
         checked_rate(lr, what)
         momentum = option(momentum, "momentum", what)
         if nesterov and (momentum == 0.0 or dampening != 0):
-            raise ValueError(
-                f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
-                f"must equal to 0.0, but got 'momentum' {momentum}, 'dampening' {dampening}."
-            )
+            raise misuse(what, "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
+                         "must equal to 0.0", f"'momentum' {momentum}, 'dampening' {dampening}")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": float(dampening),
             "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
@@ -89,9 +87,7 @@ class ASGD(Optimizer):
         checked_rate(lr, what)
         for name, value in (("lambd", lambd), ("alpha", alpha), ("t0", t0)):
             if not isinstance(value, float):
-                raise TypeError(
-                    f"For '{what}', the type of {name} must be float, but got {type(value)}."
-                )
+                raise misuse(what, f"the type of {name} must be float", type(value), TypeError)
         self.eta: list[Parameter] = []
         super().__init__(params, {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
@@ -138,11 +134,10 @@ class Rprop(Optimizer):
         checked_rate(lr, what)
         for name, pair in (("etas", etas), ("step_sizes", step_sizes)):
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(f"For '{what}', '{name}' must be a pair, but got {pair!r}.")
+                raise misuse(what, f"'{name}' must be a pair", repr(pair), TypeError)
         number(0, 1, "()")(etas[0], what, "etas[0]")
         if not NUMBER(etas[1], what, "etas[1]") > 1.0:
-            raise ValueError(f"For '{what}', the etas[1] must be greater than 1.0, but got "
-                             f"{etas[1]}.")
+            raise misuse(what, "the etas[1] must be greater than 1.0", etas[1])
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes,
                                   "maximize": maximize})
 

@@ -10,6 +10,7 @@ from typing import Any
 from cellc_runtime.lazy import names_of
 
 from ... import ops
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...ops.arguments import integer
 from ...ops.functional import activation, window
@@ -163,10 +164,9 @@ def _kl_div(
         rows = float(input.shape[0] if input.ndim else 1)
         return ops.sum(loss) / rows
     if reduction not in ("mean", "sum", "none"):
-        raise ValueError(
-            "For 'kl_div', the 'reduction' must be one of ['mean', 'sum', 'none', 'batchmean'], "
-            f"but got {reduction!r}."
-        )
+        raise misuse("kl_div",
+                     "the 'reduction' must be one of ['mean', 'sum', 'none', 'batchmean']",
+                     repr(reduction))
     if reduction == "none":
         return loss
     return ops.mean(loss) if reduction == "mean" else ops.sum(loss)
@@ -175,11 +175,11 @@ def _kl_div(
 def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Indices as vectors of `num_classes` with a one at the index; of the largest + 1 if -1."""
     if not isinstance(tensor, Tensor) or not tensor.dtype.is_integer:
-        raise TypeError("For 'one_hot', 'tensor' must be a Tensor of int32 or int64, but got "
-                        f"{tensor.dtype if isinstance(tensor, Tensor) else type(tensor)}.")
+        raise misuse("one_hot", "'tensor' must be a Tensor of int32 or int64",
+                     tensor.dtype if isinstance(tensor, Tensor) else type(tensor), TypeError)
     count = integer(num_classes, "one_hot", "num_classes")
     if count < -1:
-        raise ValueError(f"For 'one_hot', 'num_classes' must be -1 or more, but got {count}.")
+        raise misuse("one_hot", "'num_classes' must be -1 or more", count)
     if count == -1:
         count = bins(tensor, 0, "one_hot")
     return ops.one_hot(

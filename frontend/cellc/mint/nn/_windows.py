@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
+from ...core.declared import misuse
 from ...ops.arguments import ints, is_int, tensor
 from ...tensors.tensor import Tensor
 
@@ -28,15 +29,13 @@ def _padding(padding: Any, stride: Any, what: str) -> tuple[str, Any]:
     if not isinstance(padding, str):
         given = (padding,) if is_int(padding) else ints(padding, what, "padding")
         if any(p < 0 for p in given):
-            raise ValueError(f"For '{what}', 'padding' must be non-negative, but got {padding}.")
+            raise misuse(what, "'padding' must be non-negative", padding)
         return "pad", padding
     if padding not in ("same", "valid"):
-        raise ValueError(
-            f"For '{what}', 'padding' must be ints, 'same' or 'valid', but got {padding!r}."
-        )
+        raise misuse(what, "'padding' must be ints, 'same' or 'valid'", repr(padding))
     steps = (stride,) if is_int(stride) else ints(stride, what, "stride")
     if padding == "same" and any(s != 1 for s in steps):
-        raise ValueError(f"For '{what}', padding 'same' needs a stride of 1, but got {stride}.")
+        raise misuse(what, "padding 'same' needs a stride of 1", stride)
     return padding, 0
 
 
@@ -50,8 +49,7 @@ def _convolution(function: Any, spatial: int, what: str) -> Any:
         if mode == "pad" and not is_int(pads):
             pads = tuple(pads)
             if len(pads) not in (1, spatial):
-                raise ValueError(
-                    f"For '{what}', 'padding' must be an int or {spatial} ints, but got {pads}.")
+                raise misuse(what, f"'padding' must be an int or {spatial} ints", pads)
         out = function(x, weight, bias, stride, mode, pads, dilation, groups)
         return ops.squeeze(out, 0) if added else out
 
@@ -99,10 +97,8 @@ def conv_transpose2d(
         ((output_padding, "output_padding"), (stride, "stride"), (dilation, "dilation")))
     for e, s, g in zip(extra, steps, gaps, strict=False):
         if e < 0 or (e >= s and e >= g):
-            raise ValueError(
-                f"For '{what}', 'output_padding' must be non-negative and below the stride "
-                f"{stride} or the dilation {dilation}, but got {output_padding}."
-            )
+            raise misuse(what, "'output_padding' must be non-negative and below the stride "
+                         f"{stride} or the dilation {dilation}", output_padding)
     _padding(padding, stride, what)
     out = ops.conv_transpose2d(x, weight, bias, stride, padding, output_padding, groups, dilation)
     return ops.squeeze(out, 0) if added else out

@@ -7,6 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...core.declared import misuse
 from ...experimental.optim.optimizer import Optimizer, rate_of
 from ...ops.optimizer_rules import adam as rules
 from ...ops.optimizer_rules.averages import weighted
@@ -17,16 +18,14 @@ from ...tensors.tensor import Tensor
 def _of_type(value: Any, kind: type, name: str, what: str) -> Any:
     """`value`, which must be exactly of a type."""
     if type(value) is not kind:
-        raise TypeError(
-            f"For '{what}', the type of '{name}' should be '{kind.__name__}', but got type "
-            f"'{type(value).__name__}'."
-        )
+        raise misuse(what, f"the type of '{name}' should be '{kind.__name__}'",
+                     f"type '{type(value).__name__}'", TypeError)
     return value
 
 
 def _not_negative(value: float, name: str, what: str) -> None:
     if not value >= 0.0:
-        raise ValueError(f"For '{what}', the '{name}' must be >= 0.0, but got {value}.")
+        raise misuse(what, f"the '{name}' must be >= 0.0", value)
 
 
 class _Adam(Optimizer):
@@ -58,7 +57,7 @@ class _Adam(Optimizer):
         what = type(self).__name__
         _of_type(betas, tuple, "betas", what)
         if len(betas) != 2:
-            raise ValueError(f"For '{what}', 'betas' must hold 2 floats, but got {len(betas)}.")
+            raise misuse(what, "'betas' must hold 2 floats", len(betas))
         for value, name in ((betas[0], "betas[0]"), (betas[1], "betas[1]"), (eps, "eps"),
                             (weight_decay, "weight_decay"), (lr, "lr")):
             _not_negative(_of_type(value, float, name, what), name, what)
@@ -66,7 +65,7 @@ class _Adam(Optimizer):
         _of_type(maximize, bool, "maximize", what)
         for i, beta in enumerate(betas):
             if not beta < 1.0:
-                raise ValueError(f"For '{what}', betas[{i}] must be in [0, 1), but got {beta}.")
+                raise misuse(what, f"betas[{i}] must be in [0, 1)", beta)
         if params is None:
             raise ValueError("For 'Optimizer', the argument params can not be None.")
         super().__init__(params, {

@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import int32
 
 from ... import ops
-from ...core.declared import BOOL
+from ...core.declared import BOOL, misuse
 from ...experimental.optim.optimizer import Optimizer, rate_of
 from ...ops.optimizer_rules.momentum import momentum as momentum_rule
 from ...tensors.parameter import Parameter
@@ -17,10 +17,8 @@ from ...tensors.tensor import Tensor
 def _number(value: Any, name: str, what: str) -> Any:
     """A bool, int or float."""
     if not isinstance(value, (bool, int, float)):
-        raise TypeError(
-            f"For '{what}', the type of '{name}' should be one of '['float', 'int', 'bool']', but "
-            f"got type '{type(value).__name__}'."
-        )
+        raise misuse(what, f"the type of '{name}' should be one of '['float', 'int', 'bool']'",
+                     f"type '{type(value).__name__}'", TypeError)
     return value
 
 
@@ -57,12 +55,10 @@ class SGD(Optimizer):
         for value, name in ((lr, "learning rate"), (momentum, "momentum"),
                             (weight_decay, "weight_decay")):
             if not float(value) >= 0.0:
-                raise ValueError(f"For '{what}', the {name} must be >= 0, but got {value}.")
+                raise misuse(what, f"the {name} must be >= 0", value)
         if nesterov and (momentum <= 0.0 or dampening != 0.0):
-            raise ValueError(
-                f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
-                f"must equal to 0.0, but got 'momentum' {momentum}, 'dampening' {dampening}."
-            )
+            raise misuse(what, "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
+                         "must equal to 0.0", f"'momentum' {momentum}, 'dampening' {dampening}")
         if params is None:
             raise ValueError("For 'Optimizer', the argument params can not be None.")
         super().__init__(params, {

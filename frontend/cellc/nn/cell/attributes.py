@@ -13,6 +13,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ...calls.hooks import hooks_of
 from ...compiled import entries
+from ...core.declared import misuse
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
@@ -65,8 +66,8 @@ class Attributes:
         put(self, "_create_time", time.time_ns())
         if flags is not None:
             if not isinstance(flags, dict):
-                raise TypeError(f"For '{self.cls_name}', the type of 'flags' should be 'dict', but "
-                                f"got '{type(flags).__name__}'.")
+                raise misuse(self.cls_name, "the type of 'flags' should be 'dict'",
+                             f"'{type(flags).__name__}'", TypeError)
             self.add_flags(**flags)
 
     _holds_cells_only: ClassVar[bool] = False
@@ -187,9 +188,8 @@ class Attributes:
             self._assign_parameter(name, value)
         elif name in self._cells:
             if value is not None:
-                raise TypeError(
-                    f"For 'Cell', the type of {name} must be cell, but got {type(value).__name__}."
-                )
+                raise misuse("Cell", f"the type of {name} must be cell", type(value).__name__,
+                             TypeError)
             self._cells[name] = None
         elif name in self._buffers:
             self._set_buffer(name, value)
@@ -237,10 +237,8 @@ class Attributes:
 
     def _set_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Tensor):
-            raise TypeError(
-                f"For 'Cell', the buffer '{name}' takes a Tensor or None, but got "
-                f"{type(value).__name__}."
-            )
+            raise misuse("Cell", f"the buffer '{name}' takes a Tensor or None",
+                         type(value).__name__, TypeError)
         object.__setattr__(self, name, value)
 
     def _assign_parameter(self, name: str, value: Any) -> None:
@@ -249,10 +247,8 @@ class Attributes:
         elif value is None:
             self._params[name] = None
         else:
-            raise TypeError(
-                f"For 'Cell', the type of '{name}' must be Parameter, but got "
-                f"{type(value).__name__}."
-            )
+            raise misuse("Cell", f"the type of '{name}' must be Parameter", type(value).__name__,
+                         TypeError)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)

@@ -9,6 +9,7 @@ from typing import Any, Self
 from cellc_runtime.dtypes import DType
 
 from ...calls.precision import FLAGS, Constant, MixedPrecisionType, float_type
+from ...core.declared import misuse
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -59,9 +60,7 @@ class Modes(State):
     @bprop_debug.setter
     def bprop_debug(self, value: bool) -> None:
         if not isinstance(value, bool):
-            raise TypeError(
-                f"For 'Cell', 'bprop_debug' must be bool, but got {type(value).__name__}."
-            )
+            raise misuse("Cell", "'bprop_debug' must be bool", type(value).__name__, TypeError)
         object.__setattr__(self, "_bprop_debug", value)
 
     def add_flags(self, **flags: Any) -> Self:
@@ -90,10 +89,8 @@ class Modes(State):
             boost_type: `"less_bn"`, the one there is.
         """
         if boost_type != "less_bn":
-            raise ValueError(
-                "For 'set_boost', the argument 'boost_type' must be 'less_bn', but got "
-                f"{boost_type!r}."
-            )
+            raise misuse("set_boost", "the argument 'boost_type' must be 'less_bn'",
+                         repr(boost_type))
         return self.add_flags_recursive(less_bn=True)
 
     def update_cell_type(self, cell_type: str) -> None:
@@ -114,10 +111,9 @@ class Modes(State):
             dst_type: float16, float32 or bfloat16.
         """
         if dst_type not in FLAGS.values():
-            raise ValueError(
-                "For 'to_float', the argument 'dst_type' must be mstype.float32, mstype.float16 "
-                f"or mstype.bfloat16, but got type: {type(dst_type)} and value: {dst_type}."
-            )
+            raise misuse("to_float", "the argument 'dst_type' must be mstype.float32, "
+                         "mstype.float16 or mstype.bfloat16",
+                         f"type: {type(dst_type)} and value: {dst_type}")
         for _, cell in self.cells_and_names():
             for name, value in vars(cell).items():
                 if type(value) is Tensor:
@@ -151,9 +147,7 @@ class Modes(State):
     def cast_param(self, param: Parameter) -> Tensor:
         """A parameter in the element type this cell computes in: itself if that is its own."""
         if not isinstance(param, Parameter):
-            raise TypeError(
-                f"For 'cast_param', a Parameter is wanted, but got {type(param).__name__}."
-            )
+            raise misuse("cast_param", "a Parameter is wanted", type(param).__name__, TypeError)
         wanted = float_type(self)
         if wanted is None or wanted is param.dtype or not param.dtype.is_float:
             return param

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from cellc_runtime.lazy import lazy_module
 
+from ...core.declared import misuse
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
 from . import _state
@@ -115,8 +116,8 @@ class Parameters(Attributes):
             KeyError: the name is empty, holds a dot, or is taken by something else.
         """
         if not isinstance(param_name, str):
-            raise TypeError("For 'insert_param_to_cell', the name must be a str, but got "
-                            f"{type(param_name).__name__}.")
+            raise misuse("insert_param_to_cell", "the name must be a str",
+                         type(param_name).__name__, TypeError)
         if not param_name:
             raise KeyError("For 'insert_param_to_cell', the name must not be empty.")
         if check_name_contain_dot and "." in param_name:

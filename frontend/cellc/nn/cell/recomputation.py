@@ -7,6 +7,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
+from ...core.declared import misuse
 from .modes import Modes
 
 _KNOWN = ("mp_comm_recompute", "parallel_optimizer_comm_recompute", "recompute_slice_activation")
@@ -68,14 +69,12 @@ class Recomputation(Modes):
                     f"{', '.join(_KNOWN)}."
                 )
             if not isinstance(value, bool):
-                raise TypeError(
-                    f"For 'recompute', '{name}' must be bool, but got {type(value).__name__}."
-                )
+                raise misuse("recompute", f"'{name}' must be bool", type(value).__name__, TypeError)
         if context_fn is not None and use_reentrant:
             raise ValueError("For 'recompute', 'context_fn' goes with use_reentrant=False only.")
         if context_fn is not None and not callable(context_fn):
-            raise TypeError("For 'recompute', 'context_fn' must be callable, but got "
-                            f"{type(context_fn).__name__}.")
+            raise misuse("recompute", "'context_fn' must be callable", type(context_fn).__name__,
+                         TypeError)
         self._recompute_options = RecomputeOptions(
             output_recompute, use_reentrant, early_stop, context_fn, tuple(kwargs.items())
         )
@@ -93,18 +92,12 @@ class Recomputation(Modes):
         """
         if isinstance(backward_prefetch, str):
             if backward_prefetch != "Auto":
-                raise ValueError(
-                    "For 'offload', 'backward_prefetch' must be 'Auto' or a positive int, but got "
-                    f"{backward_prefetch!r}."
-                )
+                raise misuse("offload", "'backward_prefetch' must be 'Auto' or a positive int",
+                             repr(backward_prefetch))
         elif isinstance(backward_prefetch, bool) or not isinstance(backward_prefetch, int):
-            raise TypeError(
-                "For 'offload', 'backward_prefetch' must be str or int, but got "
-                f"{type(backward_prefetch).__name__}."
-            )
+            raise misuse("offload", "'backward_prefetch' must be str or int",
+                         type(backward_prefetch).__name__, TypeError)
         elif backward_prefetch <= 0:
-            raise ValueError(
-                "For 'offload', 'backward_prefetch' must be 'Auto' or a positive int, but got "
-                f"{backward_prefetch}."
-            )
+            raise misuse("offload", "'backward_prefetch' must be 'Auto' or a positive int",
+                         backward_prefetch)
         self._offload_prefetch = backward_prefetch

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from ... import context
+from ...core.declared import misuse
 from ...core.handles import Handle, add_hook
 from ...core.invalidation import changed
 from ...tensors.tensor import Tensor
@@ -100,8 +101,8 @@ class State(Parameters):
         for name, value, kind in (("destination", destination, dict), ("prefix", prefix, str),
                                   ("keep_vars", keep_vars, bool)):
             if not isinstance(value, kind) and (name, value) != ("destination", None):
-                raise TypeError(f"For 'state_dict', '{name}' must be a {kind.__name__}, but got "
-                                f"{type(value).__name__}.")
+                raise misuse("state_dict", f"'{name}' must be a {kind.__name__}",
+                             type(value).__name__, TypeError)
         if destination is None:
             destination = _state.StateDict()
         metadata: dict[str, Any] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.declared import misuse
 from ...tensors.tensor import Tensor
 from ...transforms.jacobian import jvp, vjp
 from ..cell import Cell
@@ -17,7 +18,7 @@ def _check_vector(what: str, v: Any, beside: tuple[Any, ...], kind: str) -> None
     wanted = "a Tensor" if len(beside) == 1 else \
         f"a tuple of {len(beside)} Tensors, one for each {kind}"
     given = f"a tuple of {len(v)}" if isinstance(v, tuple) else type(v).__name__
-    raise TypeError(f"For '{what}', the last argument must be {wanted}, but got {given}.")
+    raise misuse(what, f"the last argument must be {wanted}", given, TypeError)
 
 
 class Jvp(Cell):

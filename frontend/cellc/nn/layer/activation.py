@@ -19,6 +19,7 @@ from ...core.declared import (
     Positive,
     Rule,
     is_int,
+    misuse,
     one_of,
 )
 from ...tensors.parameter import Parameter
@@ -66,9 +67,7 @@ class Softmax2d(Cell):
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
         if x.ndim not in (3, 4):
-            raise ValueError(
-                f"For 'Softmax2d', the input must have 3 or 4 axes, but got {x.ndim}."
-            )
+            raise misuse("Softmax2d", "the input must have 3 or 4 axes", x.ndim)
         return ops.softmax(x, -3)
 
 
@@ -233,10 +232,8 @@ class RReLU(Layer):
 
     def __post_init__(self) -> None:
         if self.lower > self.upper:
-            raise ValueError(
-                f"For 'RReLU', 'lower' must not exceed 'upper', but got {self.lower} and "
-                f"{self.upper}."
-            )
+            raise misuse("RReLU", "'lower' must not exceed 'upper'",
+                         f"{self.lower} and {self.upper}")
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -251,10 +248,8 @@ class Hardtanh(Layer):
 
     def __post_init__(self) -> None:
         if self.min_val >= self.max_val:
-            raise ValueError(
-                f"For 'Hardtanh', 'min_val' must be less than 'max_val', but got {self.min_val} "
-                f"and {self.max_val}."
-            )
+            raise misuse("Hardtanh", "'min_val' must be less than 'max_val'",
+                         f"{self.min_val} and {self.max_val}")
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -322,16 +317,11 @@ def _slopes(w: Any, count: int, dtype: DType, what: str) -> Tensor:
     if isinstance(w, (float, int)) and not isinstance(w, bool):
         return Tensor(np.full((count,), w), dtype)
     if not isinstance(w, (list, Tensor)):
-        raise TypeError(
-            f"For '{what}', the 'w' only supported float, list and Tensor, but got "
-            f"{type(w).__name__}."
-        )
+        raise misuse(what, "the 'w' only supported float, list and Tensor", type(w).__name__,
+                     TypeError)
     out = Tensor(w, dtype)
     if out.shape != (count,):
-        raise ValueError(
-            f"For '{what}', the length of 'w' must be equal to the 'channel' {count}, but got "
-            f"{out.shape}."
-        )
+        raise misuse(what, f"the length of 'w' must be equal to the 'channel' {count}", out.shape)
     return out
 
 

@@ -22,6 +22,7 @@ from ...core.declared import (
     Rule,
     instance,
     is_int,
+    misuse,
     number,
     one_of,
 )
@@ -42,9 +43,7 @@ def _checked(
     """A parameter from an initial value, whose shape must fit if it is a Tensor; None: a default.
     """
     if isinstance(init, Tensor) and init.shape != shape:
-        raise ValueError(
-            f"For '{what}', {name} init shape error: it must be {shape}, but got {init.shape}."
-        )
+        raise misuse(what, f"{name} init shape error: it must be {shape}", init.shape)
     return parameter(default if init is None else init, shape, dtype, name)
 
 
@@ -53,10 +52,8 @@ def activation_of(activation: Any, what: str) -> Any:
     if isinstance(activation, str):
         return get_activation(activation)
     if activation is not None and not isinstance(activation, (Cell, Primitive)):
-        raise TypeError(
-            f"For '{what}', the 'activation' must be str or Cell or Primitive, but got "
-            f"{type(activation).__name__}."
-        )
+        raise misuse(what, "the 'activation' must be str or Cell or Primitive",
+                     type(activation).__name__, TypeError)
     return activation
 
 
@@ -333,14 +330,10 @@ class Pad(Cell):
     def __init__(self, paddings: Any, mode: PadMode = "CONSTANT") -> None:
         super().__init__()
         if not isinstance(paddings, tuple):
-            raise TypeError(
-                "For 'Pad', the type of 'paddings' must be tuple, but got "
-                f"{type(paddings).__name__}."
-            )
+            raise misuse("Pad", "the type of 'paddings' must be tuple", type(paddings).__name__,
+                         TypeError)
         if any(not isinstance(p, (list, tuple)) or len(p) != 2 for p in paddings):
-            raise ValueError(
-                f"For 'Pad', the shape of 'paddings' must be (n, 2), but got {paddings}."
-            )
+            raise misuse("Pad", "the shape of 'paddings' must be (n, 2)", paddings)
         self.paddings = paddings
         self.mode = mode
 
@@ -407,10 +400,8 @@ class Roll(Cell):
         super().__init__()
         counts = [1 if is_int(v) else len(v) for v in (shift, axis)]
         if counts[0] != counts[1]:
-            raise ValueError(
-                f"For 'Roll', 'shift' and 'axis' must have the same length, but got {shift} and "
-                f"{axis}."
-            )
+            raise misuse("Roll", "'shift' and 'axis' must have the same length",
+                         f"{shift} and {axis}")
         self.shift = shift
         self.axis = axis
 

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from ...core.declared import misuse
 from ...core.invalidation import changed
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -14,16 +15,13 @@ from ..cell.naming import name, naming, rename
 
 def _checked(cell: Any, what: str) -> Cell:
     if not isinstance(cell, Cell):
-        raise TypeError(
-            f"For '{what}', each cell must be subclass of Cell, but got {type(cell).__name__}."
-        )
+        raise misuse(what, "each cell must be subclass of Cell", type(cell).__name__, TypeError)
     return cell
 
 
 def _no_dict(cell: Cell, what: str) -> None:
     if isinstance(cell, CellDict):
-        raise TypeError(
-            f"For '{what}', the type of cell can not be CellDict, but got {type(cell).__name__}.")
+        raise misuse(what, "the type of cell can not be CellDict", type(cell).__name__, TypeError)
 
 
 class _Numbered(Cell):
@@ -53,10 +51,8 @@ class _Numbered(Cell):
         if isinstance(index, Tensor) and index.size == 1 and index.dtype.is_integer:
             index = int(index)
         if not isinstance(index, int):
-            raise TypeError(
-                f"For '{type(self).__name__}', the type of 'index' must be int, but got "
-                f"{type(index).__name__}."
-            )
+            raise misuse(type(self).__name__, "the type of 'index' must be int",
+                         type(index).__name__, TypeError)
         if not -end <= index < end:
             raise IndexError(
                 f"For '{type(self).__name__}', the value of 'index' must be a number in range "
@@ -143,10 +139,9 @@ class _Numbered(Cell):
     def extend(self, cells: Iterable[Cell]) -> Any:
         """Add cells at the end; itself."""
         if not isinstance(cells, list):
-            raise TypeError(
-                f"For '{type(self).__name__}', the new cells wanted to append should be instance "
-                f"of list, but got {type(cells).__name__}."
-            )
+            raise misuse(type(self).__name__,
+                         "the new cells wanted to append should be instance of list",
+                         type(cells).__name__, TypeError)
         prefix = naming(self._cells.items())[0]
         for cell in cells:
             _no_dict(_checked(cell, type(self).__name__), type(self).__name__)
@@ -215,7 +210,7 @@ class CellList(_Numbered):
         super().__init__(kwargs.get("auto_prefix", True))
         self.cell_list = ()
         if len(args) > 1:
-            raise TypeError(f"For 'CellList', one list of cells is wanted, but got {len(args)}.")
+            raise misuse("CellList", "one list of cells is wanted", len(args), TypeError)
         if args:
             self.extend(args[0])
 
@@ -248,7 +243,7 @@ class CellDict(Cell):
         if len(args) == 1:
             self.update(args[0])
         elif args:
-            raise TypeError(f"For 'CellDict', one dictionary is wanted, but got {len(args)}.")
+            raise misuse("CellDict", "one dictionary is wanted", len(args), TypeError)
 
     def __getitem__(self, key: str) -> Cell:
         found: Cell = self._cells[key]
@@ -257,10 +252,9 @@ class CellDict(Cell):
     def __setitem__(self, key: str, cell: Cell) -> None:
         self._check_key(key)
         if isinstance(_checked(cell, "CellDict"), (CellDict, CellList, SequentialCell)):
-            raise TypeError(
-                "For 'CellDict', the type of cell can not be CellDict, CellList or "
-                f"SequentialCell, but got {type(cell).__name__}."
-            )
+            raise misuse("CellDict",
+                         "the type of cell can not be CellDict, CellList or SequentialCell",
+                         type(cell).__name__, TypeError)
         if self._auto_prefix:
             name(cell, f"{naming(self._cells.items())[0]}{key}.")
         self._cells[key] = cell
@@ -268,7 +262,7 @@ class CellDict(Cell):
 
     def _check_key(self, key: Any) -> None:
         if not isinstance(key, str):
-            raise TypeError(f"For 'CellDict', the key must be str, but got {type(key).__name__}.")
+            raise misuse("CellDict", "the key must be str", type(key).__name__, TypeError)
         if hasattr(self, key) and key not in self._cells:
             raise KeyError(
                 "For 'CellDict', the key can not be same with the attributes of Cell, but got "
@@ -327,15 +321,13 @@ class CellDict(Cell):
                 self[key] = cell
             return
         if not isinstance(cells, (list, tuple)):
-            raise TypeError(
-                "For 'CellDict', the type of input 'cells' must be iterable, but got "
-                f"{type(cells).__name__}."
-            )
+            raise misuse("CellDict", "the type of input 'cells' must be iterable",
+                         type(cells).__name__, TypeError)
         for pair in cells:
             if not isinstance(pair, (list, tuple)):
-                raise TypeError(f"For 'CellDict', a pair is wanted, but got {pair!r}.")
+                raise misuse("CellDict", "a pair is wanted", repr(pair), TypeError)
             if len(pair) != 2:
-                raise ValueError(f"For 'CellDict', a pair is wanted, but got {len(pair)} items.")
+                raise misuse("CellDict", "a pair is wanted", f"{len(pair)} items")
             self[pair[0]] = pair[1]
 
     def construct(self, *inputs: Any) -> Any:

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core.declared import Flag, NonNegative, PerAxis2, PerAxis3, Positive, one_of, per_axis
+from ...core.declared import (
+    Flag,
+    NonNegative,
+    PerAxis2,
+    PerAxis3,
+    Positive,
+    misuse,
+    one_of,
+    per_axis,
+)
 from ...ops.functional import window
 from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter
@@ -29,8 +38,7 @@ Padding3 = Annotated[Any, per_axis(6, 0, ValueError, kept=True)]
 def _check_input_3d(input_shape: Any, op_name: str) -> None:
     """Raise unless a shape has three axes (scripts import it)."""
     if len(input_shape) != 3:
-        raise ValueError(f"For '{op_name}', the dimension of input must be 3d, but got "
-                         f"{len(input_shape)}.")
+        raise misuse(op_name, "the dimension of input must be 3d", len(input_shape))
 
 
 class _Conv(Family):
@@ -53,12 +61,12 @@ class _Conv(Family):
         self.pad_mode, self.padding = pad_mode, padding
         self.group, self.has_bias = group, has_bias
         if pad_mode != "pad" and any(padding if isinstance(padding, tuple) else (padding,)):
-            raise ValueError(f"For '{self.cls_name}', 'padding' must be 0 unless 'pad_mode' is "
-                             f"'pad', but got {padding} and {pad_mode!r}.")
+            raise misuse(self.cls_name, "'padding' must be 0 unless 'pad_mode' is 'pad'",
+                         f"{padding} and {pad_mode!r}")
         if in_channels % group or out_channels % group:
-            raise ValueError(
-                f"For '{self.cls_name}', 'in_channels' and 'out_channels' must be divisible by "
-                f"'group', but got {in_channels}, {out_channels} and {group}.")
+            raise misuse(self.cls_name,
+                         "'in_channels' and 'out_channels' must be divisible by 'group'",
+                         f"{in_channels}, {out_channels} and {group}")
 
     def _parameters(self, weight_init: Any, bias_init: Any, dtype: DType) -> None:
         ends = (self.in_channels, self.out_channels // self.group) if self.transposed else \

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core.declared import BOOL, INT, Flag, Int, Positive, PositiveNumber, one_of
+from ...core.declared import BOOL, INT, Flag, Int, Positive, PositiveNumber, misuse, one_of
 from ...tensors.initializer import initializer
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -41,10 +41,9 @@ class Embedding(Cell):
         table = initializer(embedding_table, [vocab_size, embedding_size], dtype)
         if padding_idx is not None:
             if not 0 <= INT(padding_idx, what, "padding_idx") < vocab_size:
-                raise ValueError(
-                    f"For 'Embedding', the 'padding_idx' must be in range of [0, {vocab_size}), "
-                    f"but got {padding_idx} with type 'int'."
-                )
+                raise misuse("Embedding",
+                             f"the 'padding_idx' must be in range of [0, {vocab_size})",
+                             f"{padding_idx} with type 'int'")
             table = Tensor(table.init_data())
             table._data[padding_idx] = 0
         self.embedding_table = Parameter(table, name="embedding_table")
@@ -120,10 +119,8 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
         what = "MultiFieldEmbeddingLookup"
         self.field_size = field_size
         if not BOOL(sparse, what, "sparse") and target == "CPU":
-            raise ValueError(
-                f"For '{what}', 'sparse' must be True when 'target' is \"CPU\", but got 'sparse': "
-                f"False and 'target': {target}."
-            )
+            raise misuse(what, "'sparse' must be True when 'target' is \"CPU\"",
+                         f"'sparse': False and 'target': {target}")
         self.operator = operator
         super().__init__(vocab_size, embedding_size, param_init, target, slice_mode, None,
                          max_norm, sparse, dtype)
@@ -137,10 +134,9 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
         """
         if input_indices.ndim != 2 or input_values.shape != input_indices.shape or \
                 field_ids.shape != input_indices.shape:
-            raise ValueError(
-                "For 'MultiFieldEmbeddingLookup', the inputs must have one shape (batch, length), "
-                f"but got {input_indices.shape}, {input_values.shape} and {field_ids.shape}."
-            )
+            raise misuse("MultiFieldEmbeddingLookup",
+                         "the inputs must have one shape (batch, length)",
+                         f"{input_indices.shape}, {input_values.shape} and {field_ids.shape}")
         rows = super().construct(input_indices) * ops.expand_dims(input_values, 2)
         fields = ops.reshape(ops.arange(self.field_size), (1, self.field_size, 1))
         of_field = ops.logical_and(ops.expand_dims(field_ids, 1) == fields,

@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core.declared import INT, Arguments, Flag, Int, Number
+from ...core.declared import INT, Arguments, Flag, Int, Number, misuse
 from ...ops.functional import window
 from ...tensors.initializer import Normal, initializer
 from ...tensors.parameter import Parameter
@@ -181,9 +181,7 @@ def _row_of(padding_idx: Any, count: int, what: str) -> int | None:
         return None
     row: int = INT(padding_idx, what, "padding_idx")
     if not -count <= row < count:
-        raise ValueError(
-            f"For '{what}', the 'padding_idx' must be in [{-count}, {count}), but got {row}."
-        )
+        raise misuse(what, f"the 'padding_idx' must be in [{-count}, {count})", row)
     return row
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import Float, Positive, PositiveFloat, instance, number
+from ...core.declared import Float, Positive, PositiveFloat, instance, misuse, number
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import ReLU
@@ -28,18 +28,13 @@ def _pair(img1: Tensor, img2: Tensor, what: str) -> None:
     """Two batches of images of one type and shape."""
     for name, img in (("img1", img1), ("img2", img2)):
         if img.ndim != 4:
-            raise ValueError(
-                f"For '{what}', the dimension of '{name}' must be 4d, but got {img.ndim}.")
+            raise misuse(what, f"the dimension of '{name}' must be 4d", img.ndim)
     if img1.dtype != img2.dtype:
-        raise TypeError(
-            f"For '{what}', 'img1' and 'img2' must have one type, but got {img1.dtype} and "
-            f"{img2.dtype}."
-        )
+        raise misuse(what, "'img1' and 'img2' must have one type", f"{img1.dtype} and {img2.dtype}",
+                     TypeError)
     if img1.shape != img2.shape:
-        raise ValueError(
-            f"For '{what}', 'img1' and 'img2' must have one shape, but got {img1.shape} and "
-            f"{img2.shape}."
-        )
+        raise misuse(what, "'img1' and 'img2' must have one shape",
+                     f"{img1.shape} and {img2.shape}")
 
 
 class CentralCrop(Layer):
@@ -67,10 +62,7 @@ class ImageGradients(Cell):
     def construct(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(N, C, H, W) to two of that shape; the last row or column is zero."""
         if images.ndim != 4:
-            raise ValueError(
-                f"For 'ImageGradients', the dimension of 'images' must be 4d, but got "
-                f"{images.ndim}."
-            )
+            raise misuse("ImageGradients", "the dimension of 'images' must be 4d", images.ndim)
         down = ops.pad(images[:, :, 1:] - images[:, :, :-1], (0, 0, 0, 1))
         right = ops.pad(images[:, :, :, 1:] - images[:, :, :, :-1], (0, 1))
         return down, right
@@ -122,10 +114,9 @@ class _Structure(Cell):
         _pair(img1, img2, self.cls_name)
         for axis in (2, 3):
             if img1.shape[axis] < self.filter_size:
-                raise ValueError(
-                    f"For '{self.cls_name}', the img1 shape[{axis}] should be >= filter_size: "
-                    f"{self.filter_size}, but got {img1.shape[axis]}."
-                )
+                raise misuse(self.cls_name,
+                             f"the img1 shape[{axis}] should be >= filter_size: {self.filter_size}",
+                             img1.shape[axis])
 
 
 def _smoothed(conv: Cell, x: Tensor) -> Tensor:

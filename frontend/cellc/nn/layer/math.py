@@ -9,7 +9,7 @@ import numpy as np
 from cellc_runtime.dtypes import float16, float32, float64, int32
 
 from ... import ops
-from ...core.declared import BOOL, NUMBER, Axes, Flag, instance
+from ...core.declared import BOOL, NUMBER, Axes, Flag, instance, misuse
 from ...ops.arguments import tensor
 from ...ops.operations import DivNoNan
 from ...tensors.tensor import Tensor
@@ -23,8 +23,8 @@ def _floats(what: str, *operands: Tensor) -> None:
         if x.dtype not in (float16, float32):
             raise TypeError(f"For '{what}', the input must be float16 or float32, got {x.dtype}.")
         if x.dtype != operands[0].dtype:
-            raise TypeError(f"For '{what}', the inputs must have one type, but got "
-                            f"{operands[0].dtype} and {x.dtype}.")
+            raise misuse(what, "the inputs must have one type",
+                         f"{operands[0].dtype} and {x.dtype}", TypeError)
 
 
 class _OfGamma(Family):

@@ -8,7 +8,17 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import lazy_module
 
 from ... import ops
-from ...core.declared import Flag, Float, PlainNumber, Positive, Share, is_int, number, one_of
+from ...core.declared import (
+    Flag,
+    Float,
+    PlainNumber,
+    Positive,
+    Share,
+    is_int,
+    misuse,
+    number,
+    one_of,
+)
 from ...ops.arguments import ranked
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -86,10 +96,7 @@ class _BatchNorm(_ByChannel):
     def construct(self, x: Tensor) -> Tensor:
         """The same shape; while training the moving averages are updated."""
         if len(self.ranks) > 0 and x.ndim not in self.ranks:
-            raise ValueError(
-                f"For '{self.cls_name}', the in_shape must have {self.ranks} dims, but got "
-                f"{x.ndim}."
-            )
+            raise misuse(self.cls_name, f"the in_shape must have {self.ranks} dims", x.ndim)
         by_batch = self.use_batch_statistics
         if by_batch is None:
             by_batch = self.training
@@ -126,9 +133,7 @@ class BatchNorm3d(Cell):
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
         if x.ndim != 5:
-            raise ValueError(
-                f"For 'BatchNorm3d', the in_shape must have 5 dims, but got {x.ndim}."
-            )
+            raise misuse("BatchNorm3d", "the in_shape must have 5 dims", x.ndim)
         n, c, d, h, w = x.shape
         return ops.reshape(self.bn2d(ops.reshape(x, (n, c, d * h, w))), x.shape)
 
@@ -199,10 +204,7 @@ class _InstanceNorm(_ByChannel):
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
         if x.ndim != self.rank:
-            raise ValueError(
-                f"For '{self.cls_name}', the in_shape must have {self.rank} dims, but got "
-                f"{x.ndim}."
-            )
+            raise misuse(self.cls_name, f"the in_shape must have {self.rank} dims", x.ndim)
         if self.training:
             axes = tuple(range(2, x.ndim))
             var, mean = ops.var_mean(ops.stop_gradient(x), axes, 1)
@@ -245,10 +247,9 @@ class LayerNorm(Cell):
     ) -> None:
         super().__init__()
         if not isinstance(normalized_shape, (tuple, list)):
-            raise TypeError(
-                "For 'LayerNorm', the type of 'normalized_shape' must be tuple[int] or "
-                f"list[int], but got {normalized_shape} and the type is {type(normalized_shape)}."
-            )
+            raise misuse("LayerNorm",
+                         "the type of 'normalized_shape' must be tuple[int] or list[int]",
+                         f"{normalized_shape} and the type is {type(normalized_shape)}", TypeError)
         self.normalized_shape = normalized_shape
         self.begin_norm_axis = begin_norm_axis
         self.begin_params_axis = begin_params_axis
@@ -266,10 +267,8 @@ class LayerNorm(Cell):
                                   self.epsilon)
         where = self.begin_params_axis % input_x.ndim
         if input_x.shape[where : where + len(own)] != own:
-            raise ValueError(
-                "For 'LayerNorm', gamma or beta shape must match input shape, but got input "
-                f"shape: {input_x.shape}, gamma shape: {own}."
-            )
+            raise misuse("LayerNorm", "gamma or beta shape must match input shape",
+                         f"input shape: {input_x.shape}, gamma shape: {own}")
         after = (1,) * (input_x.ndim - where - len(own))
         normal = ops.layer_norm(input_x, input_x.shape[first:], None, None, self.epsilon)
         shape = own + after
@@ -300,10 +299,9 @@ class LayerNormExt(Cell):
         super().__init__()
         shape = (normalized_shape,) if is_int(normalized_shape) else normalized_shape
         if not isinstance(shape, (tuple, list)):
-            raise TypeError(
-                "For 'LayerNormExt', the 'normalized_shape' must be an int, tuple or list of int, "
-                f"but got {normalized_shape!r}."
-            )
+            raise misuse("LayerNormExt",
+                         "the 'normalized_shape' must be an int, tuple or list of int",
+                         repr(normalized_shape), TypeError)
         self.normalized_shape = tuple(shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
@@ -343,10 +341,8 @@ class GroupNorm(Cell):
         self.num_groups = num_groups
         self.num_channels = num_channels
         if num_channels % num_groups:
-            raise ValueError(
-                "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
-                f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
-            )
+            raise misuse("GroupNorm", "the 'num_channels' must be divided by 'num_groups'",
+                         f"'num_channels': {num_channels}, 'num_groups': {num_groups}")
         self.eps = eps
         self.affine = affine
         shape = (self.num_channels,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core.declared import INT, Number, is_int
+from ...core.declared import INT, Number, is_int, misuse
 from ...tensors.tensor import Tensor
 from .base import Family
 
@@ -31,10 +31,8 @@ class SidePad(Family):
         if is_int(padding):
             padding = (padding,) * (2 * self.spatial)
         if not isinstance(padding, tuple):
-            raise TypeError(
-                f"For '{what}', the 'padding' must be an int or a tuple, but got "
-                f"{type(padding).__name__}."
-            )
+            raise misuse(what, "the 'padding' must be an int or a tuple", type(padding).__name__,
+                         TypeError)
         if len(padding) % 2 or len(padding) > 2 * self.spatial:
             raise ValueError(
                 f"For '{what}', the 'padding' must hold up to {self.spatial} pairs, got {padding}."

@@ -8,7 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core.declared import INT, POSITIVE, Flag, Positive, instance, is_int, one_of, per_axis
+from ...core.declared import (
+    INT,
+    POSITIVE,
+    Flag,
+    Positive,
+    instance,
+    is_int,
+    misuse,
+    one_of,
+    per_axis,
+)
 from ...ops.functional import volume, window
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -49,9 +59,7 @@ class _Pool(Family):
     def _window(self, kernel_size: Any, stride: Any, pad_mode: Any, extras: bool) -> None:
         what = self.cls_name
         if not isinstance(pad_mode, str):
-            raise TypeError(
-                f"For '{what}', the 'pad_mode' must be str, but got {type(pad_mode).__name__}."
-            )
+            raise misuse(what, "the 'pad_mode' must be str", type(pad_mode).__name__, TypeError)
         self.pad_mode = one_of("VALID", "SAME", "PAD")(pad_mode.upper(), what, "pad_mode")
         self.kernel_size = _sizes(kernel_size, self.spatial, "kernel_size", what)
         self.stride = _sizes(stride, self.spatial, "stride", what)
@@ -94,7 +102,7 @@ class MaxPool2d(_Pool):
     ) -> None:
         super().__init__()
         if data_format != "NCHW":
-            raise ValueError(f"For 'MaxPool2d', only 'NCHW' is possible, but got {data_format!r}.")
+            raise misuse("MaxPool2d", "only 'NCHW' is possible", repr(data_format))
         extras = padding != 0 or dilation != 1 or return_indices or ceil_mode
         self._window(kernel_size, stride, pad_mode, extras)
         self.padding = padding
@@ -188,7 +196,7 @@ class AvgPool2d(_AvgPool):
     ) -> None:
         super().__init__()
         if data_format != "NCHW":
-            raise ValueError(f"For 'AvgPool2d', only 'NCHW' is possible, but got {data_format!r}.")
+            raise misuse("AvgPool2d", "only 'NCHW' is possible", repr(data_format))
         extras = padding != 0 or ceil_mode or divisor_override is not None
         self._window(kernel_size, stride, pad_mode, extras)
         self._counts(padding, ceil_mode, count_include_pad, divisor_override)
@@ -307,9 +315,7 @@ def _output_size(output_size: Any, count: int, what: str) -> Any:
         raise ValueError(f"For '{what}', 'output_size' must hold {count} sizes, got {output_size}.")
     for size in sizes:
         if size is not None and INT(size, what, "output_size") < 1:
-            raise ValueError(
-                f"For '{what}', the 'output_size' must be positive, but got {output_size}."
-            )
+            raise misuse(what, "the 'output_size' must be positive", output_size)
     return tuple(sizes)
 
 

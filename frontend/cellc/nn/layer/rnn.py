@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
-from ...core.declared import Copies, Flag, Positive, number, one_of
+from ...core.declared import Copies, Flag, Positive, misuse, number, one_of
 from ...ops.arguments import ranked, sequence
 from ...ops.functional import recurrence
 from ...tensors.initializer import Uniform, initializer
@@ -280,10 +280,7 @@ class RNN(_RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         nonlinearity = kwargs.pop("nonlinearity", "tanh")
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(
-                "For 'RNN', the 'nonlinearity' must be in ['tanh', 'relu'], but got "
-                f"{nonlinearity}."
-            )
+            raise misuse("RNN", "the 'nonlinearity' must be in ['tanh', 'relu']", nonlinearity)
         self._nonlinearity = nonlinearity
         super().__init__(*args, **kwargs)
 

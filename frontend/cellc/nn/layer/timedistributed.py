@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core.declared import Int
+from ...core.declared import Int, misuse
 from ...ops.primitive import Primitive
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -26,10 +26,8 @@ class TimeDistributed(Cell):
         super().__init__()
         what = self.cls_name
         if not isinstance(layer, (Cell, Primitive)):
-            raise TypeError(
-                f"For '{what}', the 'layer' must be Cell or Primitive instance, but got type: "
-                f"{type(layer).__name__}."
-            )
+            raise misuse(what, "the 'layer' must be Cell or Primitive instance",
+                         f"type: {type(layer).__name__}", TypeError)
         self.layer = layer
         self.time_axis = time_axis
         self.reshape_with_axis = reshape_with_axis
@@ -38,22 +36,17 @@ class TimeDistributed(Cell):
         """Three axes or more."""
         rank = inputs.ndim
         if rank < 3:
-            raise ValueError(
-                f"For 'TimeDistributed', the input must have 3 axes or more, but got {rank}.")
+            raise misuse("TimeDistributed", "the input must have 3 axes or more", rank)
         if not -rank <= self.time_axis < rank:
-            raise ValueError(
-                f"For 'TimeDistributed', the 'time_axis' must be in [{-rank}, {rank}), but got "
-                f"{self.time_axis}."
-            )
+            raise misuse("TimeDistributed", f"the 'time_axis' must be in [{-rank}, {rank})",
+                         self.time_axis)
         time = self.time_axis % rank
         if self.reshape_with_axis is None:
             steps = [self.layer(x) for x in ops.unbind(inputs, time)]
             return ops.stack(steps, time)
         if not -rank <= self.reshape_with_axis < rank or self.reshape_with_axis % rank == time:
-            raise ValueError(
-                f"For 'TimeDistributed', the 'reshape_with_axis' must be another axis than the "
-                f"'time_axis' {time} in [{-rank}, {rank}), but got {self.reshape_with_axis}."
-            )
+            raise misuse("TimeDistributed", "the 'reshape_with_axis' must be another axis than "
+                         f"the 'time_axis' {time} in [{-rank}, {rank})", self.reshape_with_axis)
         return self._at_once(inputs, time, self.reshape_with_axis % rank)
 
     def _at_once(self, inputs: Tensor, time: int, batch: int) -> Tensor:

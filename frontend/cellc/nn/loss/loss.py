@@ -21,6 +21,7 @@ from ...core.declared import (
     Share,
     instance,
     is_number,
+    misuse,
     number,
     one_of,
 )
@@ -37,9 +38,7 @@ Weight = Annotated[Tensor, instance(Tensor)]
 def _require_tensors(what: str, **operands: Any) -> None:
     for name, value in operands.items():
         if not isinstance(value, Tensor):
-            raise TypeError(
-                f"For '{what}', the '{name}' must be a Tensor, but got {type(value).__name__}."
-            )
+            raise misuse(what, f"the '{name}' must be a Tensor", type(value).__name__, TypeError)
 
 
 class LossBase(Arguments, Cell):
@@ -354,10 +353,9 @@ class FocalLoss(LossBase):
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Logits (N, C, d...) and classes (N, 1, d...), or one-hot vectors like the logits."""
         if logits.ndim != labels.ndim:
-            raise ValueError(
-                "For 'FocalLoss', the dimensions of 'logits' and 'labels' must be equal, but got "
-                f"dimension of 'logits' {logits.ndim} and dimension of 'labels' {labels.ndim}."
-            )
+            raise misuse("FocalLoss", "the dimensions of 'logits' and 'labels' must be equal",
+                         f"dimension of 'logits' {logits.ndim} and dimension of 'labels' "
+                         f"{labels.ndim}")
         ranked(logits, 2, None, "FocalLoss", "logits")
         n, c = logits.shape[0], logits.shape[1]
         flat = ops.reshape(logits, (n, c, -1))
@@ -641,10 +639,9 @@ class SampledSoftmaxLoss(LossBase):
     def __post_init__(self) -> None:
         for name in ("num_true", "num_sampled"):
             if getattr(self, name) > self.num_classes:
-                raise ValueError(
-                    f"For 'SampledSoftmaxLoss', '{name}' must be at most 'num_classes' "
-                    f"({self.num_classes}), but got {getattr(self, name)}."
-                )
+                raise misuse("SampledSoftmaxLoss",
+                             f"'{name}' must be at most 'num_classes' ({self.num_classes})",
+                             getattr(self, name))
 
     def construct(
         self, weights: Tensor, biases: Tensor, labels: Tensor, logits: Tensor

@@ -9,7 +9,7 @@ import numpy as np
 from cellc_runtime.dtypes import float16, float32
 
 from ... import ops
-from ...core.declared import FLOAT, Flag, Float, Number, OpenShare, instance
+from ...core.declared import FLOAT, Flag, Float, Number, OpenShare, instance, misuse
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 from ..registering import opt_init_args_register
@@ -20,13 +20,11 @@ def _pair(eps: Any) -> tuple[float, float]:
     """The two small numbers."""
     what = "AdaFactor"
     if len(instance(list, tuple)(eps, what, "eps")) != 2:
-        raise ValueError(f"For 'AdaFactor', 'eps' must be two floats, but got {eps!r}.")
+        raise misuse("AdaFactor", "'eps' must be two floats", repr(eps))
     for i, value in enumerate(eps):
         if FLOAT(value, what, f"eps{i}") < 0.0:
-            raise ValueError(
-                f"For 'AdaFactor', the 'eps{i}' must be float and must >= 0, but got '{value}' "
-                "with type 'float'."
-            )
+            raise misuse("AdaFactor", f"the 'eps{i}' must be float and must >= 0",
+                         f"'{value}' with type 'float'")
     return eps[0], eps[1]
 
 

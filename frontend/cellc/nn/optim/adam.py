@@ -12,7 +12,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import Flag, OpenShare, SmallFloat
+from ...core.declared import Flag, OpenShare, SmallFloat, misuse
 from ...ops.optimizer_rules import adam as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -53,10 +53,9 @@ class Adam(RuleOptimizer):
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
         self.use_locking, self.use_lazy, self.use_offload = use_locking, use_lazy, use_offload
         if use_lazy + use_offload + bool(use_amsgrad) > 1:
-            raise ValueError(
-                f"For '{self.cls_name}', only one of 'use_lazy', 'use_offload' and 'use_amsgrad' "
-                f"can be True, but got {use_lazy}, {use_offload} and {use_amsgrad}."
-            )
+            raise misuse(self.cls_name,
+                         "only one of 'use_lazy', 'use_offload' and 'use_amsgrad' can be True",
+                         f"{use_lazy}, {use_offload} and {use_amsgrad}")
         self.use_nesterov, self.use_amsgrad = use_nesterov, use_amsgrad
         one = Tensor(np.ones(self._power_shape, np.float32))
         self.beta1_power = Parameter(one, name="beta1_power")

@@ -10,7 +10,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import Flag, Float
+from ...core.declared import Flag, Float, misuse
 from ...ops.optimizer_rules import adam as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -46,9 +46,8 @@ class LARS(Optimizer):
         use_clip: Flag = False, lars_filter: Callable[[Parameter], bool] = _suits,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(
-                f"For 'LARS', 'optimizer' must be an Optimizer, but got {type(optimizer).__name__}."
-            )
+            raise misuse("LARS", "'optimizer' must be an Optimizer", type(optimizer).__name__,
+                         TypeError)
         super().__init__(0.0, [Parameter(Tensor(np.float32(0.0)), name="fake_param")])
         what = self.cls_name
         self.epsilon = epsilon

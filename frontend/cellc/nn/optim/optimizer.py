@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.records import dataclass
 
 from ... import ops
-from ...core.declared import BOOL, number
+from ...core.declared import BOOL, misuse, number
 from ...ops.mapping import HyperMap, Map
 from ...options import device
 from ...tensors.parameter import Parameter, ParameterTuple
@@ -181,10 +181,8 @@ def _group(given: dict[str, Any]) -> _Group:
             f"For 'Optimizer', the argument group `params` must not be empty. {WHY_EMPTY}")
     for i, p in enumerate(params):
         if not isinstance(p, Parameter):
-            raise TypeError(
-                "For 'Optimizer', the element in group parameters must be Parameter type, but got "
-                f"{type(p)} at index {i}."
-            )
+            raise misuse("Optimizer", "the element in group parameters must be Parameter type",
+                         f"{type(p)} at index {i}", TypeError)
     centralize = given.get("grad_centralization", False)
     BOOL(centralize, "Optimizer", "grad_centralization")
     return _Group(params, given.get("lr"), given.get("weight_decay"), centralize)
@@ -491,9 +489,7 @@ class Optimizer(SteadySteps):
     @unique.setter
     def unique(self, value: bool) -> None:
         if not isinstance(value, bool):
-            raise TypeError(
-                f"For 'Optimizer', the property 'unique' must be bool, but got {type(value)}."
-            )
+            raise misuse("Optimizer", "the property 'unique' must be bool", type(value), TypeError)
         self._unique = value
 
     @property
@@ -508,8 +504,7 @@ class Optimizer(SteadySteps):
     @target.setter
     def target(self, value: str) -> None:
         if not isinstance(value, str):
-            raise TypeError(
-                f"For 'Optimizer', the property 'target' must be string, but got {type(value)}."
-            )
+            raise misuse("Optimizer", "the property 'target' must be string", type(value),
+                         TypeError)
         self._target = device("target", value)
 

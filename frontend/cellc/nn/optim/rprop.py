@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import Float
+from ...core.declared import Float, misuse
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -37,9 +37,9 @@ class Rprop(Optimizer):
             if not isinstance(pair, tuple):
                 raise TypeError(f"For '{what}', '{name}' must be a tuple, got {type(pair)}.")
             if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
-                raise ValueError(f"For '{what}', '{name}' must be a growing pair, but got {pair}.")
+                raise misuse(what, f"'{name}' must be a growing pair", pair)
         if not etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"For '{what}', 'etas' must lie around 1, but got {etas}.")
+            raise misuse(what, "'etas' must lie around 1", etas)
         self.etas = etas
         self.step_sizes = step_sizes
         self.prev = self.state_of("prev", "zeros")

@@ -9,7 +9,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import Flag
+from ...core.declared import Flag, misuse
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -38,10 +38,8 @@ class SGD(Optimizer):
         self.dampening = dampening
         self.nesterov = nesterov
         if nesterov and (momentum == 0.0 or dampening != 0.0):
-            raise ValueError(
-                f"For '{what}', if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
-                f"must equal to 0.0, but got 'momentum' {momentum}, 'dampening' {dampening}."
-            )
+            raise misuse(what, "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
+                         "must equal to 0.0", f"'momentum' {momentum}, 'dampening' {dampening}")
         self.has_momentum = momentum > 0.0
         self.momentum = Parameter(Tensor(momentum, float32), name="momentum")
         self.accum = self.state_of("accum", "zeros")

@@ -16,7 +16,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, float64
 
 from ... import ops
-from ...core.declared import integer
+from ...core.declared import integer, misuse
 from ...core.naming import described
 from ...tensors.tensor import Tensor
 from .parameters import Parametrized, need_tensor
@@ -63,8 +63,7 @@ class Distribution(Parametrized):
         if dtype is not None and not (isinstance(dtype, DType) and (
                 dtype.is_float or (self.discrete and dtype.is_integer))):
             kind = "an int or float type" if self.discrete else "a float type"
-            raise TypeError(f"For '{name}', the 'dtype' should be {kind}, but got "
-                            f"{described(dtype)}.")
+            raise misuse(name, f"the 'dtype' should be {kind}", described(dtype), TypeError)
         super().__init__(name, dtype, param)
         self._seed = 0 if seed is None else integer(0, MOST)(seed, name, "seed")
 

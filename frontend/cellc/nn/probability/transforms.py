@@ -3,8 +3,6 @@
 Both bases are here, as each makes use of the other: a bijector called with a distribution gives the
 transformed one.
 
-Source: `mindspore.nn.probability.bijector`, `TransformedDistribution`.
-
 Source: the same names in `mindspore.nn.probability.bijector` and `.distribution`.
 """
 
@@ -17,7 +15,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType
 
 from ... import ops
-from ...core.declared import Flag
+from ...core.declared import Flag, misuse
 from ...tensors.tensor import Tensor
 from .base import Distribution
 from .parameters import Parametrized, need_tensor
@@ -50,7 +48,7 @@ class Bijector(Parametrized):
                  param: dict[str, Any] | None = None) -> None:
         what = type(self).__name__
         if dtype is not None and not dtype.is_float:
-            raise TypeError(f"For '{what}', the 'dtype' should be a float type, but got {dtype}.")
+            raise misuse(what, "the 'dtype' should be a float type", dtype, TypeError)
         super().__init__(what if name is None else name, dtype, param or {})
         self._is_constant_jacobian = is_constant_jacobian
         self._is_injective = is_injective
@@ -138,8 +136,8 @@ class TransformedDistribution(Distribution):
         for value, kind, key in ((bijector, Bijector, "bijector"),
                                  (distribution, Distribution, "distribution")):
             if not isinstance(value, kind):
-                raise TypeError(f"For '{what}', the type of '{key}' should be '{kind.__name__}', "
-                                f"but got type '{type(value).__name__}'.")
+                raise misuse(what, f"the type of '{key}' should be '{kind.__name__}'",
+                             f"type '{type(value).__name__}'", TypeError)
         used = distribution.seed if seed is None else seed
         super().__init__(used, distribution.dtype, name, {
             "bijector": bijector, "distribution": distribution, "seed": seed, "name": name})

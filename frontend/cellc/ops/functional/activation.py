@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from cellc_runtime.dtypes import DType, bool_
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one, plain_calls
 from ...core.native import native, native_body, native_of_any_shape
 from ...tensors.indexing import become
@@ -47,7 +48,7 @@ def softmax(input: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Ten
 def _floating(x: Any, what: str) -> Tensor:
     t = tensor(x, what)
     if not t.dtype.is_float:
-        raise TypeError(f"For '{what}', the input must be a tensor of floats, but got {t.dtype}.")
+        raise misuse(what, "the input must be a tensor of floats", t.dtype, TypeError)
     return t
 
 
@@ -269,8 +270,7 @@ def batch_norm(
     for name, v in (("running_mean", running_mean), ("running_var", running_var),
                     ("weight", weight), ("bias", bias)):
         if tensor(v, "batch_norm", name).shape != (x.shape[1],):
-            raise ValueError(
-                f"For 'batch_norm', '{name}' must have shape ({x.shape[1]},), but got {v.shape}.")
+            raise misuse("batch_norm", f"'{name}' must have shape ({x.shape[1]},)", v.shape)
     w, b = cast_to(weight, x.dtype), cast_to(bias, x.dtype)
     if not training:
         return apply_one("batch_norm_inference", x, w, b, cast_to(running_mean, x.dtype),

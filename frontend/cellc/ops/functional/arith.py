@@ -16,6 +16,7 @@ import numpy as np
 from cellc_runtime.dtypes import DType, bfloat16, bool_, float16, float32, float64, int64, uint64
 from cellc_runtime.lazy import lazy_module
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native, native_body, native_of_any_shape
 from ...tensors.promotion import (
@@ -390,7 +391,7 @@ def _plain(bound: Any, dtype: DType) -> Any:
     if bound is None:
         return None
     if isinstance(bound, (builtins.complex, np.complexfloating)):
-        raise TypeError(f"For 'clamp', a bound must be a real number, but got {bound}.")
+        raise misuse("clamp", "a bound must be a real number", bound, TypeError)
     return float(bound) if dtype.is_float else int(bound)
 
 
@@ -447,7 +448,7 @@ def logical_not(input: Any) -> Tensor:
 def _bitwise(op: str, input: Any, other: Any) -> Tensor:
     x, y = operands(op, input, other)
     if not (x.dtype.is_integer or x.dtype is bool_):
-        raise TypeError(f"For '{op}', operands must be ints or bools, but got {x.dtype}.")
+        raise misuse(op, "operands must be ints or bools", x.dtype, TypeError)
     return apply_one(op, x, y)
 
 
@@ -545,7 +546,7 @@ def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`value` where the mask holds, input_x elsewhere, in the type of input_x."""
     x = tensor(input_x, "masked_fill", "input_x")
     if tensor(mask, "masked_fill", "mask").dtype is not bool_:
-        raise TypeError(f"For 'masked_fill', 'mask' must be a bool tensor, but got {mask.dtype}.")
+        raise misuse("masked_fill", "'mask' must be a bool tensor", mask.dtype, TypeError)
     v = operand(value, "masked_fill", "value")
     filler = cast_to(v, x.dtype) if isinstance(v, Tensor) else constant(v, x.dtype)
     return apply_one("where", mask, filler, x)

@@ -14,6 +14,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import bool_, float32, int64, uint8
 
+from ...core.declared import misuse
 from ...core.dispatch import apply_one
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
@@ -65,15 +66,15 @@ def flash_attention_score(
     """
     q, k, v = (tensor(t, _WHAT, n) for t, n in ((query, "query"), (key, "key"), (value, "value")))
     if not q.dtype == k.dtype == v.dtype or q.dtype.kind not in ("float", "bfloat"):
-        raise TypeError(f"For '{_WHAT}', 'query', 'key' and 'value' must have one floating-point "
-                        f"dtype, but got {q.dtype}, {k.dtype} and {v.dtype}.")
+        raise misuse(_WHAT, "'query', 'key' and 'value' must have one floating-point dtype",
+                     f"{q.dtype}, {k.dtype} and {v.dtype}", TypeError)
     layout = choice(input_layout, _LAYOUTS, _WHAT, "input_layout")
     heads = integer(head_num, _WHAT, "head_num")
     if heads <= 0:
         raise RuntimeError(f"For '{_WHAT}', 'head_num' must be greater than 0, but got {heads}.")
     mode = integer(sparse_mode, _WHAT, "sparse_mode")
     if not 0 <= mode <= 5:
-        raise ValueError(f"For '{_WHAT}', 'sparse_mode' must be 0 to 5, but got {mode}.")
+        raise misuse(_WHAT, "'sparse_mode' must be 0 to 5", mode)
     if padding_mask is not None:
         raise ValueError(f"For '{_WHAT}', 'padding_mask' must be None: write it into 'attn_mask'.")
     mask = _Mask(mode, _given_mask(attn_mask, mode), integer(pre_tokens, _WHAT, "pre_tokens"),
@@ -97,8 +98,7 @@ class _Mask:
     def __init__(self, mode: int, given: Tensor | None, before: int, after: int, prefix: Any):
         self.mode, self.given, self.before, self.after = mode, given, before, after
         if (prefix is None) == (mode == 5):
-            raise ValueError(f"For '{_WHAT}', 'prefix' goes with 'sparse_mode' 5, but got "
-                             f"{prefix} with {mode}.")
+            raise misuse(_WHAT, "'prefix' goes with 'sparse_mode' 5", f"{prefix} with {mode}")
 
     def of(self, b: int, heads: int, rows: int, columns: int) -> Tensor | None:
         """The mask of scores (b, heads, rows, columns), in a shape that broadcasts."""
@@ -111,8 +111,8 @@ class _Mask:
             return None
         shapes = ((b, heads, rows, columns), (b, 1, rows, columns), (rows, columns))
         if self.given.shape not in shapes:
-            raise ValueError(f"For '{_WHAT}', the shape of 'attn_mask' must be one of {shapes} in "
-                             f"'sparse_mode' {self.mode}, but got {self.given.shape}.")
+            raise misuse(_WHAT, f"the shape of 'attn_mask' must be one of {shapes} in "
+                         f"'sparse_mode' {self.mode}", self.given.shape)
         if self.mode == 0 and (self.before < rows or self.after < columns):
             return arith.logical_or(self.given, self._band(rows, columns, self.before, self.after))
         return self.given
@@ -131,11 +131,10 @@ class _Keep:
 
     def __init__(self, bits: Tensor | None, probability: float):
         if not 0.0 < probability <= 1.0:
-            raise ValueError(f"For '{_WHAT}', 'keep_prob' must be in (0, 1], but got "
-                             f"{probability}.")
+            raise misuse(_WHAT, "'keep_prob' must be in (0, 1]", probability)
         if (bits is None) != (probability == 1.0):
-            raise ValueError(f"For '{_WHAT}', 'drop_mask' goes with a 'keep_prob' below 1, but got "
-                             f"{probability} {'without' if bits is None else 'with'} it.")
+            raise misuse(_WHAT, "'drop_mask' goes with a 'keep_prob' below 1",
+                         f"{probability} {'without' if bits is None else 'with'} it")
         self.bits, self.probability = bits, probability
 
     def of(self, weights: Tensor) -> Tensor:
@@ -145,8 +144,8 @@ class _Keep:
         bits = tensor(self.bits, _WHAT, "drop_mask")
         *lead, columns = weights.shape
         if bits.dtype != uint8 or bits.shape != (*lead, columns // 8) or columns % 8:
-            raise ValueError(f"For '{_WHAT}', 'drop_mask' must be uint8 of shape "
-                             f"{(*lead, columns // 8)}, but got {bits.dtype} of {bits.shape}.")
+            raise misuse(_WHAT, f"'drop_mask' must be uint8 of shape {(*lead, columns // 8)}",
+                         f"{bits.dtype} of {bits.shape}")
         each = arith.bitwise_and(arith.bitwise_right_shift(
             shapes.expand_dims(bits, -1),
             Tensor(np.arange(8, dtype=np.uint8))), Tensor(np.uint8(1)))
@@ -162,8 +161,7 @@ def _given_mask(attn_mask: Tensor | None, mode: int) -> Tensor | None:
         return None
     t = tensor(attn_mask, _WHAT, "attn_mask")
     if t.dtype not in (bool_, uint8):
-        raise TypeError(f"For '{_WHAT}', the dtype of 'attn_mask' must be bool or uint8, but got "
-                        f"{t.dtype}.")
+        raise misuse(_WHAT, "the dtype of 'attn_mask' must be bool or uint8", t.dtype, TypeError)
     if mode in (2, 3, 4) and t.shape != _COMPRESSED:
         raise ValueError(f"For '{_WHAT}', the shape of 'attn_mask' must be {_COMPRESSED} in "
                          f"'sparse_mode' {mode}, but got {t.shape}.")
@@ -241,11 +239,11 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, heads: int, mask: _Mask, keep: _
 def _shift(given: Any, dtype: Any, scores: tuple[int, ...]) -> Tensor:
     t = tensor(given, _WHAT, "real_shift")
     if t.dtype != dtype:
-        raise TypeError(f"For '{_WHAT}', 'real_shift' must have the dtype of 'query', {dtype}, but "
-                        f"got {t.dtype}.")
+        raise misuse(_WHAT, f"'real_shift' must have the dtype of 'query', {dtype}", t.dtype,
+                     TypeError)
     if t.shape not in (scores, (1, *scores[1:])):
-        raise ValueError(f"For '{_WHAT}', the shape of 'real_shift' must be {scores} or "
-                         f"{(1, *scores[1:])}, but got {t.shape}.")
+        raise misuse(_WHAT, f"the shape of 'real_shift' must be {scores} or {(1, *scores[1:])}",
+                     t.shape)
     return cast_to(t, float32) if dtype.itemsize == 2 else t
 
 
@@ -256,8 +254,8 @@ def _sequences(qkv: tuple[Tensor, Tensor, Tensor], heads: int, mask: _Mask, scal
     stops = [_ends(given, name, t) for given, name, t in
              zip(ends, ("actual_seq_qlen", "actual_seq_kvlen"), qkv, strict=False)]
     if len(stops[0]) != len(stops[1]):
-        raise ValueError(f"For '{_WHAT}', there must be as many sequences of queries as of keys, "
-                         f"but got {len(stops[0])} and {len(stops[1])}.")
+        raise misuse(_WHAT, "there must be as many sequences of queries as of keys",
+                     f"{len(stops[0])} and {len(stops[1])}")
     none, outs, start = _Keep(None, 1.0), [], (0, 0)
     for stop in zip(*stops, strict=True):
         parts = [shapes.transpose(shapes.expand_dims(t[a:b], 0), (0, 2, 1, 3)) for t, a, b in
@@ -276,8 +274,8 @@ def _ends(given: Any, name: str, t: Tensor) -> Sequence[int]:
     ends = ints(given, _WHAT, name)
     if t.ndim != 3 or not ends or ends[-1] != t.shape[0] or any(
             b < a for a, b in zip((0, *ends), ends, strict=False)):
-        raise ValueError(f"For '{_WHAT}', '{name}' must rise to the rows of its tensor, but got "
-                         f"{ends} for the shape {t.shape}.")
+        raise misuse(_WHAT, f"'{name}' must rise to the rows of its tensor",
+                     f"{ends} for the shape {t.shape}")
     return ends
 
 

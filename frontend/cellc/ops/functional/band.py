@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...core.native import native
 from ...tensors.promotion import cast_to
@@ -130,9 +131,8 @@ def _matrices(x: Any, what: str) -> Tensor:
 def _inside(low: int, high: int, x: Tensor, what: str) -> None:
     rows, cols = x.shape[-2:]
     if not (-rows < low and high < cols) and not low == high == 0:
-        raise ValueError(
-            f"For '{what}', 'k' must be between {1 - rows} and {cols - 1} for matrices of shape "
-            f"{(rows, cols)}, but got {low} to {high}.")
+        raise misuse(what, f"'k' must be between {1 - rows} and {cols - 1} for matrices of shape "
+                     f"{(rows, cols)}", f"{low} to {high}")
 
 
 def matrix_diag_part(
@@ -199,7 +199,7 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
     t = tensor(input_x, what, "input_x")
     choice(mode, ("REFLECT", "SYMMETRIC"), what, "mode")
     if not tensor(paddings, what, "paddings").dtype.is_integer:
-        raise TypeError(f"For '{what}', 'paddings' must hold ints, but got {paddings.dtype}.")
+        raise misuse(what, "'paddings' must hold ints", paddings.dtype, TypeError)
     counts = need_known(paddings, what)
     if counts.shape != (t.ndim, 2):
         raise ValueError(f"For '{what}', 'paddings' must have shape ({t.ndim}, 2), but has shape "
@@ -208,9 +208,8 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
     for axis, (before, after) in enumerate(counts.tolist()):
         d = t.shape[axis]
         if min(before, after) < 0 or max(before, after) > d - own:
-            raise ValueError(
-                f"For '{what}', 'paddings' of axis {axis} must be between 0 and {d - own}, but got "
-                f"{before} and {after}.")
+            raise misuse(what, f"'paddings' of axis {axis} must be between 0 and {d - own}",
+                         f"{before} and {after}")
         if before or after:
             at = np.arange(-before, d + after)
             at = np.where(at < 0, -at - 1 + own, at)
@@ -237,8 +236,8 @@ def col2im(
     gaps, steps = positive(dilation, 2, what, "dilation"), positive(stride, 2, what, "stride")
     pads = repeated(padding_value, 2, what, "padding_value")
     if t.ndim != 4 or len(sizes) != 2 or min(pads) < 0:
-        raise ValueError(f"For '{what}', a tensor of 4 axes, 2 sizes and padding of at least 0 are "
-                         f"needed, but got {t.shape}, {sizes} and {pads}.")
+        raise misuse(what, "a tensor of 4 axes, 2 sizes and padding of at least 0 are needed",
+                     f"{t.shape}, {sizes} and {pads}")
     counts = [(d + 2 * p - g * (k - 1) - 1) // s + 1
               for d, p, g, k, s in zip(sizes, pads, gaps, kernel, steps, strict=True)]
     taps, positions = kernel[0] * kernel[1], counts[0] * counts[1]
@@ -255,8 +254,8 @@ def padding(x: Tensor, pad_dim_size: int = 8) -> Tensor:
     t = tensor(x, "padding", "x")
     size = integer(pad_dim_size, "padding", "pad_dim_size")
     if t.ndim < 2 or t.shape[-1] != 1 or size < 1:
-        raise ValueError(f"For 'padding', 'x' must have shape (..., 1) and 2 axes or more and "
-                         f"'pad_dim_size' be positive, but got {t.shape} and {size}.")
+        raise misuse("padding", "'x' must have shape (..., 1) and 2 axes or more and "
+                     "'pad_dim_size' be positive", f"{t.shape} and {size}")
     return shapes.pad(t, (0, size - 1))
 
 
@@ -271,8 +270,8 @@ def bidense(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None 
     x, y, w = tensor(input1, what, "input1"), tensor(input2, what, "input2"), \
         tensor(weight, what, "weight")
     if w.ndim != 3 or x.shape[:-1] != y.shape[:-1] or w.shape[1:] != (*x.shape[-1:], *y.shape[-1:]):
-        raise ValueError(f"For '{what}', shapes (..., a), (..., b) and (o, a, b) are needed, but "
-                         f"got {x.shape}, {y.shape} and {w.shape}.")
+        raise misuse(what, "shapes (..., a), (..., b) and (o, a, b) are needed",
+                     f"{x.shape}, {y.shape} and {w.shape}")
     lead: Ints = x.shape[:-1]
     rows = shapes.reshape(x, (-1, x.shape[-1]))
     left = linalg.matmul(rows, shapes.reshape(shapes.swapaxes(w, 0, 1), (x.shape[-1], -1)))

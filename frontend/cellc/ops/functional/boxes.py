@@ -13,6 +13,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_, float32, float64, int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, scan
 from ...tensors.promotion import cast_to
 from ...tensors.seed import Generator
@@ -27,7 +28,7 @@ def rows_of(x: Any, columns: int, what: str, name: str) -> Tensor:
     """A tensor of floats of shape (n, columns)."""
     t = tensor(x, what, name)
     if not t.dtype.is_float:
-        raise TypeError(f"For '{what}', '{name}' must hold floats, but got {t.dtype}.")
+        raise misuse(what, f"'{name}' must hold floats", t.dtype, TypeError)
     if t.ndim != 2 or t.shape[1] != columns:
         raise ValueError(f"For '{what}', '{name}' must have shape (N, {columns}), but has "
                          f"{t.shape}.")
@@ -39,7 +40,7 @@ def _four(given: Any, what: str, name: str) -> tuple[float, ...]:
     if isinstance(given, (int, float)) and not isinstance(given, bool):
         return (float(given),) * 4
     if not isinstance(given, (tuple, list)) or len(given) != 4:
-        raise TypeError(f"For '{what}', '{name}' must be a number or 4 numbers, but got {given!r}.")
+        raise misuse(what, f"'{name}' must be a number or 4 numbers", repr(given), TypeError)
     return tuple(float(number(v, what, name)) for v in given)
 
 
@@ -89,10 +90,10 @@ def bounding_box_decode(
         _four(means, what, "means"), strict=True)]
     size = ints(max_shape, what, "max_shape")
     if len(size) != 2:
-        raise ValueError(f"For '{what}', 'max_shape' must be (height, width), but got {size}.")
+        raise misuse(what, "'max_shape' must be (height, width)", size)
     clip = number(wh_ratio_clip, what, "wh_ratio_clip")
     if clip <= 0:
-        raise ValueError(f"For '{what}', 'wh_ratio_clip' must be above 0, but got {clip}.")
+        raise misuse(what, "'wh_ratio_clip' must be above 0", clip)
     most = abs(math.log(clip))
     corners: list[list[Tensor]] = [[], []]
     for start, length, shift, growth, bound in zip(
@@ -205,10 +206,10 @@ def choice_with_mask(
     what = "choice_with_mask"
     x, n = tensor(input_x, what, "input_x"), integer(count, what, "count")
     if x.dtype is not bool_:
-        raise TypeError(f"For '{what}', 'input_x' must hold bools, but got {x.dtype}.")
+        raise misuse(what, "'input_x' must hold bools", x.dtype, TypeError)
     if n < 1 or not 1 <= x.ndim <= 5:
-        raise ValueError(f"For '{what}', a 'count' above 0 and 1 to 5 axes are needed, but got "
-                         f"{count} and shape {x.shape}.")
+        raise misuse(what, "a 'count' above 0 and 1 to 5 axes are needed",
+                     f"{count} and shape {x.shape}")
     flat = shapes.reshape(x, (-1,))
     drawn = min(n, flat.shape[0])
     keys = arith.where(flat, draws.rand(*flat.shape, seed=seed), -1.0)
@@ -285,12 +286,12 @@ def _crop_arguments(
     if x.ndim != 4:
         raise ValueError(f"For '{what}', 'image' must have shape (N, H, W, C), but has {x.shape}.")
     if not places.dtype.is_integer:
-        raise TypeError(f"For '{what}', 'box_indices' must hold ints, but got {places.dtype}.")
+        raise misuse(what, "'box_indices' must hold ints", places.dtype, TypeError)
     if places.shape != b.shape[:1]:
         raise ValueError(f"For '{what}', 'box_indices' must have shape ({b.shape[0]},), one for "
                          f"each box, but has {places.shape}.")
     if len(size) != 2 or min(size) < 1:
-        raise ValueError(f"For '{what}', 'crop_size' must be 2 positive ints, but got {crop_size}.")
+        raise misuse(what, "'crop_size' must be 2 positive ints", crop_size)
     indexing.check_index(places, x.shape[0], what)
     return cast_to(x, float32), cast_to(b, float32), places, size
 
@@ -377,8 +378,8 @@ def roi_align(
         (sample_num, "sample_num"))]
     mode = integer(roi_end_mode, what, "roi_end_mode")
     if min(counts) < 1 or mode not in (0, 1):
-        raise ValueError(f"For '{what}', sizes and 'sample_num' must be above 0 and 'roi_end_mode' "
-                         f"0 or 1, but got {(*counts, mode)}.")
+        raise misuse(what, "sizes and 'sample_num' must be above 0 and 'roi_end_mode' 0 or 1",
+                     (*counts, mode))
     high, wide, samples = counts
     wider = x if x.dtype is float64 else cast_to(x, float32)
     image, x0, y0, x1, y1 = joining.unstack(cast_to(regions, wider.dtype), 1)

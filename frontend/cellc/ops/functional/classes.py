@@ -13,6 +13,7 @@ import numpy as np
 from cellc_compiler.ir.bounds import MOST_PARTS
 from cellc_runtime.dtypes import float32, float64, int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one, scan
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
@@ -25,7 +26,7 @@ from . import arith, creation, draws, indexing, joining, reductions, shapes, sor
 def _classes(true_classes: Any, num_true: Any, what: str) -> Tensor:
     t = tensor(true_classes, what, "true_classes")
     if t.dtype not in (int32, int64):
-        raise TypeError(f"For '{what}', 'true_classes' must be int32 or int64, but got {t.dtype}.")
+        raise misuse(what, "'true_classes' must be int32 or int64", t.dtype, TypeError)
     if t.ndim != 2 or t.shape[1] != integer(num_true, what, "num_true"):
         raise ValueError(f"For '{what}', 'true_classes' must have shape (batch, {num_true}), but "
                          f"has shape {t.shape}.")
@@ -37,9 +38,9 @@ def _counts(num_sampled: Any, range_max: Any, unique: Any, what: str) -> tuple[i
         integer(range_max, what, "range_max")
     once = boolean(unique, what, "unique")
     if sampled < 1 or classes < 1 or (once and sampled > classes):
-        raise ValueError(
-            f"For '{what}', 'num_sampled' must be positive and, if 'unique', not larger than "
-            f"'range_max', but got {sampled} and {classes}.")
+        raise misuse(what,
+                     "'num_sampled' must be positive and, if 'unique', not larger than 'range_max'",
+                     f"{sampled} and {classes}")
     return sampled, classes, once
 
 
@@ -145,8 +146,8 @@ def ctc_greedy_decoder(
     what = "ctc_greedy_decoder"
     x, lengths = tensor(inputs, what, "inputs"), tensor(sequence_length, what, "sequence_length")
     if x.ndim != 3 or lengths.shape != x.shape[1:2]:
-        raise ValueError(f"For '{what}', shapes (steps, batch, classes) and (batch) are needed, "
-                         f"but got {x.shape} and {lengths.shape}.")
+        raise misuse(what, "shapes (steps, batch, classes) and (batch) are needed",
+                     f"{x.shape} and {lengths.shape}")
     merged = boolean(merge_repeated, what, "merge_repeated")
     steps, batch, classes = x.shape
     best = cast_to(reductions.argmax(x, 2), int64)
@@ -236,8 +237,8 @@ def _weight(a: Tensor, x: Tensor) -> Tensor:
 def _gammas(input: Any, other: Any, what: str) -> tuple[Tensor, Tensor, Any]:
     a, x = tensor(input, what, "input"), tensor(other, what, "other")
     if not a.dtype.is_float or a.dtype != x.dtype:
-        raise TypeError(f"For '{what}', 'input' and 'other' must have one float type, but got "
-                        f"{a.dtype} and {x.dtype}.")
+        raise misuse(what, "'input' and 'other' must have one float type",
+                     f"{a.dtype} and {x.dtype}", TypeError)
     wide, other_wide = shapes.broadcast_tensors(cast_to(a, float64), cast_to(x, float64))
     return wide, other_wide, a.dtype
 
@@ -252,7 +253,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     """
     x, n = tensor(input, "mvlgamma"), size(p, "mvlgamma", "p", 1, MOST_PARTS)
     if not x.dtype.is_float:
-        raise TypeError(f"For 'mvlgamma', 'input' must hold floats, but got {x.dtype}.")
+        raise misuse("mvlgamma", "'input' must hold floats", x.dtype, TypeError)
     total: Tensor = apply("lgamma", x)
     for i in range(1, n):
         total = arith.add(total, apply("lgamma", arith.sub(x, i / 2)))

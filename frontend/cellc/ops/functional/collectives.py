@@ -14,7 +14,7 @@ import numpy as np
 
 from cellc_runtime.world import world
 
-from ...core.declared import is_int
+from ...core.declared import is_int, misuse
 from ...core.dispatch import apply, apply_one
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ...tensors.tensor import Tensor
@@ -28,7 +28,7 @@ REDUCTIONS = ("sum", "prod", "max", "min", "avg")
 def checked_reduction(op: Any, what: str) -> str:
     """The name of a reduction."""
     if not isinstance(op, str) or op not in REDUCTIONS:
-        raise TypeError(f"For '{what}', 'op' must be one of {REDUCTIONS}, but got {op!r}.")
+        raise misuse(what, f"'op' must be one of {REDUCTIONS}", repr(op), TypeError)
     return op
 
 
@@ -64,8 +64,8 @@ def own_ranks(groups: Any, what: str) -> tuple[int, ...]:
     if groups is None:
         return tuple(range(here.size))
     if not isinstance(groups, list) or not all(isinstance(g, list) for g in groups):
-        raise TypeError(f"For '{what}', 'process_groups' must be a list of lists of ranks, but got "
-                        f"{groups!r}.")
+        raise misuse(what, "'process_groups' must be a list of lists of ranks", repr(groups),
+                     TypeError)
     for rank in (given := [r for g in groups for r in g]):
         a_rank(rank, "process_groups", what, range(here.size))
     if len(set(given)) != len(given):
@@ -239,7 +239,7 @@ def receive(
 def a_tag(tag: Any, what: str) -> None:
     """Refuse what is no number of a message."""
     if not is_int(tag):
-        raise TypeError(f"For '{what}', 'tag' must be an int, but got {type(tag).__name__}.")
+        raise misuse(what, "'tag' must be an int", type(tag).__name__, TypeError)
 
 
 def another_rank(rank: Any, name: str, what: str, group: Any) -> int:

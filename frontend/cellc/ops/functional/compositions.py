@@ -13,6 +13,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import active_tracer, apply
 from ...tensors.index_runtime import found_size, traced
 from ...tensors.promotion import cast_to, operands
@@ -33,8 +34,7 @@ def add_flags(fn: Any = None, **flags: Any) -> Any:
         flags: by name.
     """
     if fn is not None and not callable(fn):
-        raise TypeError(f"For 'add_flags', 'fn' must be a Cell or a function, but got "
-                        f"{type(fn).__name__}.")
+        raise misuse("add_flags", "'fn' must be a Cell or a function", type(fn).__name__, TypeError)
 
     def mark(target: Any) -> Any:
         if hasattr(target, "add_flags"):
@@ -126,7 +126,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """
     x, y = operands("nextafter", tensor(input, "nextafter"), tensor(other, "nextafter", "other"))
     if x.dtype.name not in _BITS:
-        raise TypeError(f"For 'nextafter', float32 or float64 are needed, but got {x.dtype}.")
+        raise misuse("nextafter", "float32 or float64 are needed", x.dtype, TypeError)
     kind = _BITS[x.dtype.name]
     x, y = shapes.broadcast_tensors(x, y)
     bits: Tensor = apply("bitcast", x, dtype=kind)
@@ -268,8 +268,8 @@ def stft(
     hop = n // 4 if hop_length is None else integer(hop_length, what, "hop_length")
     size = n if win_length is None else integer(win_length, what, "win_length")
     if not (0 < n <= rows.shape[-1] and hop > 0 and 0 < size <= n):
-        raise ValueError(f"For '{what}', 'n_fft' must be in [1, {rows.shape[-1]}], 'hop_length' "
-                         f"above 0 and 'win_length' in [1, n_fft], but got {n}, {hop} and {size}.")
+        raise misuse(what, f"'n_fft' must be in [1, {rows.shape[-1]}], 'hop_length' above 0 and "
+                     "'win_length' in [1, n_fft]", f"{n}, {hop} and {size}")
     taper = creation.ones((size,), float32) if window is None else tensor(window, what, "window")
     out = transformed(rows, taper, n, hop, size, normalized,
                       not signal.dtype.is_complex if onesided is None else onesided)
@@ -315,8 +315,7 @@ def fft_with_size(
     what = "FFTWithSize"
     t, k = tensor(x, what, "x"), integer(signal_ndim, what, "signal_ndim")
     if not 1 <= k <= min(3, t.ndim):
-        raise ValueError(f"For '{what}', 'signal_ndim' must be in [1, {min(3, t.ndim)}], but got "
-                         f"{k}.")
+        raise misuse(what, f"'signal_ndim' must be in [1, {min(3, t.ndim)}]", k)
     choice(norm, ("backward", "forward", "ortho"), what, "norm")
     axes = tuple(range(-k, 0))
     if not real:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.lazy import lazy_module
 
 from ...compiled.inline import call_here
+from ...core.declared import misuse
 from ...core.dispatch import active_tracer
 from ...tensors.tensor import Tensor
 from ..arguments import boolean
@@ -49,9 +50,8 @@ def cond(
         return matrix_norms.condition_number(matrix, true_fun if p is None else p)
     for name, fn in (("true_fun", true_fun), ("false_fun", false_fun)):
         if not callable(fn):
-            raise TypeError(
-                f"For 'cond', '{name}' must be a function, but got {type(fn).__name__}. It is "
-                "called as cond(pred, true_fun, false_fun, *operands).")
+            raise misuse("cond", f"'{name}' must be a function", f"{type(fn).__name__}. It is "
+                         "called as cond(pred, true_fun, false_fun, *operands)", TypeError)
     return call_here(control_source.cond, (pred, true_fun, false_fun, operands))
 
 
@@ -91,9 +91,8 @@ def fori_loop(lower: int | Tensor, upper: int | Tensor, loop_func: Callable[[Any
     """
     for name, bound in (("lower", lower), ("upper", upper)):
         if isinstance(bound, bool) or not isinstance(bound, (int, Tensor)):
-            raise TypeError(
-                f"For 'ForiLoop', '{name}' must be an int or a Tensor, but got "
-                f"{type(bound).__name__}.")
+            raise misuse("ForiLoop", f"'{name}' must be an int or a Tensor", type(bound).__name__,
+                         TypeError)
     _function("ForiLoop", "loop_func", loop_func)
     boolean(unroll, "ForiLoop", "unroll")
     return _loop("ForiLoop", control_source.fori_loop, lower, upper, loop_func, init_val)
@@ -117,13 +116,12 @@ def scan(loop_func: Callable[[Any, Any], Any], init: Any, xs: Any, length: int |
     """
     _function("Scan", "loop_func", loop_func)
     if xs is not None and not isinstance(xs, (tuple, list, Tensor)):
-        raise TypeError(
-            f"For 'Scan', 'xs' must be a tuple, a list, a Tensor or None, but got "
-            f"{type(xs).__name__}.")
+        raise misuse("Scan", "'xs' must be a tuple, a list, a Tensor or None", type(xs).__name__,
+                     TypeError)
     if (xs is None or length is not None) and (
         isinstance(length, bool) or not isinstance(length, int)
     ):
-        raise TypeError(f"For 'Scan', 'length' must be an int, but got {type(length).__name__}.")
+        raise misuse("Scan", "'length' must be an int", type(length).__name__, TypeError)
     boolean(unroll, "Scan", "unroll")
     if xs is None:
         assert length is not None
@@ -135,7 +133,7 @@ def scan(loop_func: Callable[[Any, Any], Any], init: Any, xs: Any, length: int |
 
 def _function(what: str, name: str, fn: Any) -> None:
     if not callable(fn) or isinstance(fn, (type, BuiltinFunctionType)):
-        raise TypeError(f"For '{what}', '{name}' must be a function, but got {type(fn).__name__}.")
+        raise misuse(what, f"'{name}' must be a function", type(fn).__name__, TypeError)
 
 
 def _loop(what: str, fn: Callable[..., Any], *args: Any) -> Any:

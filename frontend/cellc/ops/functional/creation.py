@@ -15,6 +15,7 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native, native_of_types
 from ...tensors.promotion import cast_to, common, constant, is_scalar
@@ -65,7 +66,7 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does."""
     shape = shape_of(size, "full", "size")
     if not is_scalar(fill_value):
-        raise TypeError(f"For 'full', 'fill_value' must be a number, but got {fill_value!r}.")
+        raise misuse("full", "'fill_value' must be a number", repr(fill_value), TypeError)
     return _filled(shape, fill_value, dtype_of(dtype or int64, "full"))
 
 
@@ -115,8 +116,8 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | Non
         return tensor_of(np.arange(start, end, step, dtype=np.int64))  # the usual case
     a, z, s = (_bound(v, "arange") for v in (start, end, step))
     if not builtins.all(is_symbolic(v) or abs(v) < 2**63 for v in (a, z, s)):  # nor a NaN
-        raise ValueError(f"For 'arange', 'start', 'end' and 'step' must be finite and fit 64 bits, "
-                         f"but got {a}, {z} and {s}.")
+        raise misuse("arange", "'start', 'end' and 'step' must be finite and fit 64 bits",
+                     f"{a}, {z} and {s}")
     if s == 0 or (z - a) * s < 0:
         raise ValueError(f"For 'arange', step {s} does not lead from start {a} to end {z}.")
     whole = builtins.all(isinstance(v, int) for v in (a, z, s))
@@ -186,7 +187,7 @@ def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
     rows = integer(n, "eye", "n")
     columns = rows if m is None else integer(m, "eye", "m")
     if rows < 0 or columns < 0:
-        raise ValueError(f"For 'eye', sizes must be non-negative, but got {rows} and {columns}.")
+        raise misuse("eye", "sizes must be non-negative", f"{rows} and {columns}")
     return apply_one("eye", n=rows, m=columns, dtype=dtype_of(dtype or float32, "eye"))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
@@ -22,8 +23,8 @@ def lengths_of(value: Any, count: int, what: str, name: str) -> Tensor:
     if isinstance(value, (tuple, list)):
         value = Tensor([integer(v, what, name) for v in value], int32)
     if not isinstance(value, Tensor) or value.dtype not in (int32, int64):
-        raise TypeError(f"For '{what}', '{name}' must be a tuple of ints or an integer Tensor, but "
-                        f"got {value}.")
+        raise misuse(what, f"'{name}' must be a tuple of ints or an integer Tensor", value,
+                     TypeError)
     if value.size != count:
         raise ValueError(f"For '{what}', '{name}' must have {count} lengths, one for each of the "
                          f"batch, but has the shape {value.shape}.")
@@ -96,11 +97,11 @@ def ctc_loss_v2(
     """
     x, labels = tensor(log_probs, what, "log_probs"), tensor(targets, what, "targets")
     if x.ndim != 3 or labels.ndim != 2 or labels.shape[0] != x.shape[1]:
-        raise ValueError(f"For '{what}', shapes (T, N, C) and (N, S) are needed, but got {x.shape} "
-                         f"and {labels.shape}.")
+        raise misuse(what, "shapes (T, N, C) and (N, S) are needed",
+                     f"{x.shape} and {labels.shape}")
     if not x.dtype.is_float or labels.dtype not in (int32, int64):
-        raise TypeError(f"For '{what}', 'log_probs' must hold floats and 'targets' int32 or int64, "
-                        f"but got {x.dtype} and {labels.dtype}.")
+        raise misuse(what, "'log_probs' must hold floats and 'targets' int32 or int64",
+                     f"{x.dtype} and {labels.dtype}", TypeError)
     _, batch, classes = x.shape
     if not 0 <= integer(blank, what, "blank") < classes:
         raise ValueError(f"For '{what}', 'blank' must be one of the {classes} classes, but is "

@@ -28,6 +28,7 @@ from cellc_runtime.dtypes import (
     int64,
 )
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one, scan
 from ...tensors.index_plan import check_range
 from ...tensors.promotion import cast_to
@@ -57,8 +58,8 @@ def matrices(x: Any, what: str, name: str, types: tuple[DType, ...] = _NUMBERS) 
     """A batch of matrices."""
     t = tensor(x, what, name)
     if t.dtype not in types:
-        raise TypeError(f"For '{what}', '{name}' must be one of {', '.join(map(str, types))}, but "
-                        f"got {t.dtype}.")
+        raise misuse(what, f"'{name}' must be one of {', '.join(map(str, types))}", t.dtype,
+                     TypeError)
     if t.ndim < 2:
         raise ValueError(f"For '{what}', '{name}' must have 2 axes or more, but has shape "
                          f"{t.shape}.")
@@ -75,8 +76,8 @@ def _square(x: Any, what: str, name: str, types: tuple[DType, ...] = _NUMBERS) -
 
 def _same_type(what: str, **given: Tensor) -> None:
     if len({t.dtype for t in given.values()}) > 1:
-        raise TypeError(f"For '{what}', the types must be the same, but got "
-                        f"{', '.join(f'{n}: {t.dtype}' for n, t in given.items())}.")
+        raise misuse(what, "the types must be the same",
+                     ", ".join((f'{n}: {t.dtype}' for n, t in given.items())), TypeError)
 
 
 # --- LU -------------------------------------------------------------------------------------------
@@ -149,8 +150,8 @@ def _pivots(x: Any, rows: int, steps: int, lead: tuple[int, ...], what: str) -> 
     """Pivots (B, steps) from 0 of those that MindSpore has, which count from 1."""
     t = tensor(x, what, "LU_pivots")
     if t.dtype.is_float or t.shape != (*lead, steps):
-        raise ValueError(f"For '{what}', 'LU_pivots' must be ints of shape {(*lead, steps)}, but "
-                         f"got {t.dtype} of shape {t.shape}.")
+        raise misuse(what, f"'LU_pivots' must be ints of shape {(*lead, steps)}",
+                     f"{t.dtype} of shape {t.shape}")
     flat = shapes.reshape(cast_to(t, int64), (math.prod(lead), steps))
     check_range(flat, 1, rows + 1, f"For '{what}', 'LU_pivots' must be in range [1, {rows}], but "
                 "got ", 0, ".")
@@ -376,8 +377,8 @@ def lstsq(input: Tensor, A: Tensor) -> Tensor:
     x, b = matrices(input, what, "input", types), tensor(A, what, "A")
     _same_type(what, input=x, A=b)
     if x.ndim != 2 or b.ndim not in (1, 2) or b.shape[0] != x.shape[0]:
-        raise ValueError(f"For '{what}', 'input' (m, n) and 'A' (m, k) or (m) are needed, but got "
-                         f"{x.shape} and {b.shape}.")
+        raise misuse(what, "'input' (m, n) and 'A' (m, k) or (m) are needed",
+                     f"{x.shape} and {b.shape}")
     right = shapes.expand_dims(b, 1) if b.ndim == 1 else b
     return cast_to(least_squares(arith.wide(x), arith.wide(right)), x.dtype)
 
@@ -398,8 +399,8 @@ def lstsq_fast(
 ) -> Tensor:
     """`lstsq`; its options are those that MindSpore takes: `fast` and no regularizer."""
     if fast is not True or l2_regularizer != 0.0:
-        raise TypeError(f"For 'Lstsq', 'fast' should be True and 'l2_regularizer' 0.0, but got "
-                        f"{fast!r} and {l2_regularizer!r}.")
+        raise misuse("Lstsq", "'fast' should be True and 'l2_regularizer' 0.0",
+                     f"{fast!r} and {l2_regularizer!r}", TypeError)
     return lstsq(x, a)
 
 
@@ -421,11 +422,11 @@ def matrix_solve_ls(
     penalty = tensor(l2_regularizer, what, "l2_regularizer")
     _same_type(what, matrix=x, rhs=b)
     if penalty.dtype is not float64 or penalty.ndim:
-        raise TypeError(f"For '{what}', 'l2_regularizer' must be a float64 scalar, but got "
-                        f"{penalty.dtype} of shape {penalty.shape}.")
+        raise misuse(what, "'l2_regularizer' must be a float64 scalar",
+                     f"{penalty.dtype} of shape {penalty.shape}", TypeError)
     if x.shape[:-1] != b.shape[:-1]:
-        raise ValueError(f"For '{what}', 'matrix' (..., m, n) and 'rhs' (..., m, k) are needed, but"
-                         f" got {x.shape} and {b.shape}.")
+        raise misuse(what, "'matrix' (..., m, n) and 'rhs' (..., m, k) are needed",
+                     f"{x.shape} and {b.shape}")
     if not boolean(fast, what, "fast"):
         return least_squares(x, b)
     across, wide = linalg.adjoint(x), x.shape[-2] < x.shape[-1]

@@ -9,6 +9,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
@@ -19,7 +20,7 @@ from . import activation, arith, creation, joining, shapes, window
 def _sizes(given: Any, count: int, what: str, name: str) -> tuple[int, ...]:
     found = ints(given, what, name)
     if len(found) != count:
-        raise ValueError(f"For '{what}', '{name}' must hold {count} ints, but got {given}.")
+        raise misuse(what, f"'{name}' must hold {count} ints", given)
     return found
 
 
@@ -27,8 +28,7 @@ def _spatial(given: Any, what: str, name: str) -> tuple[int, int]:
     """Rows and columns of 4 ints, of which the first two are 1."""
     found = _sizes(given, 4, what, name)
     if found[:2] != (1, 1):
-        raise ValueError(f"For '{what}', the first two ints of '{name}' must be 1, but got "
-                         f"{given}.")
+        raise misuse(what, f"the first two ints of '{name}' must be 1", given)
     return found[2], found[3]
 
 
@@ -59,16 +59,16 @@ def deformable_offsets(
     steps, gaps = _spatial(strides, what, "strides"), _spatial(dilations, what, "dilations")
     borders, kernel = _sizes(pads, 4, what, "pads"), _sizes(ksize, 2, what, "ksize")
     if modulated is not True or data_format != "NCHW":
-        raise ValueError(f"For '{what}', 'modulated' must be True and 'data_format' 'NCHW', but "
-                         f"got {modulated} and {data_format!r}.")
+        raise misuse(what, "'modulated' must be True and 'data_format' 'NCHW'",
+                     f"{modulated} and {data_format!r}")
     n, channels, *size = image.shape
     out = [(d + borders[2 * i] + borders[2 * i + 1] - gaps[i] * (kernel[i] - 1) - 1) // steps[i] + 1
            for i, d in enumerate(size)]
     groups = deformable_groups
     if moves.shape != (n, 3 * groups * kernel[0] * kernel[1], *out) or channels % groups:
-        raise ValueError(f"For '{what}', 'offsets' must have shape "
-                         f"{(n, 3 * groups * kernel[0] * kernel[1], *out)} and channels be a "
-                         f"multiple of {groups} groups, but got {moves.shape} and {channels}.")
+        raise misuse(what, "'offsets' must have shape "
+                     f"{(n, 3 * groups * kernel[0] * kernel[1], *out)} and channels be a multiple "
+                     f"of {groups} groups", f"{moves.shape} and {channels}")
     parts = shapes.reshape(moves, (n, 3, groups, *kernel, *out))
     across, down, weight = joining.unstack(parts, 1)
     places = []

@@ -7,6 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import int64
 
 from ...compiled.inline import call_here
+from ...core.declared import misuse
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor
 from . import arith, control_source, shapes
@@ -41,7 +42,7 @@ def _integers(what: str, input: Any, other: Any) -> tuple[Tensor, Tensor]:
             isinstance(value, int) and not isinstance(value, bool)
         if not kind:
             got = value.dtype if isinstance(value, Tensor) else type(value).__name__
-            raise TypeError(f"For '{what}', Tensors of ints are needed, but got {got}.")
+            raise misuse(what, "Tensors of ints are needed", got, TypeError)
     return operands(what, input, other)
 
 

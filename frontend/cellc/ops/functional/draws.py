@@ -14,6 +14,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 from cellc_runtime.lazy import lazy_module
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...tensors.promotion import cast_to, common, constant, fresh, inexact, is_scalar
 from ...tensors.seed import Generator, next_key, stream_of
@@ -40,7 +41,7 @@ def drawing_key(seed: Seed, what: str) -> Tensor:
         return seed.next_key()
     value = integer(seed, what, "seed")
     if value < 0:
-        raise ValueError(f"For '{what}', 'seed' must be non-negative, but got {value}.")
+        raise misuse(what, "'seed' must be non-negative", value)
     return stream_of(value).next_key()
 
 
@@ -56,7 +57,7 @@ def _size(size: tuple[Any, ...], what: str) -> Ints:
 def _float_type(dtype: DType | None, what: str) -> DType:
     to = float32 if dtype is None else dtype_of(dtype, what)
     if not to.is_float:
-        raise ValueError(f"For '{what}', 'dtype' must be a float type, but got {to}.")
+        raise misuse(what, "'dtype' must be a float type", to)
     return to
 
 
@@ -93,7 +94,7 @@ def randint(
     """Uniform ints in [low, high) (int64 by default)."""
     a, b = integer(low, "randint", "low"), integer(high, "randint", "high")
     if a >= b:
-        raise ValueError(f"For 'randint', 'low' must be below 'high', but got {a} and {b}.")
+        raise misuse("randint", "'low' must be below 'high'", f"{a} and {b}")
     to = int64 if dtype is None else dtype_of(dtype, "randint")
     draw = to if to.is_integer else int64
     out = _draw("random_int", drawing_key(seed, "randint"), shape_of(size, "randint", "size"), draw,
@@ -177,7 +178,7 @@ def bernoulli(input: Tensor, p: Any = 0.5, seed: Seed = None) -> Tensor:
     if is_scalar(p):
         prob = float(number(p, "bernoulli", "p"))
         if not 0.0 <= prob <= 1.0:
-            raise ValueError(f"For 'bernoulli', 'p' must be in [0, 1], but got {prob}.")
+            raise misuse("bernoulli", "'p' must be in [0, 1]", prob)
         return cast_to(apply("random_bernoulli", key, shape=x.shape, p=prob), to)
     unit = _draw("random_uniform", key, x.shape, float32)
     return cast_to(arith.lt(unit, tensor(p, "bernoulli", "p")), to)
@@ -203,7 +204,7 @@ def randperm(n: int, seed: int = 0, offset: int = 0, dtype: DType = int64) -> Te
         raise ValueError(f"For 'randperm', 'n' and 'offset' must be non-negative and 'n' at most "
                          f"{MOST_BYTES}, but got {count} and {skip}.")
     if start < -1:
-        raise ValueError(f"For 'randperm', 'seed' must be -1 or more, but got {start}.")
+        raise misuse("randperm", "'seed' must be -1 or more", start)
     to = dtype_of(dtype, what)
     if start == -1 and not skip:
         return permutation(count, to)
@@ -221,8 +222,8 @@ def multinomial(
     x = inexact(tensor(input, "multinomial"))
     count = integer(num_samples, "multinomial", "num_samples")
     if x.ndim not in (1, 2) or count < 1:
-        raise ValueError(f"For 'multinomial', one or two axes and a positive number of samples are "
-                         f"needed, but got {x.shape} and {count}.")
+        raise misuse("multinomial", "one or two axes and a positive number of samples are needed",
+                     f"{x.shape} and {count}")
     if not boolean(replacement, "multinomial", "replacement"):
         return _without_replacement(x, count, drawing_key(seed, "multinomial"))
     rising = reductions.cumsum(x, -1)
@@ -266,7 +267,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, seed: Seed = N
     x = tensor(input, "dropout")
     prob = float(number(p, "dropout", "p"))
     if not 0.0 <= prob < 1.0:
-        raise ValueError(f"For 'dropout', 'p' must be in [0, 1), but got {prob}.")
+        raise misuse("dropout", "'p' must be in [0, 1)", prob)
     if not boolean(training, "dropout", "training"):
         return x
     if prob == 0.0:
@@ -278,10 +279,9 @@ def _channel_dropout(input: Tensor, p: float, training: bool, spatial: int, what
     x = tensor(input, what)
     prob = float(number(p, what, "p"))
     if not 0.0 <= prob <= 1.0:
-        raise ValueError(f"For '{what}', 'p' must be in [0, 1], but got {prob}.")
+        raise misuse(what, "'p' must be in [0, 1]", prob)
     if x.ndim not in (spatial + 1, spatial + 2):
-        raise ValueError(f"For '{what}', {spatial + 1} or {spatial + 2} axes are needed, "
-                         f"but got {x.shape}.")
+        raise misuse(what, f"{spatial + 1} or {spatial + 2} axes are needed", x.shape)
     if not training:
         return x
     if prob == 0.0:
@@ -324,7 +324,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: in
     """
     x = tensor(logits, "gumbel_softmax", "logits")
     if number(tau, "gumbel_softmax", "tau") <= 0:
-        raise ValueError(f"For 'gumbel_softmax', 'tau' must be above 0, but got {tau}.")
+        raise misuse("gumbel_softmax", "'tau' must be above 0", tau)
     drawn = arith.sub(1.0, rand_like(x))  # in (0, 1]
     noise = arith.neg(apply("log", arith.add(arith.neg(apply("log", drawn)), 1e-20)))
     soft = activation.softmax(arith.div(arith.add(x, noise), float(tau)), dim)

@@ -15,6 +15,7 @@ from typing import Any
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, scan
 from ...core.native import native
 from ...tensors.promotion import cast_to
@@ -28,7 +29,7 @@ def _square(x: Any, what: str, name: str = "input") -> Tensor:
     """A batch of square matrices of floats."""
     t = tensor(x, what, name)
     if not t.dtype.is_float:
-        raise TypeError(f"For '{what}', '{name}' must be float32 or float64, but got {t.dtype}.")
+        raise misuse(what, f"'{name}' must be float32 or float64", t.dtype, TypeError)
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise ValueError(
             f"For '{what}', '{name}' must have shape (..., n, n), but has shape {t.shape}.")
@@ -110,8 +111,8 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
     what = "matrix_solve"
     a, b = _square(matrix, what, "matrix"), tensor(rhs, what, "rhs")
     if a.dtype != b.dtype:
-        raise TypeError(f"For '{what}', 'matrix' and 'rhs' must have one type, but got {a.dtype} "
-                        f"and {b.dtype}.")
+        raise misuse(what, "'matrix' and 'rhs' must have one type", f"{a.dtype} and {b.dtype}",
+                     TypeError)
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ValueError(f"For '{what}', 'rhs' must have shape (..., {a.shape[-1]}, k), but has "
                          f"shape {b.shape}.")

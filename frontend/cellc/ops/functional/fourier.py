@@ -28,6 +28,7 @@ from cellc_runtime.dtypes import (
     int64,
 )
 
+from ...core.declared import misuse
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import (
@@ -152,8 +153,8 @@ def _whole(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
 def _given(input: Any, what: str, norm: Any, kinds: Sequence[DType] = _ALL) -> tuple[Tensor, str]:
     x = tensor(input, what)
     if x.dtype not in kinds:
-        raise TypeError(f"For '{what}', 'input' must be one of {', '.join(map(str, kinds))}, but "
-                        f"got {x.dtype}.")
+        raise misuse(what, f"'input' must be one of {', '.join(map(str, kinds))}", x.dtype,
+                     TypeError)
     x = cast_to(x, complex128 if x.dtype in (float64, complex128) else complex64)
     return x, choice("backward" if norm is None else norm, _NORMS, what, "norm")
 
@@ -171,8 +172,8 @@ def _lengths(x: Tensor, s: Any, dim: Any, what: str, whole: bool = False) -> lis
         axes = tuple(axis_of(d, x.ndim, what, "dim")
                      for d in ((dim,) if is_int(dim) else ints(dim, what, "dim")))
     if len(set(axes)) != len(axes) or (sizes is not None and len(sizes) != len(axes)):
-        raise ValueError(f"For '{what}', 'dim' must name different axes, one for each of 's', but "
-                         f"got dim={dim} and s={s} for an input of shape {x.shape}.")
+        raise misuse(what, "'dim' must name different axes, one for each of 's'",
+                     f"dim={dim} and s={s} for an input of shape {x.shape}")
     known = [x.shape[a] for a in axes]
     if whole and axes:
         known[-1] = 2 * (known[-1] - 1)
@@ -254,8 +255,8 @@ def _several(
     steps: list[tuple[_Step, int, int]] = [(_once, *axis) for axis in axes]
     if step is not _once:
         if not axes:
-            raise ValueError(f"For '{what}', at least one axis is needed, but got dim={dim} for an "
-                             f"input of shape {x.shape}.")
+            raise misuse(what, "at least one axis is needed",
+                         f"dim={dim} for an input of shape {x.shape}")
         _, axis, n = steps.pop()
         steps.insert(0 if step is _half else len(steps), (step, axis, n))
     for along, axis, n in steps:

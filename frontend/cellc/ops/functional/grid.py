@@ -12,6 +12,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import bool_, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native
 from ...tensors.promotion import common, default_dtype
@@ -58,7 +59,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     """The diagonal of two axes, as the last axis."""
     x = tensor(input, "diagonal")
     if x.ndim < 2:
-        raise ValueError(f"For 'diagonal', the input must have 2 axes or more, but got {x.ndim}.")
+        raise misuse("diagonal", "the input must have 2 axes or more", x.ndim)
     a, b = axis_of(dim1, x.ndim, "diagonal", "dim1"), axis_of(dim2, x.ndim, "diagonal", "dim2")
     if a == b:
         raise ValueError(f"For 'diagonal', dim1 and dim2 must differ, but both are {a}.")
@@ -118,10 +119,10 @@ def one_hot(
     """
     x = tensor(indices, "one_hot", "indices")
     if not x.dtype.is_integer:
-        raise TypeError(f"For 'one_hot', 'indices' must be ints, but got {x.dtype}.")
+        raise misuse("one_hot", "'indices' must be ints", x.dtype, TypeError)
     n = integer(depth, "one_hot", "depth")
     if n < 0:
-        raise ValueError(f"For 'one_hot', 'depth' must be non-negative, but got {n}.")
+        raise misuse("one_hot", "'depth' must be non-negative", n)
     a = axis_of(axis, x.ndim + 1, "one_hot")
     if isinstance(on_value, Tensor) or isinstance(off_value, Tensor):
         on, off = common("one_hot", on_value, off_value)

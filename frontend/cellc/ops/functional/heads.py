@@ -11,6 +11,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, bool_, float32
 
 from ... import ops
+from ...core.declared import misuse
 from ...tensors.tensor import Tensor
 
 
@@ -114,10 +115,9 @@ def multi_head_attention_forward(
     to the scores of the keys that are seen).
     """
     if query.shape[-1] != embed_dim_to_check or embed_dim_to_check % num_heads:
-        raise ValueError(
-            f"For 'multi_head_attention_forward', expected queries of {embed_dim_to_check} "
-            f"features and a number of heads that divides them, but got {query.shape[-1]} features "
-            f"and {num_heads} heads.")
+        raise misuse("multi_head_attention_forward", f"expected queries of {embed_dim_to_check} "
+                     "features and a number of heads that divides them",
+                     f"{query.shape[-1]} features and {num_heads} heads")
     batched = query.ndim == 3
     if not batched:
         query, key, value = [ops.expand_dims(x, 1) for x in (query, key, value)]

@@ -17,6 +17,7 @@ from ...calls.bprop import Rule, bprop_grads
 from ...calls.callbacks import host_call
 from ...calls.hooks import is_compiled, written
 from ...compiled.inline import call_here
+from ...core.declared import misuse
 from ...tensors.tensor import Tensor
 from ...tracing.pytree import put_together, take_apart
 
@@ -28,21 +29,20 @@ def plain_function(name: str, fn: Any) -> Callable[..., Any]:
     inner: Any = written(fn)
     found: Callable[..., Any] = inner.as_python() if is_compiled(inner) else inner
     if not callable(found):
-        raise TypeError(f"For '{name}', the function must be callable, but got "
-                        f"{type(inner).__name__}.")
+        raise misuse(name, "the function must be callable", type(inner).__name__, TypeError)
     return found
 
 
 def _shapes(what: str, shape: Any) -> tuple[bool, list[tuple[int, ...]]]:
     """Whether there is one result, and the shapes."""
     if not isinstance(shape, (tuple, list)):
-        raise TypeError(f"For '{what}', 'out_shape' must be a tuple or list of int, or a tuple of "
-                        f"those, but got {type(shape).__name__}.")
+        raise misuse(what, "'out_shape' must be a tuple or list of int, or a tuple of those",
+                     type(shape).__name__, TypeError)
     single = all(isinstance(d, int) for d in shape)
     shapes = [tuple(shape)] if single else [tuple(s) for s in shape]
     for s in shapes:
         if not all(isinstance(d, int) and not isinstance(d, bool) and d >= 0 for d in s):
-            raise ValueError(f"For '{what}', a shape must hold non-negative ints, but got {s}.")
+            raise misuse(what, "a shape must hold non-negative ints", s)
     return single, shapes
 
 
@@ -54,8 +54,8 @@ def result_types(what: str, shape: Any, dtype: Any) -> tuple[bool, list[TensorTy
         single = False
     for d in given:
         if not isinstance(d, DType) or d not in ALL:
-            raise TypeError(f"For '{what}', 'out_dtype' must be a dtype or a tuple of dtypes, but "
-                            f"got {d!r}.")
+            raise misuse(what, "'out_dtype' must be a dtype or a tuple of dtypes", repr(d),
+                         TypeError)
     if len(given) != len(shapes):
         raise ValueError(f"For '{what}', {len(shapes)} shapes are declared but {len(given)} types.")
     return single, [TensorType(s, d) for s, d in zip(shapes, given, strict=True)]

@@ -12,6 +12,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, float64, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
@@ -25,7 +26,7 @@ def _channels(x: Any, what: str, name: str) -> Tensor:
     """Floats with a last axis of 3."""
     t = tensor(x, what, name)
     if not t.dtype.is_float:
-        raise TypeError(f"For '{what}', '{name}' must hold floats, but got {t.dtype}.")
+        raise misuse(what, f"'{name}' must hold floats", t.dtype, TypeError)
     if not t.ndim or t.shape[-1] != 3:
         raise ValueError(f"For '{what}', '{name}' must have a last axis of 3, but has shape "
                          f"{t.shape}.")
@@ -119,7 +120,7 @@ def resize_area(images: Tensor, size: Any, align_corners: bool) -> Tensor:
     what = "ResizeArea"
     x, new = cast_to(_images(images, what, "images"), float32), ints(size, what, "size")
     if len(new) != 2 or min(new) < 1:
-        raise ValueError(f"For '{what}', 'size' must be 2 positive ints, but got {size}.")
+        raise misuse(what, "'size' must be 2 positive ints", size)
     for axis, n in zip((1, 2), new, strict=True):
         x = _along(x, _areas(x.shape[axis], n, bool(align_corners)), axis)
     return x
@@ -187,8 +188,8 @@ def scale_and_translate(
     factors, shifts = (need_known(t, what).tolist() if isinstance(t, Tensor) else list(t)
                        for t in (scale, translation))
     if len(new) != 2 or len(factors) != 2 or len(shifts) != 2 or min(new) < 1 or min(factors) <= 0:
-        raise ValueError(f"For '{what}', two positive sizes and scales and two translations are "
-                         f"needed, but got {new}, {factors} and {shifts}.")
+        raise misuse(what, "two positive sizes and scales and two translations are needed",
+                     f"{new}, {factors} and {shifts}")
     for axis, n, factor, shift in zip((1, 2), new, factors, shifts, strict=True):
         x = _along(x, _spans(x.shape[axis], n, factor, shift, kernel_type, antialias), axis)
     return x
@@ -212,8 +213,7 @@ def extract_glimpse(
     images, window = _images(x, what, "x"), ints(size, what, "size")
     choice(noise, ("uniform", "gaussian", "zero"), what, "noise")
     if uniform_noise and noise != "uniform":
-        raise ValueError(f"For '{what}', 'noise' must be 'uniform' where 'uniform_noise' is True, "
-                         f"but got {noise!r}.")
+        raise misuse(what, "'noise' must be 'uniform' where 'uniform_noise' is True", repr(noise))
     n, height, width, channels = images.shape
     places = tensor(offsets, what, "offsets")
     if places.shape != (n, 2):
@@ -259,8 +259,8 @@ def dilation2d(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: 
     what = "Dilation2D"
     image, taps = tensor(x, what, "x"), tensor(filter, what, "filter")
     if image.ndim != 4 or taps.ndim != 3 or taps.shape[0] != image.shape[1]:
-        raise ValueError(f"For '{what}', shapes (N, C, H, W) and (C, h, w) are needed, but got "
-                         f"{image.shape} and {taps.shape}.")
+        raise misuse(what, "shapes (N, C, H, W) and (C, h, w) are needed",
+                     f"{image.shape} and {taps.shape}")
     steps, gaps = (positive(tuple(v)[-2:] if isinstance(v, (tuple, list)) else v, 2, what, n)
                    for v, n in ((stride, "stride"), (dilation, "dilation")))
     kernel = taps.shape[1:]
@@ -356,8 +356,8 @@ def fractional_pool(
     t = _images(x, what, "x")
     ratios = [float(r) for r in pooling_ratio]
     if len(ratios) < 4 or ratios[0] != 1.0 or ratios[3] != 1.0 or min(ratios) < 1.0:
-        raise ValueError(f"For '{what}', 'pooling_ratio' must be 4 numbers of 1 or more, the first "
-                         f"and last 1, but got {pooling_ratio}.")
+        raise misuse(what, "'pooling_ratio' must be 4 numbers of 1 or more, the first and last 1",
+                     pooling_ratio)
     wide = t
     counts: Tensor | None = None
     found = []

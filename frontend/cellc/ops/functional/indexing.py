@@ -14,6 +14,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one, stays
 from ...core.native import native, native_body
 from ...tensors.index_plan import check_range, known_elements
@@ -376,8 +377,7 @@ def _written(x: Tensor, new: Tensor) -> Tensor:
 
 def _variable(x: Any, what: str) -> Tensor:
     if not isinstance(x, Tensor):
-        raise TypeError(
-            f"For '{what}', 'variable' must be a Parameter or Tensor, but got {type(x).__name__}.")
+        raise misuse(what, "'variable' must be a Parameter or Tensor", type(x).__name__, TypeError)
     return x
 
 

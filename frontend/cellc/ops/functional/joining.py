@@ -15,6 +15,7 @@ from cellc_compiler.ir.bounds import MOST_PARTS
 from cellc_compiler.ir.dims import surely_equal
 from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native
 from ...tensors.promotion import common, fresh, same_type
@@ -53,8 +54,7 @@ _UNSIGNED = {d.itemsize: d for d in (uint8, uint16, uint32, uint64)}
 
 def _same_bytes(x: Tensor, dtype: DType) -> Tensor:
     if not all(d.is_integer or d.is_float for d in (x.dtype, dtype)):
-        raise TypeError(
-            f"For 'view', integers or floats are needed, but got {x.dtype} and {dtype}.")
+        raise misuse("view", "integers or floats are needed", f"{x.dtype} and {dtype}", TypeError)
     old, new = x.dtype.itemsize, dtype.itemsize
     bits: Tensor = apply("bitcast", x, dtype=_UNSIGNED[old])
     if old == new:
@@ -108,9 +108,8 @@ def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> T
     if len(counts) == 1:
         return apply_one("repeat", x, repeats=counts[0], axis=a)
     if len(counts) != x.shape[a]:
-        raise ValueError(
-            f"For 'repeat_interleave', 'repeats' must hold 1 or {x.shape[a]} counts, "
-            f"but got {len(counts)}.")
+        raise misuse("repeat_interleave", f"'repeats' must hold 1 or {x.shape[a]} counts",
+                     len(counts))
     index = np.repeat(np.arange(x.shape[a], dtype=np.int64), counts)
     return apply_one("gather", x, tensor_of(index), axis=a)
 
@@ -229,7 +228,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[T
     if is_int(split_size_or_sections):
         n = int(split_size_or_sections)
         if n <= 0:
-            raise ValueError(f"For 'split', the size of a part must be positive, but got {n}.")
+            raise misuse("split", "the size of a part must be positive", n)
         sizes: Any = [min(n, d - i) for i in range(0, d, n)] or [0]
     else:
         sizes = ints(split_size_or_sections, "split", "split_size_or_sections")
@@ -248,7 +247,7 @@ def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     x = tensor(input, "chunk")
     n = integer(chunks, "chunk", "chunks")
     if n <= 0:
-        raise ValueError(f"For 'chunk', 'chunks' must be positive, but got {n}.")
+        raise misuse("chunk", "'chunks' must be positive", n)
     a = own_axis(axis, x.ndim, "chunk")
     return split(x, max(1, -(-x.shape[a] // n)), a)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one, scan
 from ...core.native import native
 from ...tensors.promotion import operands
@@ -60,8 +61,7 @@ def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
     x, y = tensor(input_x, "bmm", "input_x"), tensor(mat2, "bmm", "mat2")
     if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or \
             x.shape[-1] != y.shape[-2]:
-        raise ValueError(
-            f"For 'bmm', batches of matrices that fit are needed, but got {x.shape} and {y.shape}.")
+        raise misuse("bmm", "batches of matrices that fit are needed", f"{x.shape} and {y.shape}")
     return matmul(x, y)
 
 
@@ -185,7 +185,7 @@ def _axes_pair(axes: Any, x: Tensor, y: Tensor) -> tuple[Ints, Ints]:
         raise ValueError(f"For 'tensor_dot', 'axes' must be an int or two of axes, got {axes}.")
     first, second = ((a,) if is_int(a) else ints(a, "tensor_dot", "axes") for a in axes)
     if len(first) != len(second):
-        raise ValueError(f"For 'tensor_dot', both must have equally many axes, but got {axes}.")
+        raise misuse("tensor_dot", "both must have equally many axes", axes)
     return (tuple(axis_of(a, x.ndim, "tensor_dot", "axes") for a in first),
             tuple(axis_of(a, y.ndim, "tensor_dot", "axes") for a in second))
 
@@ -252,7 +252,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     leading axes that broadcast. A letter repeated within one operand takes its diagonal.
     """
     if not isinstance(equation, str):
-        raise TypeError(f"For 'einsum', 'equation' must be a string, but got {equation!r}.")
+        raise misuse("einsum", "'equation' must be a string", repr(equation), TypeError)
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) \
         else operands
     xs = [tensor(x, "einsum", f"operand {i}") for i, x in enumerate(given)]
@@ -290,14 +290,13 @@ def einsum_ext(equation: Any, *operands: Any) -> Tensor:
 
 def _subscripts(given: Any) -> str:
     if not isinstance(given, (list, tuple)):
-        raise TypeError(f"For 'einsum', a list of subscripts is needed, but got {given!r}.")
+        raise misuse("einsum", "a list of subscripts is needed", repr(given), TypeError)
     out = ""
     for s in given:
         if s is not Ellipsis and not is_int(s):
-            raise TypeError(f"For 'einsum', subscripts must be ints or '...', but got {s!r}.")
+            raise misuse("einsum", "subscripts must be ints or '...'", repr(s), TypeError)
         if s is not Ellipsis and not 0 <= s < len(_LETTERS):
-            raise ValueError(
-                f"For 'einsum', subscripts must be in [0, {len(_LETTERS)}), but got {s}.")
+            raise misuse("einsum", f"subscripts must be in [0, {len(_LETTERS)})", s)
         out += "..." if s is Ellipsis else _LETTERS[s]
     return out
 
@@ -399,8 +398,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     """Square matrices multiplied with themselves n times, n not negative."""
     x, count = tensor(input, "matrix_power"), integer(n, "matrix_power", "n")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2] or count < 0:
-        raise ValueError(f"For 'matrix_power', square matrices and n >= 0 are needed, but got "
-                         f"shape {x.shape} and n={count}; negative powers need an inverse.")
+        raise misuse("matrix_power", "square matrices and n >= 0 are needed",
+                     f"shape {x.shape} and n={count}; negative powers need an inverse")
     return power(x, count)
 
 

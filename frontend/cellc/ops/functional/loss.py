@@ -12,7 +12,7 @@ from typing import Any
 from cellc_compiler.ops.loss import SoftmaxCrossEntropy
 from cellc_runtime.dtypes import int32, int64
 
-from ...core.declared import BOOL
+from ...core.declared import BOOL, misuse
 from ...core.dispatch import apply, apply_one, stays
 from ...core.native import native
 from ...tensors.index_plan import check_range, known_elements
@@ -63,7 +63,7 @@ def smooth_l1_loss(
     """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, reduced."""
     b = float(number(beta, "smooth_l1_loss", "beta"))
     if b <= 0:
-        raise ValueError(f"For 'smooth_l1_loss', 'beta' must be positive, but got {b}.")
+        raise misuse("smooth_l1_loss", "'beta' must be positive", b)
     return _pointwise("smooth_l1", input, target, reduction, "smooth_l1_loss", beta=b)
 
 
@@ -74,7 +74,7 @@ def huber_loss(
     """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, reduced."""
     c = float(number(delta, "huber_loss", "delta"))
     if c <= 0:
-        raise ValueError(f"For 'huber_loss', 'delta' must be positive, but got {c}.")
+        raise misuse("huber_loss", "'delta' must be positive", c)
     return _pointwise("huber", input, target, reduction, "huber_loss", delta=c)
 
 
@@ -86,7 +86,7 @@ def gaussian_nll_loss(
     """0.5 (log var + (x - target)**2 / var), var at least eps; plus 0.5 log(2 pi) if full."""
     BOOL(full, "gaussian_nll_loss", "full")
     if not isinstance(eps, float) or eps <= 0:
-        raise ValueError(f"For 'gaussian_nll_loss', 'eps' must be a positive float, but got {eps}.")
+        raise misuse("gaussian_nll_loss", "'eps' must be a positive float", eps)
     a, b = _floats("gaussian_nll_loss", x, target)
     v = arith.maximum(tensor(var, "gaussian_nll_loss", "var"), eps)
     if v.ndim == a.ndim - 1 and v.shape == a.shape[:-1]:
@@ -120,7 +120,7 @@ def cross_entropy(
     what = "cross_entropy"
     x, t = tensor(input, what), tensor(target, what, "target")
     if not x.dtype.is_float:
-        raise TypeError(f"For '{what}', 'input' must be a Tensor of floats, but got {x.dtype}.")
+        raise misuse(what, "'input' must be a Tensor of floats", x.dtype, TypeError)
     smoothing = _smoothing(label_smoothing, what)
     choice(reduction, _REDUCTIONS, f"{what}_loss", "reduction")
     axis = 0 if x.ndim == 1 else 1
@@ -172,9 +172,8 @@ def _by_class(
 def _check_classes(x: Tensor, t: Tensor, axis: int, what: str) -> None:
     want = x.shape[:axis] + x.shape[axis + 1 :]
     if t.shape != want:
-        raise ValueError(
-            f"For '{what}', class indices must have shape {want} for an input of {x.shape}, "
-            f"but got {t.shape}.")
+        raise misuse(what, f"class indices must have shape {want} for an input of {x.shape}",
+                     t.shape)
 
 
 def _check_labels(t: Tensor, ignored: int, classes: int, what: str) -> None:
@@ -194,7 +193,7 @@ def _check_labels(t: Tensor, ignored: int, classes: int, what: str) -> None:
 def _smoothing(value: Any, what: str) -> float:
     s = float(number(value, what, "label_smoothing"))
     if not 0.0 <= s <= 1.0:
-        raise ValueError(f"For '{what}', 'label_smoothing' must be in [0, 1], but got {s}.")
+        raise misuse(what, "'label_smoothing' must be in [0, 1]", s)
     return s
 
 
@@ -202,8 +201,7 @@ def _per_class(weight: Tensor, like: Tensor, axis: int, what: str) -> Tensor:
     """Class weights shaped to broadcast along the class axis."""
     w = cast_to(tensor(weight, what, "weight"), like.dtype)
     if w.shape != (like.shape[axis],):
-        raise ValueError(
-            f"For '{what}', 'weight' must have shape ({like.shape[axis]},), but got {w.shape}.")
+        raise misuse(what, f"'weight' must have shape ({like.shape[axis]},)", w.shape)
     return shapes.reshape(w, tuple(w.size if i == axis else 1 for i in builtins.range(like.ndim)))
 
 
@@ -217,9 +215,9 @@ def _soft_targets(
 ) -> Tensor:
     what = "cross_entropy"
     if t.shape != logp.shape:
-        raise ValueError(
-            f"For '{what}', a target of probabilities must have the shape of the input "
-            f"{logp.shape}, but got {t.shape}{class_labels(t)}.")
+        raise misuse(what,
+                     f"a target of probabilities must have the shape of the input {logp.shape}",
+                     f"{t.shape}{class_labels(t)}")
     if smoothing > 0:
         t = arith.add(arith.mul(t, 1.0 - smoothing), smoothing / max(logp.shape[axis], 1))
     terms = arith.mul(logp, t)
@@ -246,8 +244,8 @@ def nll_loss(
     x = tensor(inputs, "nll_loss", "inputs")
     t = tensor(target, "nll_loss", "target")
     if not t.dtype.is_integer:
-        raise TypeError(f"For 'nll_loss', 'target' must be a tensor of ints (class labels), but "
-                        f"got {t.dtype}: labels.astype(ms.int32).")
+        raise misuse("nll_loss", "'target' must be a tensor of ints (class labels)",
+                     f"{t.dtype}: labels.astype(ms.int32)", TypeError)
     smoothing = _smoothing(label_smoothing, "nll_loss")
     wide = arith.wide(inexact(x))
     if weight is None and smoothing == 0.0:
@@ -452,12 +450,12 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     what = "multilabel_margin_loss"
     x, t = tensor(input, what), tensor(target, what, "target")
     if not x.dtype.is_float:
-        raise TypeError(f"For '{what}', 'input' must be float16 or float32, but got {x.dtype}.")
+        raise misuse(what, "'input' must be float16 or float32", x.dtype, TypeError)
     if t.dtype not in (int32, int64):
-        raise TypeError(f"For '{what}', 'target' must be int32, but got {t.dtype}.")
+        raise misuse(what, "'target' must be int32", t.dtype, TypeError)
     if x.ndim not in (1, 2) or x.shape != t.shape:
-        raise ValueError(f"For '{what}', 'input' and 'target' must have one shape (C) or (N, C), "
-                         f"but got {x.shape} and {t.shape}.")
+        raise misuse(what, "'input' and 'target' must have one shape (C) or (N, C)",
+                     f"{x.shape} and {t.shape}")
     rows, labels = (shapes.reshape(v, (-1, x.shape[-1])) for v in (x, cast_to(t, int64)))
     count = rows.shape[1]
     ended: Tensor = apply("cumsum", cast_to(arith.lt(labels, 0), int64), axis=1)
@@ -490,13 +488,13 @@ def multi_margin_loss(
     """
     x, y = tensor(input, "multi_margin_loss"), tensor(target, "multi_margin_loss", "target")
     if p not in (1, 2):
-        raise ValueError(f"For 'multi_margin_loss', 'p' must be 1 or 2, but got {p}.")
+        raise misuse("multi_margin_loss", "'p' must be 1 or 2", p)
     if x.ndim != 2 or y.shape != x.shape[:1]:
-        raise ValueError(f"For 'multi_margin_loss', shapes (n, c) and (n) are needed, but got "
-                         f"{x.shape} and {y.shape}.")
+        raise misuse("multi_margin_loss", "shapes (n, c) and (n) are needed",
+                     f"{x.shape} and {y.shape}")
     if not y.dtype.is_integer:
-        raise TypeError(f"For 'multi_margin_loss', 'target' must be a tensor of ints (class "
-                        f"labels), but got {y.dtype}: labels.astype(ms.int32).")
+        raise misuse("multi_margin_loss", "'target' must be a tensor of ints (class labels)",
+                     f"{y.dtype}: labels.astype(ms.int32)", TypeError)
     label = shapes.reshape(cast_to(y, int64), (-1, 1))
     own: Tensor = apply("gather_elements", x, label, dim=1)
     hinge = arith.maximum(arith.add(arith.sub(x, own), float(margin)), 0.0)

@@ -6,6 +6,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType
 
+from ...core.declared import misuse
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ..arguments import axis_of, is_int, tensor
@@ -39,16 +40,16 @@ def matrix_norms(
     """`matrix_norm`; a TypeError or ValueError about its axes calls them `name`."""
     what = "matrix_norm"
     if not isinstance(axis, (tuple, list)) or not all(is_int(d) for d in axis):
-        raise TypeError(f"For '{what}', '{name}' must be a tuple of 2 ints, but got {axis!r}.")
+        raise misuse(what, f"'{name}' must be a tuple of 2 ints", repr(axis), TypeError)
     if len(axis) != 2:
-        raise ValueError(f"For '{what}', '{name}' must hold 2 axes, but got {axis}.")
+        raise misuse(what, f"'{name}' must hold 2 axes", axis)
     if isinstance(ord, bool) or ord not in _ORDERS:
-        raise ValueError(f"For '{what}', 'ord' must be one of {_ORDERS}, but got {ord!r}.")
+        raise misuse(what, f"'ord' must be one of {_ORDERS}", repr(ord))
     x = tensor(A, what, "A")
     x = x if dtype is None else cast_to(x, dtype)
     rows, columns = (axis_of(d, x.ndim, what, name) for d in axis)
     if rows == columns:
-        raise ValueError(f"For '{what}', '{name}' must hold different axes, but got {axis}.")
+        raise misuse(what, f"'{name}' must hold different axes", axis)
     moved = shapes.moveaxis(x, (rows, columns), (-2, -1))
     out = _of_singular_values(moved, ord) if ord in (2, -2, "nuc") else \
         reductions.norm(moved, ord, (-2, -1))

@@ -14,6 +14,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import float32, float64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one, scan
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
@@ -26,7 +27,7 @@ def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
     """A batch of matrices of float32 or float64."""
     t = tensor(x, what, name)
     if t.dtype not in (float32, float64):
-        raise TypeError(f"For '{what}', '{name}' must be float32 or float64, but got {t.dtype}.")
+        raise misuse(what, f"'{name}' must be float32 or float64", t.dtype, TypeError)
     if t.ndim < 2 or (most is not None and t.ndim > most):
         limit = "2 axes or more" if most is None else f"2 to {most} axes"
         raise ValueError(f"For '{what}', '{name}' must have {limit}, but has shape {t.shape}.")
@@ -114,9 +115,8 @@ def triangular_solve(
         boolean(flag, what, name)
     n = a.shape[-1]
     if a.shape[-2] != n or y.shape[-2] != n or a.dtype is not y.dtype:
-        raise ValueError(
-            f"For '{what}', 'b' (..., n, k) and 'A' (..., n, n) of one type are needed, but got "
-            f"{y.dtype} {y.shape} and {a.dtype} {a.shape}.")
+        raise misuse(what, "'b' (..., n, k) and 'A' (..., n, n) of one type are needed",
+                     f"{y.dtype} {y.shape} and {a.dtype} {a.shape}")
     lead = broadcast_all(y.shape[:-2], a.shape[:-2])
     y = shapes.broadcast_to(y, (*lead, *y.shape[-2:]))
     if not y.size:

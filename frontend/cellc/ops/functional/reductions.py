@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.dtypes import DType, bool_, float64, int32, int64
 from cellc_runtime.lazy import lazy_module
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native, native_body
 from ...tensors.promotion import cast_to, common, constant, fresh, inexact
@@ -246,7 +247,7 @@ def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tens
             *(var(part, axis, ddof, keepdims) for part in (arith.real(x), arith.imag(x))))
         return arith.sqrt(both) if op == "std" else both
     if not x.dtype.is_float:
-        raise TypeError(f"For '{op}', 'input' must be a tensor of floats, but got {x.dtype}.")
+        raise misuse(op, "'input' must be a tensor of floats", x.dtype, TypeError)
     less = int(ddof) if isinstance(ddof, bool) else integer(ddof, op, "ddof")
     return apply_one(f"reduce_{op}", x, axes=axes_of(axis, x.ndim, op),
                      keepdims=flag(keepdims, op, "keepdims"), correction=less)
@@ -338,7 +339,7 @@ def norm(
         return _vector_norm(x, 2.0, dim, keepdim)
     axes = axes_of(dim, x.ndim, "norm", "dim")
     if len(axes) > 2:
-        raise ValueError(f"For 'norm', 'dim' must be one or two axes, but got {dim}.")
+        raise misuse("norm", "'dim' must be one or two axes", dim)
     if len(axes) == 2:
         return _matrix_norm(x, ord, axes, keepdim)
     return _vector_norm(x, number(ord, "norm", "ord"), axes, keepdim)

@@ -16,6 +16,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float32, float64, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, scan
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
@@ -84,7 +85,7 @@ def _standard_gamma(alpha: Tensor, seed: Seed, what: str) -> Tensor:
 def _parameter(x: Any, what: str, name: str) -> Tensor:
     t = tensor(x, what, name)
     if not t.dtype.is_float:
-        raise TypeError(f"For '{what}', '{name}' must hold floats, but got {t.dtype}.")
+        raise misuse(what, f"'{name}' must hold floats", t.dtype, TypeError)
     return t
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64, uint8
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...tensors.index_plan import check_range
 from ...tensors.indexing import become, setitem
@@ -34,9 +35,7 @@ def _replaced(what: str, x: Tensor, src: Any, key: tuple[Any, ...], shape: tuple
               ) -> Tensor:
     new = tensor(src, what, "src")
     if new.shape != shape:
-        raise ValueError(
-            f"For '{what}', 'src' must have the shape {shape} of the part it replaces, but got "
-            f"{new.shape}.")
+        raise misuse(what, f"'src' must have the shape {shape} of the part it replaces", new.shape)
     return setitem(x, key, new)
 
 
@@ -85,9 +84,8 @@ def diagonal_scatter(
     apart = max(-x.shape[first], min(integer(offset, what, "offset"), x.shape[second]))
     places = np.ascontiguousarray(np.diagonal(numbers, apart, first, second))
     if new.shape != places.shape:
-        raise ValueError(
-            f"For 'diagonal_scatter', 'src' must have the shape {places.shape} of the diagonal, "
-            f"but got {new.shape}.")
+        raise misuse("diagonal_scatter",
+                     f"'src' must have the shape {places.shape} of the diagonal", new.shape)
     flat = apply("scatter", shapes.ravel(x), tensor_of(places.reshape(-1)),
                  shapes.ravel(cast_to(new, x.dtype)), axis=0)
     return shapes.reshape(flat, x.shape)
@@ -100,11 +98,10 @@ def _rows(what: str, x: Any, v: Any, indices: Any, mode: str) -> Tensor:
     t, new = tensor(x, what, "x"), tensor(v, what, "v")
     given = (indices,) if isinstance(indices, int) else indices
     if not isinstance(given, (tuple, list)) or not all(isinstance(i, int) for i in given):
-        raise TypeError(f"For '{what}', 'indices' must be an int or a tuple of ints, "
-                        f"but got {indices!r}.")
+        raise misuse(what, "'indices' must be an int or a tuple of ints", repr(indices), TypeError)
     want = (len(given), *t.shape[1:])
     if new.shape != want:
-        raise ValueError(f"For '{what}', 'v' must have the shape {want}, but got {new.shape}.")
+        raise misuse(what, f"'v' must have the shape {want}", new.shape)
     rows = tensor_of(np.array(given, np.int64))
     indexing.check_index(rows, t.shape[0], what)
     return apply_one("scatter", t, rows, cast_to(new, t.dtype), axis=0, mode=mode)
@@ -183,10 +180,9 @@ def reverse_sequence(x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: in
     s = own_axis(seq_dim, t.ndim, what, "seq_dim")
     b = own_axis(batch_dim, t.ndim, what, "batch_dim")
     if s == b or lengths.shape != (t.shape[b],):
-        raise ValueError(
-            f"For '{what}', 'seq_dim' and 'batch_dim' must differ and 'seq_lengths' must have the "
-            f"shape ({t.shape[b]},), but got axes {seq_dim}, {batch_dim} and shape {lengths.shape}."
-        )
+        raise misuse(what, "'seq_dim' and 'batch_dim' must differ and 'seq_lengths' must have the "
+                     f"shape ({t.shape[b]},)",
+                     f"axes {seq_dim}, {batch_dim} and shape {lengths.shape}")
     n = t.shape[s]
     check_range(lengths, 0, n + 1, f"For '{what}', 'seq_lengths' must be in [0, {n}], but got ",
                 0, ".")
@@ -204,8 +200,7 @@ def population_count(input_x: Tensor) -> Tensor:
     """How many bits of each element are 1, as uint8. Source: `mindspore.ops.population_count`."""
     x = tensor(input_x, "population_count", "input_x")
     if x.dtype.name not in ("int16", "uint16"):
-        raise TypeError(f"For 'population_count', 'input_x' must be of int16 or uint16, "
-                        f"but got {x.dtype}.")
+        raise misuse("population_count", "'input_x' must be of int16 or uint16", x.dtype, TypeError)
     v = arith.bitwise_and(cast_to(x, int64), 0xFFFF)
     for shift, mask in ((1, 0x5555), (2, 0x3333), (4, 0x0F0F), (8, 0x00FF)):
         high = apply("shift_right", v, constant(shift, int64))

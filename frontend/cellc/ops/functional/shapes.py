@@ -13,6 +13,7 @@ from cellc_compiler.ir.dims import surely_equal
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_
 
+from ...core.declared import misuse
 from ...core.dispatch import apply_one
 from ...core.native import native, native_of_types
 from ...tensors.promotion import fresh
@@ -86,7 +87,7 @@ def _worked_out(size: int, given: Ints) -> Ints:
     if dims.count(-1) > 1:
         raise ValueError("For 'reshape', only one dimension can be inferred.")
     if any(d < -1 for d in dims):
-        raise ValueError(f"For 'reshape', dimensions must be -1 or more, but got {given}.")
+        raise misuse("reshape", "dimensions must be -1 or more", given)
     known = math.prod(d for d in dims if d != -1)
     if -1 in dims and known and size % known == 0:
         dims[dims.index(-1)] = size // known
@@ -176,11 +177,10 @@ def transpose(input: Tensor, dims: Any) -> Tensor:
 def _permutation(given: Ints, rank: int) -> Ints | None:
     """Where the axes come from; None if they stay."""
     if len(given) != rank:
-        raise ValueError(
-            f"For 'transpose', 'dims' must name all {rank} axes of the input, but got {given}.")
+        raise misuse("transpose", f"'dims' must name all {rank} axes of the input", given)
     perm = tuple(axis_of(a, rank, "transpose", "dims") for a in given)
     if len(set(perm)) != len(perm):
-        raise ValueError(f"For 'transpose', 'dims' must be distinct, but got {given}.")
+        raise misuse("transpose", "'dims' must be distinct", given)
     return None if perm == tuple(range(rank)) else perm
 
 
@@ -242,7 +242,7 @@ def t(input: Tensor) -> Tensor:
     """A matrix transposed; a vector or scalar as it is."""
     x = tensor(input, "t")
     if x.ndim > 2:
-        raise ValueError(f"For 't', the input must have at most 2 axes, but got {x.ndim}.")
+        raise misuse("t", "the input must have at most 2 axes", x.ndim)
     return transpose(x, (1, 0)) if x.ndim == 2 else x
 
 
@@ -251,7 +251,7 @@ def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
     """The last two axes exchanged."""
     x = tensor(input, what)
     if x.ndim < 2:
-        raise ValueError(f"For '{what}', a tensor of at least 2 axes is needed, but got {x.ndim}.")
+        raise misuse(what, "a tensor of at least 2 axes is needed", x.ndim)
     return swapaxes(x, -1, -2)
 
 
@@ -356,9 +356,9 @@ def pad(input_x: Tensor, padding: Any, mode: str = "constant", value: Any = None
     x = tensor(input_x, "pad", "input_x")
     counts = ints(padding, "pad", "padding")
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
-        raise ValueError(
-            f"For 'pad', 'padding' must hold up to {x.ndim} pairs for a tensor of {x.ndim} axes, "
-            f"but got {counts}.")
+        raise misuse("pad",
+                     f"'padding' must hold up to {x.ndim} pairs for a tensor of {x.ndim} axes",
+                     counts)
     low, high = [0] * x.ndim, [0] * x.ndim
     for i in range(len(counts) // 2):
         low[-1 - i], high[-1 - i] = counts[2 * i], counts[2 * i + 1]

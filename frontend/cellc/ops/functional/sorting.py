@@ -14,6 +14,7 @@ from cellc_compiler.ir.dims import is_symbolic
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import bool_, float32, float64, int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import active_tracer, apply, apply_one
 from ...core.native import native
 from ...eager.recorder import active_recordings
@@ -60,7 +61,7 @@ def topk(
     count = integer(k, "topk", "k")
     a = own_axis(-1 if dim is None else dim, x.ndim, "topk", "dim")
     if not 0 <= count <= x.shape[a]:
-        raise ValueError(f"For 'topk', 'k' must be in [0, {x.shape[a]}], but got {count}.")
+        raise misuse("topk", f"'k' must be in [0, {x.shape[a]}]", count)
     if a != x.ndim - 1:
         values, index = topk(shapes.swapaxes(x, a, -1), count, -1, largest)
         return shapes.swapaxes(values, a, -1), shapes.swapaxes(index, a, -1)
@@ -85,7 +86,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tup
     x = tensor(input, "kthvalue")
     a = axis_of(dim, x.ndim, "kthvalue", "dim")
     if not 1 <= integer(k, "kthvalue", "k") <= x.shape[a]:
-        raise ValueError(f"For 'kthvalue', 'k' must be in [1, {x.shape[a]}], but got {k}.")
+        raise misuse("kthvalue", f"'k' must be in [1, {x.shape[a]}]", k)
     values, index = sort(x, a)
     out = joining.part(values, a, k - 1, k), cast_to(joining.part(index, a, k - 1, k), int64)
     return out if keepdim else (shapes.squeeze(out[0], a), shapes.squeeze(out[1], a))
@@ -128,8 +129,7 @@ def unique(input: Tensor) -> tuple[Tensor, Tensor]:
     """
     given = tensor(input, "unique")
     if given.dtype.is_complex:
-        raise TypeError(f"For 'unique', 'input' must be real numbers or bool, but got "
-                        f"{given.dtype}.")
+        raise misuse("unique", "'input' must be real numbers or bool", given.dtype, TypeError)
     if traced(given):
         return _traced_unique(given)
     x = need_known(given, "unique")

@@ -11,6 +11,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, float32, float64, int16, int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply_one
 from ...tensors.index_plan import check_range
 from ...tensors.promotion import cast_to
@@ -49,13 +50,13 @@ Shape = tuple[int, ...]
 
 def _coo(x: Any, what: str) -> COOTensor:
     if not isinstance(x, COOTensor):
-        raise TypeError(f"For '{what}', a COOTensor is needed, but got {type(x).__name__}.")
+        raise misuse(what, "a COOTensor is needed", type(x).__name__, TypeError)
     return x
 
 
 def _csr(x: Any, what: str) -> CSRTensor:
     if not isinstance(x, CSRTensor):
-        raise TypeError(f"For '{what}', a CSRTensor is needed, but got {type(x).__name__}.")
+        raise misuse(what, "a CSRTensor is needed", type(x).__name__, TypeError)
     return x
 
 
@@ -113,15 +114,14 @@ def coo_concat(sp_input: Sequence[COOTensor], concat_dim: int = 0) -> COOTensor:
     """
     what = "coo_concat"
     if not isinstance(sp_input, (list, tuple)):
-        raise TypeError(f"For '{what}', 'sp_input' must be a list or tuple of COOTensor, but got "
-                        f"{type(sp_input).__name__}.")
+        raise misuse(what, "'sp_input' must be a list or tuple of COOTensor",
+                     type(sp_input).__name__, TypeError)
     parts = [_coo(x, what) for x in sp_input]
     if len(parts) < 2:
-        raise ValueError(f"For '{what}', at least two COOTensor are needed, but got {len(parts)}.")
+        raise misuse(what, "at least two COOTensor are needed", len(parts))
     axis = axis_of(concat_dim, 2, what, "concat_dim")
     if len({p.shape[1 - axis] for p in parts}) > 1:
-        raise ValueError(f"For '{what}', shapes may differ along axis {axis} only, but got "
-                         f"{[p.shape for p in parts]}.")
+        raise misuse(what, f"shapes may differ along axis {axis} only", [p.shape for p in parts])
     size = sum(p.shape[axis] for p in parts)
     shape = (size, parts[0].shape[1]) if axis == 0 else (parts[0].shape[0], size)
     numbers, before = [], 0
@@ -205,8 +205,8 @@ def csr_softmax(logits: CSRTensor, dtype: DType) -> CSRTensor:
     """
     x = _csr(logits, "csr_softmax")
     if dtype not in (float32, float64) or x.ndim != 2:
-        raise TypeError(f"For 'csr_softmax', a matrix and a 'dtype' of float32 or float64 are "
-                        f"needed, but got shape {x.shape} and {dtype}.")
+        raise misuse("csr_softmax", "a matrix and a 'dtype' of float32 or float64 are needed",
+                     f"shape {x.shape} and {dtype}", TypeError)
     rows, values = row_numbers(x), cast_to(x.values, dtype)
     top = indexing.stop_gradient(indexing.unsorted_segment_max(values, rows, x.shape[0]))
     raised = apply_one("exp", arith.sub(values, sparse_places.taken(top, rows)))
@@ -233,8 +233,8 @@ def _static(shape: Any, what: str, name: str) -> Shape:
     """A shape given as a tuple, or as a Tensor whose elements are known."""
     found = need_known(shape, what).tolist() if isinstance(shape, Tensor) else shape
     if not isinstance(found, (tuple, list)):
-        raise TypeError(f"For '{what}', '{name}' must be a tuple of ints or a Tensor, but got "
-                        f"{type(shape).__name__}.")
+        raise misuse(what, f"'{name}' must be a tuple of ints or a Tensor", type(shape).__name__,
+                     TypeError)
     return tuple([integer(d, what, name) for d in found])
 
 
@@ -242,10 +242,10 @@ def _points(indices: Any, values: Any, shape: Shape, what: str) -> tuple[Tensor,
     """Places (n, axes) and values (n) that fit a shape."""
     i, v = tensor(indices, what, "indices"), tensor(values, what, "values")
     if i.dtype not in (int16, int32, int64):
-        raise TypeError(f"For '{what}', 'indices' must be int32 or int64, but got {i.dtype}.")
+        raise misuse(what, "'indices' must be int32 or int64", i.dtype, TypeError)
     if i.ndim != 2 or v.shape != i.shape[:1] or i.shape[1] != len(shape):
-        raise ValueError(f"For '{what}', 'indices' (n, {len(shape)}) and 'values' (n) are needed "
-                         f"for a tensor of shape {shape}, but got {i.shape} and {v.shape}.")
+        raise misuse(what, f"'indices' (n, {len(shape)}) and 'values' (n) are needed for a tensor "
+                     f"of shape {shape}", f"{i.shape} and {v.shape}")
     for axis, d in enumerate(shape):
         check_range(joining.part(i, 1, axis, axis + 1), 0, d,
                     f"For '{what}', indices of axis {axis} "
@@ -255,8 +255,8 @@ def _points(indices: Any, values: Any, shape: Shape, what: str) -> tuple[Tensor,
 
 def _one_type(values: Tensor, dense: Tensor, what: str) -> None:
     if values.dtype is not dense.dtype:
-        raise TypeError(f"For '{what}', the sparse and the dense tensor must have one type, but got"
-                        f" {values.dtype} and {dense.dtype}.")
+        raise misuse(what, "the sparse and the dense tensor must have one type",
+                     f"{values.dtype} and {dense.dtype}", TypeError)
 
 
 def sparse_to_dense(indices: Tensor, values: Tensor, sparse_shape: Any) -> Tensor:
@@ -302,8 +302,7 @@ def sparse_dense_matmul(
     i, v = _points(indices, values, shape, what)
     _one_type(v, right, what)
     if right.ndim != 2 or len(shape) != 2:
-        raise ValueError(f"For '{what}', two matrices are needed, but got the shapes {shape} and "
-                         f"{right.shape}.")
+        raise misuse(what, "two matrices are needed", f"the shapes {shape} and {right.shape}")
     rows, columns = (
         shapes.squeeze(joining.part(i, 1, k, k + 1), 1) for k in ((1, 0) if turn else (0, 1)))
     left = arith.conj(v) if turn else v
@@ -315,7 +314,7 @@ def sparse_dense_matmul(
 def _place_rows(x: Any, what: str, name: str, rank: int) -> Tensor:
     t = tensor(x, what, name)
     if t.dtype is not int64:
-        raise TypeError(f"For '{what}', '{name}' must be int64, but got {t.dtype}.")
+        raise misuse(what, f"'{name}' must be int64", t.dtype, TypeError)
     if t.ndim != rank:
         raise ValueError(f"For '{what}', '{name}' must have {rank} axes, but has shape {t.shape}.")
     return t
@@ -348,8 +347,8 @@ def coalesce(
     values = tensor(x_values, what, "x_values")
     shape = _place_rows(x_shape, what, "x_shape", 1)
     if values.shape != places.shape[1:] or shape.shape != places.shape[:1]:
-        raise ValueError(f"For '{what}', 'x_indices' (axes, n), 'x_values' (n) and 'x_shape' (axes)"
-                         f" are needed, but got {places.shape}, {values.shape} and {shape.shape}.")
+        raise misuse(what, "'x_indices' (axes, n), 'x_values' (n) and 'x_shape' (axes) are needed",
+                     f"{places.shape}, {values.shape} and {shape.shape}")
     check_range(shapes.reshape(places, (places.size,)), 0, 1 << 62,
                 f"For '{what}', indices must not be negative, but got ", 0, ".")
     room = arith.sub(shapes.expand_dims(shape, 1), places)
@@ -390,10 +389,9 @@ def sparse_slice(
         (shape, "shape"), (start, "start"), (size, "size")))
     axes = i.shape[1:]
     if v.shape != i.shape[:1] or not whole.shape == first.shape == most.shape == axes:
-        raise ValueError(
-            f"For '{what}', 'indices' (n, axes), 'values' (n), and 'shape', 'start' and 'size' "
-            f"(axes) are needed, but got {i.shape}, {v.shape}, {whole.shape}, {first.shape} and "
-            f"{most.shape}.")
+        raise misuse(what, "'indices' (n, axes), 'values' (n), and 'shape', 'start' and 'size' "
+                     "(axes) are needed",
+                     f"{i.shape}, {v.shape}, {whole.shape}, {first.shape} and {most.shape}")
     room = arith.maximum(arith.minimum(most, arith.sub(whole, first)), 0)
     moved = arith.sub(i, first)
     kept = sparse_places.held(
@@ -417,12 +415,11 @@ def sparse_segment_mean(x: Tensor, indices: Tensor, segment_ids: Tensor) -> Tens
     rows, i = tensor(x, what, "x"), tensor(indices, what, "indices")
     ids = tensor(segment_ids, what, "segment_ids")
     if not rows.dtype.is_float or i.dtype not in (int32, int64) or ids.dtype is not i.dtype:
-        raise TypeError(f"For '{what}', 'x' of floats and 'indices' and 'segment_ids' of one type, "
-                        f"int32 or int64, are needed, but got {rows.dtype}, {i.dtype} and "
-                        f"{ids.dtype}.")
+        raise misuse(what, "'x' of floats and 'indices' and 'segment_ids' of one type, int32 or "
+                     "int64, are needed", f"{rows.dtype}, {i.dtype} and {ids.dtype}", TypeError)
     if rows.ndim < 1 or i.ndim != 1 or ids.shape != i.shape:
-        raise ValueError(f"For '{what}', 'indices' and 'segment_ids' must be vectors of one length,"
-                         f" but got {i.shape} and {ids.shape}.")
+        raise misuse(what, "'indices' and 'segment_ids' must be vectors of one length",
+                     f"{i.shape} and {ids.shape}")
     count = compositions.segments(ids, what)
     check_range(i, 0, rows.shape[0], f"For '{what}', 'indices' must be in range [0, "
                 f"{rows.shape[0]}), but got ", 0, ".")

@@ -6,6 +6,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, int64
 
+from ...core.declared import misuse
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor
 from . import arith, creation, shapes, sparse_places
@@ -47,8 +48,8 @@ def product(
 ) -> Tensor:
     """The product of a sparse matrix, by the places and values of its elements, and a dense one."""
     if len(shape) != 2 or dense.ndim != 2 or dense.shape[0] != shape[1]:
-        raise ValueError(f"For '{what}', a dense matrix of {shape[1]} rows is needed beside a "
-                         f"sparse one of shape {shape}, but got shape {dense.shape}.")
+        raise misuse(what, f"a dense matrix of {shape[1]} rows is needed beside a sparse one of "
+                     f"shape {shape}", f"shape {dense.shape}")
     v, d = operands(what, values, dense)
     terms = arith.mul(shapes.expand_dims(v, 1), sparse_places.taken(d, cast_to(columns, int64)))
     return sparse_places.summed(terms, cast_to(rows, int64), shape[0])

@@ -10,6 +10,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import complex128, float64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native, native_body, native_of_types
 from ...tensors.promotion import cast_to, constant, fresh, inexact, operands
@@ -86,7 +87,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
 def addn(x: Any) -> Tensor:
     """The sum of a list of tensors, from first to last."""
     if not isinstance(x, (list, tuple)) or not x:
-        raise TypeError(f"For 'addn', 'x' must be a non-empty list or tuple, but got {x!r}.")
+        raise misuse("addn", "'x' must be a non-empty list or tuple", repr(x), TypeError)
     total = tensor(x[0], "addn")
     for t in x[1:]:
         total = arith.add(total, t)
@@ -240,7 +241,7 @@ def is_nonzero(input: Tensor) -> Tensor:
     """Whether the one element is not zero."""
     x = tensor(input, "is_nonzero")
     if x.size != 1:
-        raise ValueError(f"For 'is_nonzero', one element is needed, but got shape {x.shape}.")
+        raise misuse("is_nonzero", "one element is needed", f"shape {x.shape}")
     return arith.ne(shapes.reshape(x, ()), 0)
 
 
@@ -248,7 +249,7 @@ def eps(x: Tensor) -> Tensor:
     """The distance of 1 to the next number of the type, everywhere."""
     t = tensor(x, "eps", "x")
     if not t.dtype.is_float:
-        raise TypeError(f"For 'eps', a float tensor is needed, but got {t.dtype}.")
+        raise misuse("eps", "a float tensor is needed", t.dtype, TypeError)
     steps = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
     return creation.full_like(t, steps.get(t.dtype.name, 2.0**-52))
 

@@ -14,6 +14,7 @@ import numpy as np
 from cellc_compiler.ir.bounds import MOST_PARTS
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native
 from ...tensors.promotion import cast_to, inexact, is_scalar
@@ -33,7 +34,7 @@ def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
     """
     x = tensor(input, "bucketize")
     if not isinstance(boundaries, (list, tuple)):
-        raise TypeError(f"For 'bucketize', 'boundaries' must be a list, but got {boundaries!r}.")
+        raise misuse("bucketize", "'boundaries' must be a list", repr(boundaries), TypeError)
     edges = Tensor(list(boundaries), float32 if not x.dtype.is_float else x.dtype)
     values = x if x.dtype.is_float else cast_to(x, float32)
     return sorting.searchsorted(edges, values, out_int32=True, right=bool(right))
@@ -63,7 +64,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     """
     x = inexact(tensor(input, "cov"))
     if x.ndim > 2:
-        raise ValueError(f"For 'cov', at most 2 axes are possible, but got {x.ndim}.")
+        raise misuse("cov", "at most 2 axes are possible", x.ndim)
     x = shapes.reshape(x, (1, -1)) if x.ndim < 2 else x
     weights = [cast_to(tensor(w, "cov", "weights"), x.dtype)
                for w in (fweights, aweights) if w is not None]
@@ -90,7 +91,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) ->
     n = size(bins, "histc", "bins", 1)
     least, most = (float(finite(v, "histc", name)) for v, name in ((min, "min"), (max, "max")))
     if least > most:
-        raise ValueError(f"For 'histc', 'min' must not exceed 'max', but got {min} and {max}.")
+        raise misuse("histc", "'min' must not exceed 'max'", f"{min} and {max}")
     t = inexact(x)
     low: Any = reductions.amin(t) if least == most else least
     high: Any = reductions.amax(t) if least == most else most
@@ -108,10 +109,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) ->
 def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bool) -> Tensor:
     x = tensor(input, what)
     if not x.dtype.is_float:
-        raise TypeError(f"For '{what}', 'input' must be a float tensor, but got {x.dtype}.")
+        raise misuse(what, "'input' must be a float tensor", x.dtype, TypeError)
     points = numbers([q] if is_scalar(q) else q, what, "q")
     if any(not 0 <= p <= 1 for p in points):
-        raise ValueError(f"For '{what}', 'q' must be in [0, 1], but got {points}.")
+        raise misuse(what, "'q' must be in [0, 1]", points)
     whole = axis is None
     t, a = (shapes.ravel(x), 0) if whole else (x, axis_of(axis, x.ndim, what))
     ordered, _ = sorting.sort(t, a)  # NaN last
@@ -158,7 +159,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distance of every pair of rows."""
     x = tensor(input, "pdist")
     if x.ndim < 2:
-        raise ValueError(f"For 'pdist', at least 2 axes are needed, but got {x.ndim}.")
+        raise misuse("pdist", "at least 2 axes are needed", x.ndim)
     first, second = (tensor_of(np.ascontiguousarray(i)) for i in np.triu_indices(x.shape[-2], 1))
     gap = arith.sub(apply("gather", x, first, axis=x.ndim - 2),
                     apply("gather", x, second, axis=x.ndim - 2))
@@ -206,8 +207,8 @@ def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
     """
     scores, labels = tensor(x1, "intopk", "x1"), tensor(x2, "intopk", "x2")
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
-        raise ValueError(f"For 'intopk', scores (n, c) and labels (n) are needed, but got shapes "
-                         f"{scores.shape} and {labels.shape}.")
+        raise misuse("intopk", "scores (n, c) and labels (n) are needed",
+                     f"shapes {scores.shape} and {labels.shape}")
     own: Tensor = apply("gather_elements", scores, shapes.reshape(cast_to(labels, int64), (-1, 1)),
                         dim=1)
     return arith.lt(reductions.sum(arith.gt(scores, own), 1), integer(k, "intopk", "k"))

@@ -11,6 +11,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
 
+from ...core.declared import misuse
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import dtype_of, number, size
 
@@ -19,10 +20,10 @@ def _window(what: str, length: Any, periodic: Any, dtype: DType | None, shape: A
     """The window of a numpy function of the length; a periodic one drops the last element."""
     n = size(length, what, "window_length")
     if not isinstance(periodic, bool):
-        raise TypeError(f"For '{what}', 'periodic' must be a bool, but got {periodic!r}.")
+        raise misuse(what, "'periodic' must be a bool", repr(periodic), TypeError)
     to = float32 if dtype is None else dtype_of(dtype, what)
     if not to.is_float:
-        raise TypeError(f"For '{what}', 'dtype' must be a float type, but got {to}.")
+        raise misuse(what, "'dtype' must be a float type", to, TypeError)
     values = shape(n + 1)[:-1] if periodic and n > 1 else shape(n)
     return tensor_of(np.ascontiguousarray(np.asarray(values).astype(to.numpy)))
 

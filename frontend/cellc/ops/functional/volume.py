@@ -15,6 +15,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import float32, int32, int64
 
+from ...core.declared import misuse
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import Ints, boolean, integer, ints, is_int, number, positive, repeated, tensor
@@ -159,7 +160,7 @@ def pool3d(
 def _three(size: Any, what: str) -> tuple[Any, ...]:
     sizes = tuple(size) if isinstance(size, (list, tuple)) else (size,) * 3
     if len(sizes) != 3:
-        raise ValueError(f"For '{what}', 'output_size' must be an int or 3 sizes, but got {size}.")
+        raise misuse(what, "'output_size' must be an int or 3 sizes", size)
     return sizes
 
 
@@ -267,13 +268,11 @@ def _transposed(
 ) -> tuple[Ints, Ints]:
     """The spatial size of a transposed convolution, and the zeros its forward one would add."""
     if pad_mode != "pad" and any(more):
-        raise ValueError(
-            f"For '{what}', the 'output_padding' must be zero when 'pad_mode' is not 'pad', but "
-            f"got 'output_padding': {more} and 'pad_mode': {pad_mode}.")
+        raise misuse(what, "the 'output_padding' must be zero when 'pad_mode' is not 'pad'",
+                     f"'output_padding': {more} and 'pad_mode': {pad_mode}")
     if any(e < 0 or e >= max(s, g) for e, s, g in zip(more, stride, dilation, strict=True)):
-        raise ValueError(
-            f"For '{what}', 'output_padding' must be smaller than 'stride' or 'dilation', but got "
-            f"'output_padding': {more}, 'stride': {stride} and 'dilation': {dilation}.")
+        raise misuse(what, "'output_padding' must be smaller than 'stride' or 'dilation'",
+                     f"'output_padding': {more}, 'stride': {stride} and 'dilation': {dilation}")
     reach = [g * (k - 1) + 1 for k, g in zip(kernel, dilation, strict=True)]
     if pad_mode == "same":
         full = tuple(d * s for d, s in zip(size, stride, strict=True))
@@ -317,11 +316,10 @@ def _max_unpool(
             f"For '{what}', the input must have {spatial + 1} or {spatial + 2} axes, but has "
             f"shape {t.shape}.")
     if at.shape != t.shape:
-        raise ValueError(
-            f"For '{what}', 'x' and 'indices' must have the same shape, but got {t.shape} and "
-            f"{at.shape}.")
+        raise misuse(what, "'x' and 'indices' must have the same shape",
+                     f"{t.shape} and {at.shape}")
     if not at.dtype.is_integer:
-        raise TypeError(f"For '{what}', 'indices' must be integers, but got {at.dtype}.")
+        raise misuse(what, "'indices' must be integers", at.dtype, TypeError)
     k = positive(kernel_size, spatial, what, "kernel_size")
     s = k if stride is None or stride == 0 else positive(stride, spatial, what, "stride")
     p = repeated(padding, spatial, what, "padding")
@@ -345,9 +343,9 @@ def _unpooled(given: Any, least: Ints, stride: Ints, what: str) -> Ints:
         given if is_int(given) else ints(given, what, "output_size")[-n:], n, what, "output_size")
     for have, want, step in zip(sizes, least, stride, strict=True):
         if not want - step < have < want + step:
-            raise ValueError(
-                f"For '{what}', each of 'output_size' must be less than a stride away from "
-                f"{least}, but got {given}.")
+            raise misuse(what,
+                         f"each of 'output_size' must be less than a stride away from {least}",
+                         given)
     return sizes
 
 
@@ -452,9 +450,8 @@ def _fractional_size(
             (output_ratio,) * len(size)
         if len(ratios) != len(size) or any(
                 not 0 < number(r, what, "output_ratio") < 1 for r in ratios):
-            raise ValueError(
-                f"For '{what}', 'output_ratio' must be {len(size)} numbers in (0, 1), but got "
-                f"{output_ratio}.")
+            raise misuse(what, f"'output_ratio' must be {len(size)} numbers in (0, 1)",
+                         output_ratio)
         out = tuple(int(d * r) for d, r in zip(size, ratios, strict=True))
     if any(k + o - 1 > d or o < 1 for k, o, d in zip(kernel, out, size, strict=True)):
         raise ValueError(
@@ -466,7 +463,7 @@ def _fractional_size(
 def _samples(samples: Any, x: Tensor, spatial: int, what: str) -> Tensor:
     u = tensor(samples, what, "_random_samples")
     if not u.dtype.is_float:
-        raise TypeError(f"For '{what}', '_random_samples' must be floats, but got {u.dtype}.")
+        raise misuse(what, "'_random_samples' must be floats", u.dtype, TypeError)
     if u.ndim != 3 or u.shape[0] not in (1, x.shape[0]) or u.shape[1:] != (x.shape[1], spatial):
         raise ValueError(
             f"For '{what}', '_random_samples' must have shape {(*x.shape[:2], spatial)}, but has "

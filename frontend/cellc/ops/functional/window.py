@@ -13,6 +13,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native
 from ...tensors.promotion import cast_to, operands
@@ -63,11 +64,10 @@ def _pads(
     mode = choice(str(pad_mode).lower(), ("valid", "same", "pad"), what, "pad_mode")
     given = _given_pads(padding, n, what)
     if mode != "pad" and any(given):
-        raise ValueError(
-            f"For '{what}', the 'padding' must be zero when 'pad_mode' is not 'pad', but got "
-            f"'padding': {padding} and 'pad_mode': {pad_mode}.")
+        raise misuse(what, "the 'padding' must be zero when 'pad_mode' is not 'pad'",
+                     f"'padding': {padding} and 'pad_mode': {pad_mode}")
     if any(p < 0 for p in given):
-        raise ValueError(f"For '{what}', 'padding' must be non-negative, but got {padding}.")
+        raise misuse(what, "'padding' must be non-negative", padding)
     return same_pads(size, kernel, stride, dilation) if mode == "same" else given
 
 
@@ -494,8 +494,8 @@ def _scaled_size(x: Tensor, size: Any, scale: Any) -> Ints:
         return positive(size, len(spatial), "interpolate", "size")
     given = scale if isinstance(scale, (list, tuple)) else (scale,) * len(spatial)
     if len(given) != len(spatial):
-        raise ValueError(f"For 'interpolate', 'scale_factor' must be a number or {len(spatial)} "
-                         f"numbers, but got {scale}.")
+        raise misuse("interpolate", f"'scale_factor' must be a number or {len(spatial)} numbers",
+                     scale)
     factors = [finite(f, "interpolate", "scale_factor") for f in given]
     return positive(tuple(math.floor(d * f) for d, f in zip(spatial, factors, strict=True)),
                     len(spatial), "interpolate", "scaled size")

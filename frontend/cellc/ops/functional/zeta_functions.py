@@ -11,6 +11,7 @@ from typing import Any
 from cellc_runtime.dtypes import float64
 
 from ...compiled.inline import call_here
+from ...core.declared import misuse
 from ...core.dispatch import apply, scan
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor
@@ -90,7 +91,7 @@ def zeta(input: Any, other: Any) -> Tensor:
     """
     x, q = operands("zeta", input, other)
     if not x.dtype.is_float:
-        raise TypeError(f"For 'zeta', floats are needed, but got {x.dtype}.")
+        raise misuse("zeta", "floats are needed", x.dtype, TypeError)
     wide = shapes.broadcast_tensors(cast_to(x, float64), cast_to(q, float64))
     return cast_to(_zeta(*wide), x.dtype)
 
@@ -105,11 +106,11 @@ def polygamma(n: Any, input: Tensor) -> Tensor:
     """
     x = tensor(input, "polygamma")
     if not x.dtype.is_float:
-        raise TypeError(f"For 'polygamma', 'input' must hold floats, but got {x.dtype}.")
+        raise misuse("polygamma", "'input' must hold floats", x.dtype, TypeError)
     if not isinstance(n, Tensor):
         return _polygamma_known(n, x)
     if not n.dtype.is_integer:
-        raise TypeError(f"For 'polygamma', 'n' must hold ints, but got {n.dtype}.")
+        raise misuse("polygamma", "'n' must hold ints", n.dtype, TypeError)
     order, wide = shapes.broadcast_tensors(cast_to(n, float64), cast_to(x, float64))
     later = arith.add(arith.maximum(order, 1.0), 1.0)
     sign = arith.where(arith.eq(arith.remainder(order, 2.0), 0.0), -1.0, 1.0)
@@ -120,9 +121,9 @@ def polygamma(n: Any, input: Tensor) -> Tensor:
 
 def _polygamma_known(n: Any, x: Tensor) -> Tensor:
     if not isinstance(n, int) or isinstance(n, bool):
-        raise TypeError(f"For 'polygamma', 'n' must be an int or a Tensor of one, but got {n!r}.")
+        raise misuse("polygamma", "'n' must be an int or a Tensor of one", repr(n), TypeError)
     if n < 0:
-        raise ValueError(f"For 'polygamma', 'n' must be 0 or more, but got {n}.")
+        raise misuse("polygamma", "'n' must be 0 or more", n)
     if n < 2:
         known: Tensor = apply("digamma" if n == 0 else "trigamma", x)
         return known
@@ -167,11 +168,10 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """
     given = [tensor(t, "Betainc", n) for t, n in ((a, "a"), (b, "b"), (x, "x"))]
     if not given[0].dtype.is_float or len({t.dtype for t in given}) > 1:
-        raise TypeError("For 'Betainc', 'a', 'b' and 'x' must have one float type, but got "
-                        f"{[str(t.dtype) for t in given]}.")
+        raise misuse("Betainc", "'a', 'b' and 'x' must have one float type",
+                     [str(t.dtype) for t in given], TypeError)
     if len({t.shape for t in given}) > 1:
-        raise ValueError("For 'Betainc', 'a', 'b' and 'x' must have one shape, but got "
-                         f"{[t.shape for t in given]}.")
+        raise misuse("Betainc", "'a', 'b' and 'x' must have one shape", [t.shape for t in given])
     p, q, t = (cast_to(v, float64) for v in given)
     valid = arith.logical_and(arith.logical_and(arith.gt(p, 0.0), arith.gt(q, 0.0)),
                               arith.logical_and(arith.ge(t, 0.0), arith.le(t, 1.0)))

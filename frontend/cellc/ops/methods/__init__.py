@@ -17,6 +17,7 @@ from cellc_compiler.ir.op import lookup
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_, float32, int64
 
+from ...core.declared import misuse
 from ...core.native import native, native_body, native_of_any_shape, native_of_types
 from ...tensors.dtype import convert
 from ...tensors.indexing import become, getitem, setitem, write
@@ -177,7 +178,7 @@ def to(
         elif isinstance(a, str):
             device = a
     if device is not None and not isinstance(device, str):
-        raise TypeError(f"For 'to', 'device' must be a string, but got {type(device).__name__}.")
+        raise misuse("to", "'device' must be a string", type(device).__name__, TypeError)
     if device is not None and device.lower().partition(":")[0] not in ("cpu", "gpu", "ascend"):
         raise ValueError(f"Failed to convert the value {device!r} of input 'device' of 'to'.")
     out = self if given is None else cast_to(self, convert(given, "Tensor.to"))
@@ -515,8 +516,8 @@ def zero_(self: Tensor) -> Tensor:
 def itemset(self: Tensor, *args: Any) -> Tensor:
     """A copy with one element set: `itemset(value)`, `itemset(position, value)`."""
     if len(args) not in (1, 2):
-        raise TypeError(f"For 'itemset', a value, or a position and a value are needed, but got "
-                        f"{len(args)} arguments.")
+        raise misuse("itemset", "a value, or a position and a value are needed",
+                     f"{len(args)} arguments", TypeError)
     value = args[-1]
     if not is_scalar(value):
         raise TypeError(f"For 'itemset', the value must be a number, got {type(value).__name__}.")

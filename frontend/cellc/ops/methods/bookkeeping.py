@@ -9,6 +9,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 
 from ...calls.hooks import remove_from_tensor
+from ...core.declared import misuse
 from ...tensors.indexing import become
 from ...tensors.tensor import Tensor
 from ..functional import linalg
@@ -99,7 +100,7 @@ def offload(self: Tensor, file_path: str) -> bool:
         OSError: the file cannot be written.
     """
     if not isinstance(file_path, str):
-        raise TypeError(f"For 'offload', 'file_path' must be str, but got {file_path!r}.")
+        raise misuse("offload", "'file_path' must be str", repr(file_path), TypeError)
     files.write_atomically(file_path, [self.get_bytes()])
     self.__dict__["_offloaded"] = file_path
     return True

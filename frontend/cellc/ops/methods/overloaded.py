@@ -19,6 +19,7 @@ from cellc_runtime.lazy import imported, lazy_module
 
 from ... import context
 from ...calls.hooks import register_on_tensor
+from ...core.declared import misuse
 from ...core.dispatch import active_tracer, apply, apply_one, same_value
 from ...core.native import native, native_of_any_shape
 from ...storage import device as on_device
@@ -109,8 +110,8 @@ def matmul(self: Tensor, other: Any = None, *, tensor2: Any = None) -> Tensor:
 def diag(self: Tensor, diagonal: int = 0) -> Tensor:
     """A tensor of twice the axes with the elements on its diagonal, zeros elsewhere."""
     if diagonal != 0:
-        raise ValueError("For 'Tensor.diag', the argument 'diagonal' should be '0', but got "
-                         f"{diagonal}. For others there is diag_embed(offset).")
+        raise misuse("Tensor.diag", "the argument 'diagonal' should be '0'",
+                     f"{diagonal}. For others there is diag_embed(offset)")
     return grid.diag(self)
 
 
@@ -217,7 +218,7 @@ def choose(self: Tensor, choices: Any, mode: str = "clip") -> Tensor:
         mode: what a position out of range does: `"clip"` or `"wrap"`.
     """
     if mode not in ("clip", "wrap"):
-        raise ValueError(f"For 'choose', 'mode' must be 'clip' or 'wrap', but got {mode!r}.")
+        raise misuse("choose", "'mode' must be 'clip' or 'wrap'", repr(mode))
     given = choices if isinstance(choices, (list, tuple)) else joining.unbind(choices)
     parts = [c if isinstance(c, Tensor) else Tensor(c) for c in given]
     index, *same = shapes.broadcast_tensors(self, *parts)
@@ -279,9 +280,8 @@ def _index_add_along(
 def masked_scatter(self: Tensor, mask: Tensor, tensor: Tensor) -> Tensor:
     """Where the mask holds, the next element of `tensor`; elsewhere the element itself."""
     if mask.dtype is not bool_ or tensor.dtype is not self.dtype:
-        raise TypeError(
-            "For 'masked_scatter', the mask must be of bool and 'tensor' of the input's type, but "
-            f"got {mask.dtype} and {tensor.dtype}.")
+        raise misuse("masked_scatter", "the mask must be of bool and 'tensor' of the input's type",
+                     f"{mask.dtype} and {tensor.dtype}", TypeError)
     chosen = shapes.ravel(shapes.broadcast_to(mask, self.shape))
     position = arith.clamp(
         arith.sub(reductions.cumsum(cast_to(chosen, int64), 0), 1), 0, max(tensor.size - 1, 0))
@@ -461,7 +461,7 @@ def move_to(self: Tensor, to: str, blocking: bool = True) -> Tensor:
         blocking: whether the copy is done when this returns; without, who reads it waits.
     """
     if not isinstance(blocking, bool):
-        raise ValueError(f"For 'move_to', 'blocking' must be bool, but got {blocking!r}.")
+        raise misuse("move_to", "'blocking' must be bool", repr(blocking))
     try:
         out = placed(self, str(to))
     except (ValueError, RuntimeError) as e:

@@ -8,6 +8,7 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import float32, int32, int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
@@ -88,9 +89,8 @@ def _combined(
     b, s = tensor(boxes_, what, "boxes"), tensor(scores, what, "scores")
     if b.ndim != 4 or s.ndim != 3 or b.shape[:2] != s.shape[:2] or b.shape[3] != 4 or \
             b.shape[2] not in (1, s.shape[2]):
-        raise ValueError(f"For '{what}', boxes (batch, n, q, 4) and scores (batch, n, classes) "
-                         f"with q 1 or the number of classes are needed, but got {b.shape} and "
-                         f"{s.shape}.")
+        raise misuse(what, "boxes (batch, n, q, 4) and scores (batch, n, classes) with q 1 or the "
+                     "number of classes are needed", f"{b.shape} and {s.shape}")
     per_class, total = (integer(v, what, n) for v, n in (
         (max_output_size_per_class, "max_output_size_per_class"),
         (max_total_size, "max_total_size")))

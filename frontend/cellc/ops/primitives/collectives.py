@@ -9,6 +9,7 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 
 from ...calls import sharding
+from ...core.declared import misuse
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP, MCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ...ranks.layout import Layout, check_strategy
 from ...ranks.settings import ranks_of_a_stage
@@ -71,8 +72,7 @@ def _sizes(given: Any, name: str, what: str, group: str) -> list[int]:
     """A number of elements for each process of a group."""
     found, count = collectives.counts(given), len(ranks_of(group, what))
     if len(found) != count or min(found) < 0:
-        raise ValueError(f"For '{what}', '{name}' must hold a size for each of {count} processes, "
-                         f"but got {found}.")
+        raise misuse(what, f"'{name}' must hold a size for each of {count} processes", found)
     return found
 
 
@@ -85,11 +85,11 @@ def _batch_isend_irecv(
     coming = list(zip(receive_shapes or (), receive_dtypes or (), strict=True))
     counts = [list(op_types).count(kind) for kind in ("isend", "irecv")]
     if sum(counts) != len(op_types) or len(op_types) != len(remote_ranks):
-        raise ValueError(f"For '{what}', 'op_types' must hold isend and irecv, one for each of "
-                         f"'remote_ranks', but got {op_types} and {remote_ranks}.")
+        raise misuse(what, "'op_types' must hold isend and irecv, one for each of 'remote_ranks'",
+                     f"{op_types} and {remote_ranks}")
     if counts != [len(given), len(coming)]:
-        raise ValueError(f"For '{what}', {counts[0]} tensors to send and {counts[1]} shapes and "
-                         f"types to receive are needed, but got {len(given)} and {len(coming)}.")
+        raise misuse(what, f"{counts[0]} tensors to send and {counts[1]} shapes and types to "
+                     "receive are needed", f"{len(given)} and {len(coming)}")
     peers = [ranks[a_rank(r, "remote_ranks", what, range(len(ranks)))] for r in remote_ranks]
     for kind, peer in zip(op_types, peers, strict=True):
         if kind == "isend":
@@ -120,11 +120,9 @@ def _neighbor_exchange_v2(
     for name, value, count in (("send_rank_ids", send_rank_ids, 8), ("send_lens", send_lens, 4),
                                ("recv_rank_ids", recv_rank_ids, 8), ("recv_lens", recv_lens, 4)):
         if not isinstance(value, (list, tuple)) or len(value) != count:
-            raise ValueError(f"For '{what}', '{name}' must be a list of {count} ints, but got "
-                             f"{value}.")
+            raise misuse(what, f"'{name}' must be a list of {count} ints", value)
     if data_format != "NCHW" or x.ndim != 4:
-        raise ValueError(f"For '{what}', a tensor of NCHW is needed, but got {data_format} and the "
-                         f"shape {x.shape}.")
+        raise misuse(what, "a tensor of NCHW is needed", f"{data_format} and the shape {x.shape}")
     ranks = ranks_of(group, what)
     n, channels, height, width = x.shape
     parts: list[list[Tensor]] = [[] for _ in ranks]
@@ -167,14 +165,14 @@ def _neighbor_exchange(
     what = "NeighborExchange"
     ranks, shapes = ranks_of(group, what), [tuple(x.shape) for x in input_x]
     if shapes != [tuple(s) for s in send_shapes] or len(shapes) != len(send_rank_ids):
-        raise ValueError(f"For '{what}', tensors of the shapes {list(send_shapes)} for "
-                         f"the ranks {list(send_rank_ids)} are needed, but got {shapes}.")
+        raise misuse(what, f"tensors of the shapes {list(send_shapes)} for the ranks "
+                     f"{list(send_rank_ids)} are needed", shapes)
     if len(recv_shapes) != len(recv_rank_ids):
-        raise ValueError(f"For '{what}', a shape for each of the ranks {list(recv_rank_ids)} is "
-                         f"needed, but got {list(recv_shapes)}.")
+        raise misuse(what, f"a shape for each of the ranks {list(recv_rank_ids)} is needed",
+                     list(recv_shapes))
     if any(x.dtype != recv_type for x in input_x):
-        raise TypeError(f"For '{what}', 'recv_type' must be the type of what all ranks send, but "
-                        f"got {recv_type} and {[x.dtype for x in input_x]}.")
+        raise misuse(what, "'recv_type' must be the type of what all ranks send",
+                     f"{recv_type} and {[x.dtype for x in input_x]}", TypeError)
     for rank in (*send_rank_ids, *recv_rank_ids):
         a_rank(rank, "send_rank_ids' and 'recv_rank_ids", what, range(len(ranks)))
     sent = [x.reshape(-1) for rank in range(len(ranks))
@@ -285,8 +283,8 @@ class Collective(Primitive):
         for key, kind in _KINDS.items():
             value = attrs.get(key, kind())
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise TypeError(f"For '{name}', the type of '{key}' should be '{kind.__name__}', "
-                                f"but got type '{type(value).__name__}'.")
+                raise misuse(name, f"the type of '{key}' should be '{kind.__name__}'",
+                             f"type '{type(value).__name__}'", TypeError)
         if name not in _UNRESOLVED and attrs["group"] == HCCL_WORLD_COMM_GROUP:
             attrs["group"] = MCCL_WORLD_COMM_GROUP
         found = {_SIZE: lambda: len(ranks_of(attrs["group"], name)),
@@ -305,9 +303,9 @@ def reshard(tensor: Tensor, layout: Layout) -> Tensor:
     Source: `mindspore.ops.reshard`, `mindspore.parallel.reshard`.
     """
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"For 'reshard', 'tensor' must be a Tensor, but got {type(tensor)}.")
+        raise misuse("reshard", "'tensor' must be a Tensor", type(tensor), TypeError)
     if not isinstance(layout, Layout):
-        raise TypeError(f"For 'reshard', 'layout' must be a Layout, but got {type(layout)}.")
+        raise misuse("reshard", "'layout' must be a Layout", type(layout), TypeError)
     if not sharding.laying_out():
         return tensor
     return sharding.lay_out(tensor, layout.placement("reshard", ranks_of_a_stage()))

@@ -11,6 +11,7 @@ import numpy as np
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import DType, float32, int32, int64, uint8
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
@@ -68,8 +69,7 @@ def _log_normal(input: Tensor, mean: float, std: float) -> Tensor:
 
 def _any_ints(shape: Any, dtype: DType) -> Tensor:
     if dtype not in (int32, int64):
-        raise TypeError(f"For 'NonDeterministicInts', 'dtype' must be int32 or int64, but got "
-                        f"{dtype}.")
+        raise misuse("NonDeterministicInts", "'dtype' must be int32 or int64", dtype, TypeError)
     dims = shape_of(shape, "NonDeterministicInts")
     words = (*dims, 1 if dtype is int32 else 2)
     bits: Tensor = apply("random_int", draws.drawing_key(None, "NonDeterministicInts"), shape=words,
@@ -100,7 +100,7 @@ def _bit_mask(shape: Any, keep_prob: Any, seed: Seed) -> Tensor:
     keep = float(keep_prob.item() if isinstance(keep_prob, Tensor) else
                  number(keep_prob, what, "keep_prob"))
     if not 0.0 <= keep <= 1.0:
-        raise ValueError(f"For '{what}', 'keep_prob' must be in [0, 1], but got {keep}.")
+        raise misuse(what, "'keep_prob' must be in [0, 1]", keep)
     count = math.prod(shape_of(shape, what))
     words = -(-count // _BLOCK) * _BLOCK // 8
     bits: Tensor = apply(
@@ -191,7 +191,7 @@ def _permuted(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
     """A random permutation of 0 to n - 1, and `pad` up to `max_length` elements."""
     count, length = integer(n, "Randperm", "n"), integer(max_length, "Randperm", "max_length")
     if not 0 <= count <= length:
-        raise ValueError(f"For 'Randperm', 'n' must be in [0, {length}], but got {count}.")
+        raise misuse("Randperm", f"'n' must be in [0, {length}]", count)
     drawn = draws.permutation(count, dtype)
     return joining.concat((drawn, creation.full((length - count,), pad, dtype=dtype)), 0)
 
@@ -203,8 +203,8 @@ def _hits(true_classes: Tensor, sampled_candidates: Tensor, num_true: int) -> An
     true, drawn = tensor(true_classes, what, "true_classes"), tensor(
         sampled_candidates, what, "sampled_candidates")
     if true.ndim != 2 or true.shape[1] != num_true or drawn.ndim != 1:
-        raise ValueError(f"For '{what}', shapes (batch, {num_true}) and (candidates) are needed, "
-                         f"but got {true.shape} and {drawn.shape}.")
+        raise misuse(what, f"shapes (batch, {num_true}) and (candidates) are needed",
+                     f"{true.shape} and {drawn.shape}")
     same = arith.eq(shapes.expand_dims(true, 2), shapes.reshape(drawn, (1, 1, -1)))
     found = same.nonzero()
     row, _, place = (shapes.squeeze(joining.part(found, 1, i, i + 1), 1) for i in range(3))

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...calls.hooks import is_compiled, on_host, replaced, taps, written
 from ...compiled.inline import call_here
+from ...core.declared import misuse
 from ...tensors.tensor import Tensor
 from ..functional.host import call_python, plain_function, print_, result_types
 from ..primitive import Primitive
@@ -44,8 +45,7 @@ class PyFunc(Primitive):
             else operands
         found = [(t.shape, t.dtype) if isinstance(t, Tensor) else type(t).__name__ for t in given]
         if found != self.declared:
-            raise TypeError(f"For 'PyFunc', the inputs are declared as {self.declared}, but got "
-                            f"{found}.")
+            raise misuse("PyFunc", f"the inputs are declared as {self.declared}", found, TypeError)
         return call_python("PyFunc", self.fn, tuple(given), False, self.types) or ()
 
 
@@ -71,8 +71,8 @@ class HookBackward(Primitive):
 
     def __init__(self, hook_fn: Callable[..., Any], cell_id: str = "") -> None:
         if not callable(hook_fn):
-            raise TypeError(f"For 'HookBackward', the type of 'hook_fn' must be function, but got "
-                            f"{type(hook_fn)}.")
+            raise misuse("HookBackward", "the type of 'hook_fn' must be function", type(hook_fn),
+                         TypeError)
         self.name, self.attrs = "HookBackward", {"cell_id": cell_id}
         self.hook = written(hook_fn)
 
@@ -99,8 +99,7 @@ class InsertGradientOf(Primitive):
 
     def __init__(self, f: Callable[..., Any]) -> None:
         if not callable(f):
-            raise TypeError(f"For 'InsertGradientOf', the type of 'f' must be function, but got "
-                            f"{type(f)}.")
+            raise misuse("InsertGradientOf", "the type of 'f' must be function", type(f), TypeError)
         self.name, self.attrs, self.f = "InsertGradientOf", {}, f
 
     def __call__(self, *operands: Any, **kwargs: Any) -> Any:

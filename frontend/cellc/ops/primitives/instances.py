@@ -17,6 +17,7 @@ from cellc_compiler.ir.types import broadcast_shapes
 from cellc_runtime.dtypes import DType
 
 from ...compiled.inline import call_here
+from ...core.declared import misuse
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ...tracing.mutables import has_open_length, is_known
@@ -39,15 +40,14 @@ def scalar_cast(input_x: Any, input_y: Any) -> Any:
     kinds = {"int64": int, "float64": float, "bool_": bool, int: int, float: float, bool: bool}
     known = input_y.name if isinstance(input_y, DType) else input_y
     if known not in kinds:
-        raise ValueError(f"For 'ScalarCast', the supported types are int64, float64 and bool, but "
-                         f"got {input_y}.")
+        raise misuse("ScalarCast", "the supported types are int64, float64 and bool", input_y)
     return kinds[known](input_x)
 
 
 def make_range(*limits: Any) -> tuple[int, ...]:
     """The ints of a range as a tuple: of its end, of start and end, or of start, end and step."""
     if not 1 <= len(limits) <= 3 or not all(is_int(v) for v in limits):
-        raise TypeError(f"For 'make_range', 1 to 3 ints are needed, but got {limits}.")
+        raise misuse("make_range", "1 to 3 ints are needed", limits, TypeError)
     return tuple(range(*limits))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import bfloat16, float16, float32
 
+from ...core.declared import misuse
 from ...tensors.indexing import become
 from ...tensors.parameter import Parameter
 from ...tensors.promotion import cast_to
@@ -37,14 +38,14 @@ def wider(what: str, *given: Any) -> list[Tensor]:
     """Tensors of one shape to compute with, and scalars, in the type of the first."""
     first = tensor(given[0], what, "var")
     if not first.dtype.is_float:
-        raise TypeError(f"For '{what}', 'var' must hold floats, but got {first.dtype}.")
+        raise misuse(what, "'var' must hold floats", first.dtype, TypeError)
     kind = float32 if first.dtype in _NARROW else first.dtype
     out = []
     for x in given:
         value = cast_to(x, kind) if isinstance(x, Tensor) else arith.cast(Tensor(x), kind)
         if value.shape != first.shape and value.size != 1:
-            raise ValueError(f"For '{what}', shapes must be that of 'var', {first.shape}, or () "
-                             f"for a number, but got {value.shape}.")
+            raise misuse(what, f"shapes must be that of 'var', {first.shape}, or () for a number",
+                         value.shape)
         out.append(value.reshape(()) if value.shape != first.shape else value)
     return out
 

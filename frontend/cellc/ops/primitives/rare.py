@@ -18,6 +18,7 @@ from ...calls import sharding
 from ...calls.bprop import call_with_bprop
 from ...calls.hooks import written
 from ...compiled.inline import call_here
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.index_plan import check_range
 from ...tensors.indexing import become
@@ -60,8 +61,7 @@ def _bincount(array: Tensor, size: Any, weights: Tensor) -> Tensor:
     a, w, n = tensor(array, what, "array"), tensor(weights, what, "weights"), integer(
         size, what, "size")
     if not a.dtype.is_integer or n < 0:
-        raise ValueError(f"For '{what}', ints and a 'size' of 0 or more are needed, but got "
-                         f"{a.dtype} and {n}.")
+        raise misuse(what, "ints and a 'size' of 0 or more are needed", f"{a.dtype} and {n}")
     flat = shapes.reshape(a, (-1,))
     units = shapes.reshape(w, (-1,)) if w.size else creation.ones(flat.shape, w.dtype)
     return indexing.unsorted_segment_sum(units, arith.where(arith.lt(flat, n), flat, -1), n)
@@ -159,7 +159,7 @@ def _nth(input: Tensor, n: Any, reverse: bool) -> Tensor:
     if not isinstance(n, Tensor):
         n = integer(n, "NthElement", "n")
         if not 0 <= n < x.shape[-1]:
-            raise ValueError(f"For 'NthElement', 'n' must be in [0, {x.shape[-1]}), but got {n}.")
+            raise misuse("NthElement", f"'n' must be in [0, {x.shape[-1]})", n)
     ordered = sorting.sort(x, -1, reverse)[0]
     at = n if isinstance(n, Tensor) else tensor_of(np.array(n, np.int64))
     return indexing.gather(ordered, at, -1)
@@ -171,9 +171,9 @@ def _ngram(state_seq: Tensor, log_probs: Tensor, ngram_size: int) -> Tensor:
     words, scores = tensor(state_seq, what, "state_seq"), tensor(log_probs, what, "log_probs")
     n, length = integer(ngram_size, what, "ngram_size"), words.shape[-1]
     if words.ndim != 3 or scores.shape[:2] != words.shape[:2] or not 0 < n < length:
-        raise ValueError(f"For '{what}', shapes (batch, beams, words) and (batch, beams, "
-                         f"vocabulary) and an 'ngram_size' in [1, {length}) are needed, but got "
-                         f"{words.shape}, {scores.shape} and {n}.")
+        raise misuse(what, "shapes (batch, beams, words) and (batch, beams, vocabulary) and an "
+                     f"'ngram_size' in [1, {length}) are needed",
+                     f"{words.shape}, {scores.shape} and {n}")
     kept = scores
     vocabulary = creation.arange(scores.shape[-1], dtype=words.dtype)
     for start in range(length - n + 1):
@@ -242,8 +242,7 @@ def _formats(what: str, source: str, target: str) -> tuple[int, ...]:
     """Of each axis of the source, its place in the target."""
     for name, given in (("src_format", source), ("dst_format", target)):
         if sorted(given) != sorted("NHWC"):
-            raise ValueError(f"For '{what}', '{name}' must be an order of N, H, W and C, but got "
-                             f"{given!r}.")
+            raise misuse(what, f"'{name}' must be an order of N, H, W and C", repr(given))
     return tuple(target.index(c) for c in source)
 
 
@@ -301,8 +300,8 @@ def _tuple_of(x: Tensor) -> tuple[Any, ...]:
 def _tuple_to_array(input_x: Any) -> Tensor:
     """A tuple or range of numbers of one kind as a Tensor: int32 of ints, else float32."""
     if not isinstance(input_x, (tuple, range)) or len({type(v) for v in input_x}) != 1:
-        raise TypeError("For 'TupleToArray', 'input_x' must be a tuple of numbers of one type, but "
-                        f"got {input_x!r}.")
+        raise misuse("TupleToArray", "'input_x' must be a tuple of numbers of one type",
+                     repr(input_x), TypeError)
     return creation.tuple_to_array(input_x)
 
 
@@ -356,8 +355,8 @@ def _lstm(
     """An LSTM whose weights lie in one tensor. Outputs (T, N, directions * H), the last states, and
     two that are reserved."""
     if proj_size or dropout:
-        raise ValueError("For 'LSTM', 'proj_size' and 'dropout' must be 0, but got "
-                         f"{proj_size} and {dropout}; use nn.LSTM.")
+        raise misuse("LSTM", "'proj_size' and 'dropout' must be 0",
+                     f"{proj_size} and {dropout}; use nn.LSTM")
     out, states = recurrence.packed("lstm", input, [h, c], tensor(w, "LSTM", "w"), num_layers,
                                     has_bias, bidirectional)
     spare = creation.zeros((1, 1), out.dtype)
@@ -371,7 +370,7 @@ def _gru(
     """A GRU whose weights lie in one tensor, as MindSpore computes it on a CPU: the reset gate is
     applied before the matrix, the biases of the states and `seq_lengths` are not looked at."""
     if dropout:
-        raise ValueError(f"For 'GRUV2', 'dropout' must be 0 on a CPU, but got {dropout}.")
+        raise misuse("GRUV2", "'dropout' must be 0 on a CPU", dropout)
     out, states = recurrence.packed("gru_v2", input, [h], tensor(w, "GRUV2", "w"), num_layers,
                                     has_bias, bidirectional)
     spare = creation.zeros((1, 1), out.dtype)
@@ -400,8 +399,8 @@ def _ctc(
     scores, places = tensor(x, what, "x"), need_known(
         tensor(labels_indices, what, "labels_indices"), what)
     if scores.ndim != 3 or places.ndim != 2 or places.shape[1] != 2:
-        raise ValueError(f"For '{what}', shapes (T, N, C) and (labels, 2) are needed, but got "
-                         f"{scores.shape} and {places.shape}.")
+        raise misuse(what, "shapes (T, N, C) and (labels, 2) are needed",
+                     f"{scores.shape} and {places.shape}")
     _, batch, classes = scores.shape
     counts = np.bincount(places[:, 0], minlength=batch)
     longest = max(int(counts.max()) if counts.size else 0, 1)
@@ -552,8 +551,7 @@ class Morph(Primitive):
         given = {"fn": fn, "infer_shape": infer_shape, "infer_dtype": infer_dtype}
         for name, value in (given | ({"bprop_fn": bprop_fn} if bprop_fn else {})).items():
             if not callable(value):
-                raise TypeError(f"For 'Morph', '{name}' must be callable, but got "
-                                f"{type(value).__name__}.")
+                raise misuse("Morph", f"'{name}' must be callable", type(value).__name__, TypeError)
         self.name, self.attrs = "Morph", {}
         self.construct, self.bprop = written(fn), written(bprop_fn) if bprop_fn else None
 

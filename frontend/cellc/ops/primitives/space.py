@@ -8,6 +8,7 @@ from typing import Any
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import DType, float32, int32, int64
 
+from ...core.declared import misuse
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ..arguments import choice, ints, is_int, tensor
@@ -41,16 +42,14 @@ def _pads(given: Any, what: str) -> tuple[int, ...]:
     """Zeros before and after depth, rows and columns."""
     pads = (int(given),) * 6 if is_int(given) else ints(given, what, "pad")
     if len(pads) != 6 or min(pads) < 0:
-        raise ValueError(f"For '{what}', 'pad' must be an int or 6 ints of 0 or more, but got "
-                         f"{given}.")
+        raise misuse(what, "'pad' must be an int or 6 ints of 0 or more", given)
     return pads
 
 
 def _same_on_both_sides(given: Any, what: str) -> tuple[int, int, int]:
     p = _pads(given, what)
     if p[::2] != p[1::2]:
-        raise ValueError(f"For '{what}', zeros must be as many before as after an axis, but got "
-                         f"{given}.")
+        raise misuse(what, "zeros must be as many before as after an axis", given)
     return p[0], p[2], p[4]
 
 
@@ -142,7 +141,7 @@ def _resized(mode: str, what: str) -> Callable[..., Tensor]:
     def resize(image: Tensor, size: Any, align_corners: bool, half_pixel_centers: bool) -> Tensor:
         x, new = window.image_of(image, 2, what), ints(size, what, "size")
         if len(new) != 2 or min(new) < 1:
-            raise ValueError(f"For '{what}', 'size' must be 2 positive ints, but got {size}.")
+            raise misuse(what, "'size' must be 2 positive ints", size)
         if align_corners and half_pixel_centers:
             raise ValueError(f"For '{what}', only one of 'align_corners' and 'half_pixel_centers' "
                              "can be True.")
@@ -218,8 +217,7 @@ def _inverted(input_x: Any) -> tuple[int, ...]:
     """The permutation that undoes one given as a tuple of ints."""
     p = ints(input_x, "InvertPermutation", "input_x")
     if sorted(p) != list(range(len(p))):
-        raise ValueError(f"For 'InvertPermutation', 'input_x' must hold each of 0 to "
-                         f"{len(p) - 1} once, but got {p}.")
+        raise misuse("InvertPermutation", f"'input_x' must hold each of 0 to {len(p) - 1} once", p)
     return tuple(p.index(i) for i in range(len(p)))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from cellc_compiler.ir.op import REQUIRED
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
@@ -29,7 +30,7 @@ def _checked(what: str, var: Tensor, grad: Tensor, indices: Tensor) -> None:
     v, g, at = (tensor(t, what, n) for t, n in (
         (var, "var"), (grad, "grad"), (indices, "indices")))
     if not at.dtype.is_integer:
-        raise TypeError(f"For '{what}', 'indices' must hold ints, but got {at.dtype}.")
+        raise misuse(what, "'indices' must hold ints", at.dtype, TypeError)
     if not v.ndim or at.ndim != 1 or g.shape != (*at.shape, *v.shape[1:]):
         raise ValueError(f"For '{what}', 'grad' must have a row of shape {v.shape[1:]} for each of "
                          f"'indices', but has shape {g.shape} beside indices of shape {at.shape}.")

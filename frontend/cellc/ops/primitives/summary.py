@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...calls.callbacks import host_call
+from ...core.declared import misuse
 from ...tensors.tensor import Tensor
 from ..primitive import Primitive
 
@@ -28,11 +29,11 @@ class _Summary(Primitive):
     def __call__(self, *operands: Any, **kwargs: Any) -> None:
         name, value = operands
         if not isinstance(name, str):
-            raise TypeError(f"For '{self.name}', the name must be a string, but got {name!r}.")
+            raise misuse(self.name, "the name must be a string", repr(name), TypeError)
         if not name:
             raise ValueError(f"For '{self.name}', the name must not be empty.")
         if not isinstance(value, Tensor):
-            raise TypeError(f"For '{self.name}', the value must be a Tensor, but got {value!r}.")
+            raise misuse(self.name, "the value must be a Tensor", repr(value), TypeError)
         if self.axes is not None and value.ndim not in self.axes:
             raise ValueError(f"For '{self.name}', the value must have {self.axes} axes, but has "
                              f"shape {value.shape}.")

@@ -13,6 +13,7 @@ import numpy as np
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import bool_, int64
 
+from ...core.declared import misuse
 from ...ops.arguments import tensor
 from ...ops.functional.host import call_python
 from ...tensors.tensor import Array, Tensor, tensor_of
@@ -44,7 +45,7 @@ def linear_sum_assignment(
                          f"{cost.dtype} of shape {cost.shape}.")
     if not isinstance(maximize, bool) and not (
             isinstance(maximize, Tensor) and maximize.dtype is bool_ and maximize.size == 1):
-        raise TypeError(f"For '{what}', 'maximize' must be a bool, but got {maximize!r}.")
+        raise misuse(what, "'maximize' must be a bool", repr(maximize), TypeError)
     limit = tensor_of(np.array(1 << 62)) if dimension_limit is None else \
         tensor(dimension_limit, what, "dimension_limit")
     if limit.dtype is not int64 or limit.size != 1:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ... import ops
+from ...core.declared import misuse
 from ...ops.arguments import tensor
 from ...tensors.tensor import Tensor
 from ...transforms.gradient import value_and_grad
@@ -195,7 +196,7 @@ def line_search(
     Source: `mindspore.scipy.optimize.line_search`.
     """
     if not callable(f):
-        raise TypeError(f"For 'line_search', 'f' must be callable, but got {type(f).__name__}.")
+        raise misuse("line_search", "'f' must be callable", type(f).__name__, TypeError)
     x, p = tensor(xk, "line_search", "xk"), tensor(pk, "line_search", "pk")
     start = None if old_fval is None or gfk is None else (scalar(old_fval), gfk)
     before = None if old_old_fval is None else scalar(old_old_fval)

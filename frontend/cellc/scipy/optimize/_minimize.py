@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import nn, ops
+from ...core.declared import misuse
 from ...ops.arguments import choice, tensor
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -285,11 +286,11 @@ def minimize(
         raise ValueError("For 'minimize', 'method' must be one of BFGS, LBFGS and LAGRANGE, but "
                          "none is given.")
     if not isinstance(args, tuple):
-        raise TypeError(f"For '{what}', 'args' must be a tuple, but got {type(args).__name__}.")
+        raise misuse(what, "'args' must be a tuple", type(args).__name__, TypeError)
     kind = choice(str(method).lower(), tuple(_OPTIONS), what, "method")
     x, chosen = tensor(x0, what, "x0"), dict(options or {})
     if not callable(func):
-        raise TypeError(f"For '{what}', 'func' must be callable, but got {type(func).__name__}.")
+        raise misuse(what, "'func' must be callable", type(func).__name__, TypeError)
     if not x.dtype.is_float or (x.ndim != 1 and kind != "lagrange"):
         raise ValueError(f"For '{what}', 'x0' must be a vector of floats, but is {x.dtype} of "
                          f"shape {x.shape}.")

@@ -7,7 +7,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType, float32
 
-from ....core.declared import BOOL, INT, POSITIVE, is_int, one_of
+from ....core.declared import BOOL, INT, POSITIVE, is_int, misuse, one_of
 from ....nn.cell import Cell
 from ....nn.layer.base import Family, parameter
 from ....tensors.initializer import HeUniform, Uniform
@@ -23,10 +23,8 @@ def _per_axis(value: Any, count: int, name: str, what: str) -> Ints:
     """`count` ints from an int for all, or a tuple or list of as many."""
     given = (value,) * count if is_int(value) else value
     if not isinstance(given, (tuple, list)) or len(given) != count:
-        raise TypeError(
-            f"For '{what}', the '{name}' must be an int or a tuple of {count} ints, but got "
-            f"{value!r}."
-        )
+        raise misuse(what, f"the '{name}' must be an int or a tuple of {count} ints", repr(value),
+                     TypeError)
     return tuple(INT(v, what, name) for v in given)
 
 
@@ -71,10 +69,8 @@ class _Conv(Family):
                             ("groups", groups)):
             setattr(self, name, POSITIVE(value, what, name))
         if in_channels % groups or out_channels % groups:
-            raise ValueError(
-                f"For '{what}', 'in_channels' and 'out_channels' must be divisible by 'groups', "
-                f"but got {in_channels}, {out_channels} and {groups}."
-            )
+            raise misuse(what, "'in_channels' and 'out_channels' must be divisible by 'groups'",
+                         f"{in_channels}, {out_channels} and {groups}")
         for name, value in (("kernel_size", kernel_size), ("stride", stride),
                             ("dilation", dilation)):
             each = _per_axis(value, n, name, what)
@@ -83,14 +79,9 @@ class _Conv(Family):
         if not isinstance(padding, str):
             self.padding = _per_axis(padding, n, "padding", what)
         elif padding not in ("same", "valid"):
-            raise ValueError(
-                f"For '{what}', the 'padding' must be 'same', 'valid' or ints, but got "
-                f"{padding!r}."
-            )
+            raise misuse(what, "the 'padding' must be 'same', 'valid' or ints", repr(padding))
         elif padding == "same" and any(s != 1 for s in self.stride):
-            raise ValueError(
-                f"For '{what}', padding 'same' needs a stride of 1, but got {self.stride}."
-            )
+            raise misuse(what, "padding 'same' needs a stride of 1", self.stride)
         self.padding_mode = one_of(*_PADDING_MODES)(padding_mode, what, "padding_mode")
 
     def _parameters(self, bias: bool, dtype: DType | None) -> None:
@@ -175,13 +166,9 @@ class ConvTranspose2d(_Conv, transposed=True):
     ) -> None:
         Cell.__init__(self)
         if padding_mode != "zeros":
-            raise ValueError(
-                f"For 'ConvTranspose2d', 'padding_mode' must be 'zeros', but got {padding_mode!r}."
-            )
+            raise misuse("ConvTranspose2d", "'padding_mode' must be 'zeros'", repr(padding_mode))
         if isinstance(padding, str):
-            raise TypeError(
-                f"For 'ConvTranspose2d', the 'padding' must be ints, but got {padding!r}."
-            )
+            raise misuse("ConvTranspose2d", "the 'padding' must be ints", repr(padding), TypeError)
         self._options(in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
                       padding_mode)
         self.output_padding = _per_axis(output_padding, 2, "output_padding", self.cls_name)

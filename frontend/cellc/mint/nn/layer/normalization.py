@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, int64
 
 from .... import ops
-from ....core.declared import Flag, Number, Positive
+from ....core.declared import Flag, Number, Positive, misuse
 from ....nn.cell import Cell
 from ....nn.layer.base import Family, parameter, shown
 from ....tensors.parameter import Parameter
@@ -64,9 +64,7 @@ class _BatchNorm(Family):
         """The same shape; while training the running statistics are updated."""
         if len(self.ranks) > 0 and input.ndim not in self.ranks:
             allowed = " or ".join([f"{r}D" for r in self.ranks])
-            raise ValueError(
-                f"For '{self.cls_name}', the input must be {allowed}, but got {input.ndim}D."
-            )
+            raise misuse(self.cls_name, f"the input must be {allowed}", f"{input.ndim}D")
         momentum: Any = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             count = self.num_batches_tracked + 1
@@ -130,10 +128,8 @@ class GroupNorm(Cell):
         self.num_groups = num_groups
         self.num_channels = num_channels
         if num_channels % num_groups:
-            raise ValueError(
-                "For 'GroupNorm', the 'num_channels' must be divided by 'num_groups', but got "
-                f"'num_channels': {num_channels}, 'num_groups': {num_groups}."
-            )
+            raise misuse("GroupNorm", "the 'num_channels' must be divided by 'num_groups'",
+                         f"'num_channels': {num_channels}, 'num_groups': {num_groups}")
         self.eps = eps
         self.affine = affine
         ty = float32 if dtype is None else dtype

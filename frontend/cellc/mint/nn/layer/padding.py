@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....core.declared import is_int
+from ....core.declared import is_int, misuse
 from ....nn.layer import padding as layers
 from ....tensors.tensor import Tensor
 from .. import functional
@@ -21,15 +21,10 @@ class _Pad(layers.SidePad):
         count = 2 * self.spatial
         sides = (padding,) * count if is_int(padding) else padding
         if not isinstance(sides, (tuple, list)) or not all(is_int(p) for p in sides):
-            raise ValueError(
-                f"For '{self.cls_name}', the 'padding' must be an int or {count} ints, but got "
-                f"{padding!r}."
-            )
+            raise misuse(self.cls_name, f"the 'padding' must be an int or {count} ints",
+                         repr(padding))
         if len(sides) != count:
-            raise ValueError(
-                f"For '{self.cls_name}', the length of 'padding' must be {count}, but got "
-                f"{len(sides)}."
-            )
+            raise misuse(self.cls_name, f"the length of 'padding' must be {count}", len(sides))
         return tuple(sides)
 
     def construct(self, input: Tensor) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import ops
+from ....core.declared import misuse
 from ....tensors.tensor import Tensor
 from ..parameters import LocScale, known, need_positive
 from ..transforms import Bijector
@@ -192,8 +193,8 @@ class Invert(Bijector):
 
     def __init__(self, bijector: Bijector, name: str = "") -> None:
         if not isinstance(bijector, Bijector):
-            raise TypeError("For 'Invert', the type of 'bijector' should be 'Bijector', but got "
-                            f"type '{type(bijector).__name__}'.")
+            raise misuse("Invert", "the type of 'bijector' should be 'Bijector'",
+                         f"type '{type(bijector).__name__}'", TypeError)
         name = name or f"Invert{bijector.name}"
         super().__init__(bijector.is_constant_jacobian, bijector.is_injective, name,
                          bijector.dtype, {"bijector": bijector, "name": name})
