@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any
 
 import cellc
-from cellc import dataset
+from cellc import dataset, ops
 from cellc.common.tensor import Tensor
 from cellc.mint.functions import FUNCTIONS as MINT
 from cellc.mint.nn._functional import FUNCTIONS as MINT_FUNCTIONAL
@@ -245,10 +245,33 @@ def _written(page: Page, what: str, body: list[str]) -> str:
 
 
 def functions(what: str, table: Mapping[str, Function]) -> str:
-    """The stub of a table of functions."""
+    """The stub of a table of functions; those that have a `def` are imported from its module."""
     page = Page(taken=frozenset(table))
-    body = [_function(page, name, table[name]) for name in sorted(table)]
-    return _written(page, what, body)
+    return _written(page, what, _functions(page, table))
+
+
+def _functions(page: Page, table: Mapping[str, Function]) -> list[str]:
+    """The functions of a table: imports, and definitions of those that have no `def`."""
+    body = []
+    for name in sorted(table):
+        home = _module_of(name, table)
+        if home is None:
+            body.append(_function(page, name, table[name]))
+        else:
+            page.imports[f"{name}()"] = f"from {home} import {name} as {name}"
+    return body
+
+
+def _module_of(name: str, table: Mapping[str, Function]) -> str | None:
+    """The module in which a type checker finds a function of a table by its name, apart from the
+    stub of this table; None if there is none."""
+    plain: Any = inspect.unwrap(table[name])
+    if not inspect.isfunction(plain) or plain.__name__ != name:
+        return None
+    if _made(plain) and table is not MADE and name in MADE:
+        return ".functions"
+    defined = {n.name for n in _tree(inspect.getfile(plain)).body if isinstance(n, ast.FunctionDef)}
+    return ".." + plain.__module__.removeprefix("cellc.") if name in defined else None
 
 
 # --- primitives -----------------------------------------------------------------------------------
@@ -274,8 +297,8 @@ def primitives() -> str:
         bases = ", ".join(shared[text] for text in texts if text in shared) or "Primitive"
         own = [text for text in texts if text not in shared]
         body += [f"class {name}({bases}):" + " ..." * (not own), *own]
-    body += [f"{name}: Primitive" if isinstance(READY[name], Primitive) else
-             _function(page, name, READY[name]) for name in sorted(READY)]
+    body += [f"{name}: Primitive" for name in sorted(READY) if isinstance(READY[name], Primitive)]
+    body += _functions(page, {n: f for n, f in READY.items() if not isinstance(f, Primitive)})
     return _written(page, "The Primitive classes of `cellc.ops`, and those that are ready made.",
                     body)
 
@@ -316,6 +339,20 @@ def datasets() -> str:
             page, "__init__", inspect.signature(made[name]).parameters.values(), "None",
             vars(collections.abc) | vars(sys.modules[made[name].__module__]), "self", "    ")]
     return _written(page, "Datasets whose constructors are made from lists of arguments.", body)
+
+
+# --- names that load when they are asked for ------------------------------------------------------
+
+
+def later() -> str:
+    """The stub of the names that `cellc.ops` imports with their first use."""
+    lines = []
+    for home, names in vars(ops)["_LATER"].items():
+        module = resolve_name(home, "cellc.ops").replace("cellc.", "..", 1)
+        shown = [f"{n} as {n}" for n in names.split() if n not in SPARSE]
+        lines += [f"from {module} import {', '.join(shown)}"] * bool(shown)
+    return _written(Page(), "The names of `cellc.ops` that load with their first use.",
+                    sorted(lines))
 
 
 # --- methods of Tensor ----------------------------------------------------------------------------
@@ -419,6 +456,7 @@ def _facade(module: ModuleType, dots: int) -> str:
 
 STUBS: dict[str, Callable[[], str]] = {
     "functions": lambda: functions("The functions of `cellc.ops` made from op definitions.", MADE),
+    "later": later,
     "primitives": primitives,
     "datasets": datasets,
     "methods": methods,

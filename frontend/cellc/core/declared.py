@@ -24,7 +24,16 @@ from inspect import Parameter, Signature, cleandoc, signature, unwrap
 from math import inf
 from textwrap import fill
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, dataclass_transform, get_args
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+)
 
 import numpy as np
 
@@ -423,6 +432,9 @@ class Arguments:
     `__post_init__`, if there is one. Classes with an `__init__` of their own stay as they are.
     """
 
+    _options: ClassVar[tuple[str, ...]] = ()
+    """The names of the fields, in order."""
+
     def __init_subclass__(cls, **constants: Any) -> None:
         fields = {name: stated for name, stated in vars(cls).get("__annotations__", {}).items()
                   if not str(stated).startswith("ClassVar")}
@@ -465,4 +477,5 @@ def _constructor(cls: Any, fields: Mapping[str, Any]) -> Callable[..., None]:
     made.__signature__ = own
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     made._declared = _read(parameters, vars(sys.modules[cls.__module__]))
+    cls._options = tuple(names)
     return __init__

@@ -38,82 +38,9 @@ from .viewing import VIEWS
 
 if TYPE_CHECKING:
     from ..stubs.functions import *  # noqa: F403
+    from ..stubs.later import *  # noqa: F403
     from ..stubs.primitives import *  # noqa: F403
     from ..stubs.sparse import *  # noqa: F403
-    from ..transforms.gradient import GradOperation as GradOperation
-    from ..transforms.gradient import get_grad as get_grad
-    from ..transforms.gradient import grad as grad
-    from ..transforms.gradient import value_and_grad as value_and_grad
-    from ..transforms.jacobian import jacfwd as jacfwd
-    from ..transforms.jacobian import jacrev as jacrev
-    from ..transforms.jacobian import jvp as jvp
-    from ..transforms.jacobian import vjp as vjp
-    from ..transforms.taylor import derivative as derivative
-    from ..transforms.taylor import jet as jet
-    from ..transforms.vmap import vmap as vmap
-    from .communication import P2POp as P2POp
-    from .communication import TCPStore as TCPStore
-    from .communication import all_gather as all_gather
-    from .communication import all_gather_into_tensor as all_gather_into_tensor
-    from .communication import all_gather_into_tensor_uneven as all_gather_into_tensor_uneven
-    from .communication import all_gather_object as all_gather_object
-    from .communication import all_reduce as all_reduce
-    from .communication import all_to_all as all_to_all
-    from .communication import all_to_all_single as all_to_all_single
-    from .communication import all_to_all_v_c as all_to_all_v_c
-    from .communication import barrier as barrier
-    from .communication import batch_isend_irecv as batch_isend_irecv
-    from .communication import broadcast as broadcast
-    from .communication import broadcast_object_list as broadcast_object_list
-    from .communication import destroy_process_group as destroy_process_group
-    from .communication import gather_into_tensor as gather_into_tensor
-    from .communication import gather_object as gather_object
-    from .communication import get_backend as get_backend
-    from .communication import get_global_rank as get_global_rank
-    from .communication import get_group_rank as get_group_rank
-    from .communication import get_process_group_ranks as get_process_group_ranks
-    from .communication import get_rank as get_rank
-    from .communication import get_world_size as get_world_size
-    from .communication import init_process_group as init_process_group
-    from .communication import irecv as irecv
-    from .communication import is_available as is_available
-    from .communication import is_initialized as is_initialized
-    from .communication import isend as isend
-    from .communication import new_group as new_group
-    from .communication import recv as recv
-    from .communication import recv_object_list as recv_object_list
-    from .communication import reduce as reduce
-    from .communication import reduce_scatter as reduce_scatter
-    from .communication import reduce_scatter_tensor as reduce_scatter_tensor
-    from .communication import reduce_scatter_tensor_uneven as reduce_scatter_tensor_uneven
-    from .communication import scatter_object_list as scatter_object_list
-    from .communication import scatter_tensor as scatter_tensor
-    from .communication import send as send
-    from .communication import send_object_list as send_object_list
-    from .communication import set_comm_ops_inplace as set_comm_ops_inplace
-    from .functional.attention import *  # noqa: F403
-    from .functional.blocks import *  # noqa: F403
-    from .functional.boxes import *  # noqa: F403
-    from .functional.compositions import *  # noqa: F403
-    from .functional.control import *  # noqa: F403
-    from .functional.ctc import *  # noqa: F403
-    from .functional.decompositions import *  # noqa: F403
-    from .functional.deformable import *  # noqa: F403
-    from .functional.divisors import *  # noqa: F403
-    from .functional.fourier import *  # noqa: F403
-    from .functional.host import *  # noqa: F403
-    from .functional.loss import *  # noqa: F403
-    from .functional.matrix_norms import matrix_norm as matrix_norm
-    from .functional.orthogonal import pinv as pinv
-    from .functional.orthogonal import qr as qr
-    from .functional.orthogonal import svd as svd
-    from .functional.rejection import *  # noqa: F403
-    from .functional.sampling import *  # noqa: F403
-    from .functional.sparse import *  # noqa: F403
-    from .functional.tapers import *  # noqa: F403
-    from .functional.volume import *  # noqa: F403
-    from .functional.zeta_functions import *  # noqa: F403
-    from .primitives.instances import scalar_cast as scalar_cast
 else:
     from .functional.generated import *  # noqa: F403
     # (The functions of the other families are so thin that a call more would be seen.)

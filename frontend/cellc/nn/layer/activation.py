@@ -10,7 +10,6 @@ from cellc_runtime.dtypes import DType, float32
 
 from ... import ops
 from ...core.declared import (
-    Arguments,
     Flag,
     Int,
     NonNegative,
@@ -25,7 +24,7 @@ from ...core.declared import (
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
-from .base import Family, Layer
+from .base import Layer, OfInput, OfInputX, OfX
 
 
 def _is_axis(value: Any) -> bool:
@@ -41,24 +40,16 @@ Axis = Annotated[int, Rule(
 # --- softmax and its kin -------------------------------------------------------------------------
 
 
-class Softmax(Layer):
+class Softmax(OfInput, function=ops.softmax):
     """exp(x) over its sum along an axis. Source: `mindspore.nn.Softmax`."""
 
     axis: Axis = -1
 
-    def construct(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.softmax(input, self.axis)
 
-
-class Softmin(Layer):
+class Softmin(OfX, function=ops.softmin):
     """softmax(-x) along an axis. Source: `mindspore.nn.Softmin`."""
 
     axis: Axis = -1
-
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.softmin(x, self.axis)
 
 
 class Softmax2d(Cell):
@@ -71,14 +62,10 @@ class Softmax2d(Cell):
         return ops.softmax(x, -3)
 
 
-class LogSoftmax(Layer):
+class LogSoftmax(OfX, function=ops.log_softmax):
     """log(softmax(x)) along an axis. Source: `mindspore.nn.LogSoftmax`."""
 
     axis: Int = -1
-
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.log_softmax(x, self.axis)
 
 
 class LogSoftmaxExt(Cell):
@@ -96,80 +83,55 @@ class LogSoftmaxExt(Cell):
 # --- without parameters --------------------------------------------------------------------------
 
 
-class _Elementwise(Family):
-    """A function of one tensor as a layer; its bases below differ in the name of the operand."""
-
-    def __init__(self) -> None:
-        super().__init__()
-
-
-class _OfX(_Elementwise):
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return self._function(x)
-
-
-class _OfInput(_Elementwise):
-    def construct(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return self._function(input)
-
-
-class _OfInputX(_Elementwise):
-    def construct(self, input_x: Tensor) -> Tensor:
-        """The same shape."""
-        return self._function(input_x)
-
-
-class ReLU(_OfInput, function=ops.relu):
+class ReLU(OfInput, function=ops.relu):
     """max(x, 0). Source: `mindspore.nn.ReLU`."""
 
 
-class ReLU6(_OfX, function=ops.relu6):
+class ReLU6(OfX, function=ops.relu6):
     """min(max(x, 0), 6). Source: `mindspore.nn.ReLU6`."""
 
 
-class SiLU(_OfX, function=ops.silu):
+class SiLU(OfX, function=ops.silu):
     """x * sigmoid(x). Source: `mindspore.nn.SiLU`."""
 
 
-class Tanh(_OfX, function=ops.tanh):
+class Tanh(OfX, function=ops.tanh):
     """tanh(x). Source: `mindspore.nn.Tanh`."""
 
 
-class Tanhshrink(_OfX, function=ops.tanhshrink):
+class Tanhshrink(OfX, function=ops.tanhshrink):
     """x - tanh(x). Source: `mindspore.nn.Tanhshrink`."""
 
 
-class Sigmoid(_OfX, function=ops.sigmoid):
+class Sigmoid(OfX, function=ops.sigmoid):
     """1 / (1 + exp(-x)). Source: `mindspore.nn.Sigmoid`."""
 
 
-class LogSigmoid(_OfInputX, function=ops.logsigmoid):
+class LogSigmoid(OfInputX, function=ops.logsigmoid):
     """log(sigmoid(x)). Source: `mindspore.nn.LogSigmoid`."""
 
 
-class Softsign(_OfX, function=ops.softsign):
+class Softsign(OfX, function=ops.softsign):
     """x / (1 + |x|). Source: `mindspore.nn.Softsign`."""
 
 
-class HSwish(_OfInput, function=ops.hardswish):
+class HSwish(OfInput, function=ops.hardswish):
     """x * relu6(x + 3) / 6. Source: `mindspore.nn.HSwish`."""
 
 
-class HSigmoid(_OfInput, function=ops.hardsigmoid):
+class HSigmoid(OfInput, function=ops.hardsigmoid):
     """relu6(x + 3) / 6. Source: `mindspore.nn.HSigmoid`."""
 
 
-class Mish(_OfInputX, function=ops.mish):
+class Mish(OfInputX, function=ops.mish):
     """x * tanh(log(1 + exp(x))). Source: `mindspore.nn.Mish`."""
 
 
-class SeLU(_OfInputX, function=ops.selu):
+class SeLU(OfInputX, function=ops.selu):
     """The scaled exponential linear unit. Source: `mindspore.nn.SeLU`."""
 
 
-class FastGelu(_OfX, function=ops.fast_gelu):
+class FastGelu(OfX, function=ops.fast_gelu):
     """An approximation of gelu by one exponential. Source: `mindspore.nn.FastGelu`."""
 
 
@@ -190,37 +152,25 @@ class GELU(Layer):
         return ops.gelu(x, "tanh" if self.approximate else "none")
 
 
-class ELU(Layer):
+class ELU(OfX, function=ops.elu):
     """x where positive, alpha (exp(x) - 1) elsewhere. Source: `mindspore.nn.ELU`."""
 
     alpha: Number = 1.0
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.elu(x, self.alpha)
 
-
-class CELU(Layer):
+class CELU(OfX, function=ops.celu):
     """x where positive, alpha (exp(x / alpha) - 1) elsewhere. Source: `mindspore.nn.CELU`."""
 
     alpha: Number = 1.0
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.celu(x, self.alpha)
 
-
-class LeakyReLU(Layer):
+class LeakyReLU(OfX, function=ops.leaky_relu):
     """x where positive, alpha x elsewhere. Source: `mindspore.nn.LeakyReLU`."""
 
     alpha: Number = 0.2
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.leaky_relu(x, self.alpha)
 
-
-class RReLU(Layer):
+class RReLU(OfX, function=ops.rrelu):
     """x where positive, x times a random slope elsewhere. Source: `mindspore.nn.RReLU`.
 
     Args:
@@ -235,12 +185,8 @@ class RReLU(Layer):
             raise misuse("RReLU", "'lower' must not exceed 'upper'",
                          f"{self.lower} and {self.upper}")
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.rrelu(x, self.lower, self.upper)
 
-
-class Hardtanh(Layer):
+class Hardtanh(OfX, function=ops.hardtanh):
     """x brought into [min_val, max_val]."""
 
     min_val: PlainNumber = -1.0
@@ -251,19 +197,11 @@ class Hardtanh(Layer):
             raise misuse("Hardtanh", "'min_val' must be less than 'max_val'",
                          f"{self.min_val} and {self.max_val}")
 
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.hardtanh(x, self.min_val, self.max_val)
 
-
-class _Shrink(Arguments, Family):
+class _Shrink(OfInput):
     """A function of one tensor and a number `lambd`."""
 
     lambd: Number = 0.5
-
-    def construct(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return self._function(input, self.lambd)
 
 
 class SoftShrink(_Shrink, function=ops.softshrink):
@@ -274,15 +212,11 @@ class HShrink(_Shrink, function=ops.hardshrink):
     """x where |x| > lambd, 0 elsewhere. Source: `mindspore.nn.HShrink`."""
 
 
-class Threshold(Layer):
+class Threshold(OfInputX, function=ops.threshold):
     """x where above a threshold, a value elsewhere. Source: `mindspore.nn.Threshold`."""
 
     threshold: PlainNumber
     value: PlainNumber
-
-    def construct(self, input_x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.threshold(input_x, self.threshold, self.value)
 
 
 class GLU(Layer):

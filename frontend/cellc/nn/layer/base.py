@@ -44,3 +44,40 @@ class Family(Cell):
             cls._function = staticmethod(function)
         for name, value in constants.items():
             setattr(cls, name, value)
+
+
+class Functional(Arguments, Family):
+    """A function as a layer: it takes the inputs, then the fields of the layer in their order.
+
+    The classes below differ in the name of the input.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _values(self) -> list[Any]:
+        return [getattr(self, name) for name in self._options]
+
+
+class OfX(Functional):
+    """A function of one tensor `x`."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        """The function of the input."""
+        return self._function(x, *self._values())
+
+
+class OfInput(Functional):
+    """A function of one tensor `input`."""
+
+    def construct(self, input: Tensor) -> Any:
+        """The function of the input."""
+        return self._function(input, *self._values())
+
+
+class OfInputX(Functional):
+    """A function of one tensor `input_x`."""
+
+    def construct(self, input_x: Tensor) -> Tensor:
+        """The function of the input."""
+        return self._function(input_x, *self._values())

@@ -34,7 +34,7 @@ from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .activation import get_activation
-from .base import Family, Layer, parameter
+from .base import Family, Layer, OfInput, OfX, parameter
 
 
 def _checked(
@@ -464,34 +464,22 @@ class L1Regularizer(Layer):
         return ops.sum(ops.abs(weights)) * self.scale
 
 
-class PixelShuffle(Layer):
+class PixelShuffle(OfInput, function=ops.pixel_shuffle):
     """(N, C r**2, H, W) to (N, C, H r, W r). Source: `mindspore.nn.PixelShuffle`."""
 
     upscale_factor: Positive
 
-    def construct(self, input: Tensor) -> Tensor:
-        """The same elements."""
-        return ops.pixel_shuffle(input, self.upscale_factor)
 
-
-class PixelUnshuffle(Layer):
+class PixelUnshuffle(OfInput, function=ops.pixel_unshuffle):
     """(N, C, H r, W r) to (N, C r**2, H, W). Source: `mindspore.nn.PixelUnshuffle`."""
 
     downscale_factor: Positive
 
-    def construct(self, input: Tensor) -> Tensor:
-        """The same elements."""
-        return ops.pixel_unshuffle(input, self.downscale_factor)
 
-
-class ChannelShuffle(Layer):
+class ChannelShuffle(OfX, function=ops.channel_shuffle):
     """Channels interleaved between groups. Source: `mindspore.nn.ChannelShuffle`."""
 
     groups: Positive
-
-    def construct(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return ops.channel_shuffle(x, self.groups)
 
 
 Patch = Annotated[Any, Rule(

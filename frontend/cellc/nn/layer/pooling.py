@@ -22,7 +22,7 @@ from ...core.declared import (
 from ...ops.functional import volume, window
 from ...tensors.tensor import Tensor
 from ..cell import Cell
-from .base import Family, Layer
+from .base import Family, OfInput, OfX
 
 Ints = tuple[int, ...]
 
@@ -353,24 +353,16 @@ class AdaptiveMaxPool2d(Cell):
         return ops.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveAvgPool1d(Layer):
+class AdaptiveAvgPool1d(OfInput, function=ops.adaptive_avg_pool1d):
     """Means of windows of (N, C, L) so that `output_size` come out. `nn.AdaptiveAvgPool1d`."""
 
     output_size: Positive
 
-    def construct(self, input: Tensor) -> Tensor:
-        """(N, C, L) to (N, C, output_size)."""
-        return ops.adaptive_avg_pool1d(input, self.output_size)
 
-
-class AdaptiveMaxPool1d(Layer):
+class AdaptiveMaxPool1d(OfX, function=ops.adaptive_max_pool1d):
     """Maxima of windows of (N, C, L) so that `output_size` come out. `nn.AdaptiveMaxPool1d`."""
 
     output_size: Positive
-
-    def construct(self, x: Tensor) -> Tensor:
-        """(N, C, L) to (N, C, output_size)."""
-        return ops.adaptive_max_pool1d(x, self.output_size)
 
 
 class AdaptiveAvgPool3d(Cell):
@@ -407,7 +399,7 @@ class AdaptiveMaxPool3d(Cell):
         return ops.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
-class LPPool2d(Layer):
+class LPPool2d(OfX, function=ops.lp_pool2d):
     """The p-norm of each window of (N, C, H, W). Source: `mindspore.nn.LPPool2d`.
 
     Args:
@@ -421,17 +413,14 @@ class LPPool2d(Layer):
     stride: Any = None
     ceil_mode: bool = False
 
-    def construct(self, x: Tensor) -> Tensor:
-        """(N, C, H, W) to (N, C, H', W')."""
-        return ops.lp_pool2d(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
+class LPPool1d(OfX, function=ops.lp_pool1d):
+    """The p-norm of each window of (N, C, L), as `LPPool2d`. Source: `mindspore.nn.LPPool1d`."""
 
-class LPPool1d(LPPool2d):
-    """The p-norm of each window of (N, C, L). Source: `mindspore.nn.LPPool1d`."""
-
-    def construct(self, x: Tensor) -> Tensor:
-        """(N, C, L) to (N, C, L')."""
-        return ops.lp_pool1d(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+    norm_type: float
+    kernel_size: Any
+    stride: Any = None
+    ceil_mode: bool = False
 
 
 # --- back from maxima ----------------------------------------------------------------------------

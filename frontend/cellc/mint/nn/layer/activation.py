@@ -4,44 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....nn.cell import Cell
-from ....nn.layer.base import Family
+from ....nn.layer.base import Family, OfInput
 from ....tensors.tensor import Tensor
 from .. import functional
 
 
 class _OfInput(Family):
-    """A function of one tensor as a layer."""
+    """A function of one tensor as a layer, with the options of every Cell."""
 
     def construct(self, input: Tensor) -> Any:
         """The same shape."""
         return self._function(input)
 
 
-class _WithoutOptions(_OfInput):
+class _WithoutOptions(OfInput):
     """Whatever arguments are given have no effect."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
 
-class _InPlace(Family):
+class _InPlace(OfInput):
     """An activation that can write its result into its input.
 
     Args:
         inplace: write the result into the input.
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return self._function(input, self.inplace)
+    inplace: bool = False
 
 
-class ELU(_InPlace):
+class ELU(OfInput, function=functional.elu):
     """x where positive, alpha (exp(x) - 1) elsewhere. Source: `mindspore.mint.nn.ELU`.
 
     Args:
@@ -49,48 +42,35 @@ class ELU(_InPlace):
         inplace: write the result into the input.
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.alpha = alpha
-
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.elu(input, self.alpha, self.inplace)
+    alpha: float = 1.0
+    inplace: bool = False
 
 
-class GELU(Cell):
+class GELU(OfInput):
     """x times the normal distribution function of x. Source: `mindspore.mint.nn.GELU`.
 
     Args:
         approximate: `"none"` (erf) or `"tanh"`.
     """
 
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
+    approximate: str = "none"
 
     def construct(self, input: Tensor) -> Any:
         """The same shape."""
         return functional.gelu(input, approximate=self.approximate)
 
 
-class GLU(Cell):
+class GLU(OfInput, function=functional.glu):
     """The first half times the sigmoid of the second, along `dim`. Source: `mint.nn.GLU`.
 
     Args:
         dim: an axis of even length.
     """
 
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def construct(self, input: Tensor) -> Any:
-        """Half as long along `dim`."""
-        return functional.glu(input, self.dim)
+    dim: int = -1
 
 
-class Hardtanh(_InPlace):
+class Hardtanh(OfInput, function=functional.hardtanh):
     """x brought into [min_val, max_val]. Source: `mindspore.mint.nn.Hardtanh`.
 
     Args:
@@ -98,16 +78,9 @@ class Hardtanh(_InPlace):
         inplace: write the result into the input.
     """
 
-    def __init__(
-        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-    ) -> None:
-        super().__init__(inplace)
-        self.min_val = min_val
-        self.max_val = max_val
-
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
+    min_val: float = -1.0
+    max_val: float = 1.0
+    inplace: bool = False
 
 
 class LogSigmoid(_OfInput, function=functional.logsigmoid):
@@ -138,7 +111,7 @@ class Tanh(_OfInput, function=functional.tanh):
     """The hyperbolic tangent. Source: `mindspore.mint.nn.Tanh`."""
 
 
-class Threshold(_InPlace):
+class Threshold(OfInput, function=functional.threshold):
     """x where it is above `threshold`, `value` elsewhere. Source: `mindspore.mint.nn.Threshold`.
 
     Args:
@@ -146,11 +119,6 @@ class Threshold(_InPlace):
         inplace: write the result into the input.
     """
 
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.threshold = threshold
-        self.value = value
-
-    def construct(self, input: Tensor) -> Any:
-        """The same shape."""
-        return functional.threshold(input, self.threshold, self.value, self.inplace)
+    threshold: float
+    value: float
+    inplace: bool = False

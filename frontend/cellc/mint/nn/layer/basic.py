@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....nn.cell import Cell
 from ....nn.layer import basic
+from ....nn.layer.base import Layer, OfInput
 from ....tensors.tensor import Tensor
 from .. import functional
 
@@ -22,58 +22,42 @@ class Flatten(basic.Flatten):
         return functional.flatten(input, self.start_dim, self.end_dim)
 
 
-class Fold(Cell):
-    """Columns (N, C kH kW, positions) summed into images. Source: `mindspore.mint.nn.Fold`.
+class Fold(OfInput, function=functional.fold):
+    """Columns (N, C kH kW, positions) summed into images (N, C, H, W). Source: `mint.nn.Fold`.
+
+    Without N where the input has none.
 
     Args:
         output_size: rows and columns of the images.
         kernel_size, dilation, padding, stride: of the windows, rows and columns.
     """
 
-    def __init__(
-        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
-        stride: Any = 1,
-    ) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
-
-    def construct(self, input: Tensor) -> Any:
-        """(N, C, H, W), without N where the input has none."""
-        return functional.fold(input, self.output_size, self.kernel_size, self.dilation,
-                               self.padding, self.stride)
+    output_size: Any
+    kernel_size: Any
+    dilation: Any = 1
+    padding: Any = 0
+    stride: Any = 1
 
 
-class PixelShuffle(Cell):
+class PixelShuffle(OfInput, function=functional.pixel_shuffle):
     """(..., C r r, H, W) rearranged to (..., C, H r, W r). Source: `mint.nn.PixelShuffle`.
 
     Args:
         upscale_factor: r.
     """
 
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = upscale_factor
-
-    def construct(self, input: Tensor) -> Any:
-        """The same elements."""
-        return functional.pixel_shuffle(input, self.upscale_factor)
+    upscale_factor: int
 
 
-class _Upsampling(Cell):
+class _Upsampling(Layer):
     """Images resized in one mode.
 
     Args:
         size: rows and columns; or `scale_factor`: what to multiply them by.
     """
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
-        super().__init__()
-        self.size = size
-        self.scale_factor = scale_factor
+    size: Any = None
+    scale_factor: Any = None
 
 
 class UpsamplingNearest2d(_Upsampling):

@@ -7,34 +7,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....core.declared import one_of
 from ....nn.cell import Cell
+from ....nn.layer.base import Functional, Layer
 from ....nn.loss import loss
 from ....tensors.tensor import Tensor
 from .. import functional
 
 
-class _Loss(Cell):
-    """A loss with a reduction.
+class _Loss(Functional):
+    """A loss of an input and a target."""
+
+    def construct(self, input: Tensor, target: Tensor) -> Any:
+        """The loss, reduced."""
+        return self._function(input, target, *self._values())
+
+
+class MSELoss(_Loss, function=functional.mse_loss):
+    """(input - target)**2. Source: `mindspore.mint.nn.MSELoss`.
 
     Args:
         reduction: `"mean"`, `"sum"` or `"none"`.
     """
 
-    def __init__(self, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = reduction
+    reduction: str = "mean"
 
 
-class MSELoss(_Loss):
-    """(input - target)**2. Source: `mindspore.mint.nn.MSELoss`."""
-
-    def construct(self, input: Tensor, target: Tensor) -> Any:
-        """The loss, reduced."""
-        return functional.mse_loss(input, target, self.reduction)
-
-
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_Loss, function=functional.smooth_l1_loss):
     """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere. Source: `mint.nn.SmoothL1Loss`.
 
     Args:
@@ -42,16 +40,11 @@ class SmoothL1Loss(_Loss):
         beta: where the square ends, positive.
     """
 
-    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction)
-        self.beta = beta
-
-    def construct(self, input: Tensor, target: Tensor) -> Any:
-        """The loss, reduced."""
-        return functional.smooth_l1_loss(input, target, self.reduction, self.beta)
+    reduction: str = "mean"
+    beta: float = 1.0
 
 
-class KLDivLoss(_Loss):
+class KLDivLoss(_Loss, function=functional.kl_div):
     """The Kullback-Leibler divergence of log-probabilities from a target. `mint.nn.KLDivLoss`.
 
     Args:
@@ -59,16 +52,11 @@ class KLDivLoss(_Loss):
         log_target: the target is log-probabilities too.
     """
 
-    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
-        super().__init__(reduction)
-        self.log_target = log_target
-
-    def construct(self, input: Tensor, target: Tensor) -> Any:
-        """The loss, reduced."""
-        return functional.kl_div(input, target, self.reduction, self.log_target)
+    reduction: str = "mean"
+    log_target: bool = False
 
 
-class CosineEmbeddingLoss(_Loss):
+class CosineEmbeddingLoss(Layer):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1.
 
     Args:
@@ -76,9 +64,8 @@ class CosineEmbeddingLoss(_Loss):
         reduction: `"mean"`, `"sum"` or `"none"`.
     """
 
-    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
-        super().__init__(reduction)
-        self.margin = margin
+    margin: float = 0.0
+    reduction: str = "mean"
 
     def construct(self, input1: Tensor, input2: Tensor, target: Tensor) -> Any:
         """The loss, reduced."""
@@ -86,7 +73,7 @@ class CosineEmbeddingLoss(_Loss):
                                                 self.reduction)
 
 
-class CrossEntropyLoss(_Loss):
+class CrossEntropyLoss(_Loss, function=functional.cross_entropy):
     """The cross entropy of logits against classes or probabilities. `mint.nn.CrossEntropyLoss`.
 
     Args:
@@ -96,22 +83,13 @@ class CrossEntropyLoss(_Loss):
         label_smoothing: how much of the target is spread over all classes, in [0, 1].
     """
 
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(reduction)
-        self.weight = weight
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-
-    def construct(self, input: Tensor, target: Tensor) -> Any:
-        """The loss, reduced."""
-        return functional.cross_entropy(input, target, self.weight, self.ignore_index,
-                                        self.reduction, self.label_smoothing)
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
 
 
-class NLLLoss(_Loss):
+class NLLLoss(_Loss, function=functional.nll_loss):
     """The negative log-likelihood of classes. Source: `mindspore.mint.nn.NLLLoss`.
 
     Args:
@@ -120,16 +98,9 @@ class NLLLoss(_Loss):
         reduction: `"mean"`, `"sum"` or `"none"`.
     """
 
-    def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction)
-        self.weight = weight
-        self.ignore_index = ignore_index
-
-    def construct(self, input: Tensor, target: Tensor) -> Any:
-        """The loss, reduced."""
-        return functional.nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+    weight: Tensor | None = None
+    ignore_index: int = -100
+    reduction: str = "mean"
 
 
 class BCELoss(Cell):
@@ -149,7 +120,7 @@ class BCELoss(Cell):
         return self.bce_loss(input, target)
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(_Loss, function=functional.binary_cross_entropy_with_logits):
     """The binary cross entropy of sigmoid(input). Source: `mindspore.mint.nn.BCEWithLogitsLoss`.
 
     Args:
@@ -158,15 +129,6 @@ class BCEWithLogitsLoss(_Loss):
         pos_weight: a factor of the part of the positive class.
     """
 
-    def __init__(
-        self, weight: Tensor | None = None, reduction: str = "mean",
-        pos_weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(one_of("mean", "sum", "none")(reduction, "BCEWithLogitsLoss", "reduction"))
-        self.weight = weight
-        self.pos_weight = pos_weight
-
-    def construct(self, input: Tensor, target: Tensor) -> Any:
-        """The loss, reduced."""
-        return functional.binary_cross_entropy_with_logits(input, target, self.weight,
-                                                           self.reduction, self.pos_weight)
+    weight: Tensor | None = None
+    reduction: loss.Reduction = "mean"
+    pos_weight: Tensor | None = None
