@@ -14,7 +14,7 @@ from ...ops.optimizer_rules import adam as rules
 from ...ops.optimizer_rules.averages import blend, weighted
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from .optimizer import Optimizer, checked_betas, checked_rate, option, rate_of
+from .optimizer import Optimizer, Option, checked_betas, rate_of
 
 
 class _Moments(Optimizer):
@@ -27,13 +27,9 @@ class _Moments(Optimizer):
         self, params: Any, lr: Any, betas: tuple[float, float], eps: float, weight_decay: float,
         **options: Any,
     ) -> None:
-        what = type(self).__name__
-        checked_rate(lr, what)
-        pair = checked_betas(betas, what)
-        option(eps, "eps", what)
-        option(weight_decay, "weight_decay", what)
-        super().__init__(params, {"lr": lr, "betas": pair, "eps": eps,
-                                  "weight_decay": weight_decay, **options})
+        super().__init__(params, {
+            "lr": lr, "betas": checked_betas(betas, type(self).__name__), "eps": eps,
+            "weight_decay": weight_decay, **options})
 
     def moments(self, group: dict[str, Any], gradient: Any, i: int) -> tuple[Any, Any]:
         """The averages with a gradient, which are assigned."""
@@ -73,7 +69,7 @@ class Adam(_Moments):
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *,
+        eps: Option = 1e-8, weight_decay: Option = 0.0, amsgrad: bool = False, *,
         maximize: bool = False,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
@@ -99,7 +95,7 @@ class AdamW(_Moments):
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
+        eps: Option = 1e-8, weight_decay: Option = 1e-2, amsgrad: bool = False, *,
         maximize: bool = False,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
@@ -129,7 +125,7 @@ class Adamax(_Moments):
 
     def __init__(
         self, params: Any, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0, *, maximize: bool = False,
+        eps: Option = 1e-8, weight_decay: Option = 0.0, *, maximize: bool = False,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, maximize=maximize)
 
@@ -156,9 +152,8 @@ class NAdam(_Moments):
 
     def __init__(
         self, params: Any, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0, momentum_decay: float = 4e-3,
+        eps: Option = 1e-8, weight_decay: Option = 0.0, momentum_decay: Option = 4e-3,
     ) -> None:
-        option(momentum_decay, "momentum_decay", "NAdam")
         super().__init__(params, lr, betas, eps, weight_decay, momentum_decay=momentum_decay)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -193,7 +188,7 @@ class RAdam(_Moments):
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0.0,
+        eps: Option = 1e-8, weight_decay: Option = 0.0,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 

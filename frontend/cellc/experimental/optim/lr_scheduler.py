@@ -11,13 +11,29 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from cellc_runtime.lazy import public_names
 
-from ...core.declared import NUMBER, POSITIVE, Number, Positive, is_int, is_number, misuse
+from ...core.declared import (
+    INT,
+    NUMBER,
+    POSITIVE,
+    Float,
+    Int,
+    Number,
+    PlainNumber,
+    Positive,
+    Share,
+    instance,
+    integer,
+    is_int,
+    is_number,
+    misuse,
+    number,
+)
 from ...core.native import names_itself
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -66,20 +82,6 @@ def _optimizer(value: Any) -> Optimizer:
     return value
 
 
-def _float(value: Any, name: str, what: str) -> float:
-    if not isinstance(value, float):
-        raise misuse(what, f"the '{name}' must be float", type(value), TypeError)
-    return value
-
-
-def _int(value: Any, name: str, what: str, *, positive: bool = False) -> int:
-    if not is_int(value):
-        raise misuse(what, f"the '{name}' must be int", type(value), TypeError)
-    if positive and value < 1:
-        raise ValueError(f"For '{what}', the '{name}' must be positive, got {value}.")
-    return int(value)
-
-
 def _per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     """A value for each group, from one for all or a list."""
     count = len(optimizer.param_groups)
@@ -109,13 +111,7 @@ class LRScheduler:
 
     def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
         self.optimizer = _optimizer(optimizer)
-        if not is_int(last_epoch):
-            raise TypeError(
-                "The type of 'last_epoch' should be 'int', but got type "
-                f"'{type(last_epoch).__name__}'."
-            )
-        if last_epoch < -1:
-            raise ValueError(f"Invalid last_epoch: {last_epoch}; it must be -1 or more.")
+        self.last_epoch: int = integer(-1)(last_epoch, type(self).__name__, "last_epoch")
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", Tensor(np.float32(_number(group["lr"]))))
@@ -127,7 +123,6 @@ class LRScheduler:
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.groups_num = len(optimizer.param_groups)
         self._last_lr = _present(optimizer)
-        self.last_epoch = int(last_epoch)
         self.step()
 
     def _base(self) -> list[float]:
@@ -148,7 +143,7 @@ class LRScheduler:
             self.last_epoch += 1
             rates = self.get_lr()
         else:
-            self.last_epoch = _int(epoch, "epoch", type(self).__name__)
+            self.last_epoch = INT(epoch, type(self).__name__, "epoch")
             rates = self._direct()
         self._last_lr = _assign(self.optimizer, rates)
         return True
@@ -186,10 +181,9 @@ class StepLR(_Factors):
     """Rates times `gamma` every `step_size` epochs."""
 
     def __init__(
-        self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+        self, optimizer: Any, step_size: Positive, gamma: Float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.step_size = _int(step_size, "step_size", "StepLR", positive=True)
-        self.gamma = _float(gamma, "gamma", "StepLR")
+        self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
     def _ratio(self, epoch: int) -> float:
@@ -204,21 +198,11 @@ class LinearLR(_Factors):
     """
 
     def __init__(
-        self, optimizer: Any, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
-        total_iters: int = 5, last_epoch: int = -1,
+        self, optimizer: Any, start_factor: Annotated[float, number(0, 1, "(]")] = 1.0 / 3,
+        end_factor: Share = 1.0, total_iters: Int = 5, last_epoch: int = -1,
     ) -> None:
-        if not 0.0 < NUMBER(start_factor, "LinearLR", "start_factor") <= 1.0:
-            raise ValueError(
-                "Starting multiplicative factor expected to be greater than 0 and less than or "
-                f"equal to 1, but got {start_factor}."
-            )
-        if not 0.0 <= NUMBER(end_factor, "LinearLR", "end_factor") <= 1.0:
-            raise ValueError(
-                f"Ending multiplicative factor expected to be between 0 and 1, got {end_factor}."
-            )
-        self.start_factor = start_factor
-        self.end_factor = end_factor
-        self.total_iters = _int(total_iters, "total_iters", "LinearLR")
+        self.start_factor, self.end_factor = start_factor, end_factor
+        self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
     def _factor(self, epoch: int) -> float:
@@ -234,8 +218,8 @@ class LinearLR(_Factors):
 class ExponentialLR(_Factors):
     """Rates times `gamma` every epoch."""
 
-    def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1) -> None:
-        self.gamma = _float(gamma, "gamma", "ExponentialLR")
+    def __init__(self, optimizer: Any, gamma: Float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
     def _ratio(self, epoch: int) -> float:
@@ -249,10 +233,9 @@ class PolynomialLR(_Factors):
     """Rates times (1 - epoch / total_iters)**power; 0 after `total_iters` epochs."""
 
     def __init__(
-        self, optimizer: Any, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+        self, optimizer: Any, total_iters: Int = 5, power: Float = 1.0, last_epoch: int = -1
     ) -> None:
-        self.total_iters = _int(total_iters, "total_iters", "PolynomialLR")
-        self.power = _float(power, "power", "PolynomialLR")
+        self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
     def _ratio(self, epoch: int) -> float:
@@ -270,14 +253,9 @@ class ConstantLR(_Factors):
     """Rates times `factor` until epoch `total_iters`."""
 
     def __init__(
-        self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+        self, optimizer: Any, factor: Share = 1.0 / 3, total_iters: Int = 5, last_epoch: int = -1
     ) -> None:
-        if not 0.0 <= NUMBER(factor, "ConstantLR", "factor") <= 1.0:
-            raise ValueError(
-                f"Constant multiplicative factor expected to be between 0 and 1, got {factor}."
-            )
-        self.factor = factor
-        self.total_iters = _int(total_iters, "total_iters", "ConstantLR")
+        self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -299,16 +277,10 @@ class MultiStepLR(_Factors):
     """Rates times `gamma` at each of the milestones."""
 
     def __init__(
-        self, optimizer: Any, milestones: list[int], gamma: Number = 0.1, last_epoch: int = -1
+        self, optimizer: Any, milestones: Annotated[list[int], instance(list)],
+        gamma: Number = 0.1, last_epoch: int = -1,
     ) -> None:
-        if not isinstance(milestones, list):
-            raise TypeError(
-                "The type of 'milestones' should be 'list', but got type "
-                f"'{type(milestones).__name__}'."
-            )
-        for milestone in milestones:
-            _int(milestone, "milestones", "MultiStepLR")
-        self.milestones = Counter(milestones)
+        self.milestones = Counter(INT(m, "MultiStepLR", "milestones") for m in milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -356,15 +328,9 @@ class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the first rates to `eta_min` in `T_max` epochs, and back."""
 
     def __init__(
-        self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
+        self, optimizer: Any, T_max: Positive, eta_min: PlainNumber = 0.0, last_epoch: int = -1
     ) -> None:
-        if not is_number(eta_min):
-            raise misuse("CosineAnnealingLR", "the 'eta_min' must be float or int", type(eta_min),
-                         TypeError)
-        self.T_max = _int(T_max, "T_max", "CosineAnnealingLR")
-        if T_max < 1:
-            raise ValueError(f"For 'CosineAnnealingLR', 'T_max' must be positive, got {T_max}.")
-        self.eta_min = eta_min
+        self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
     def _wave(self, epoch: int) -> float:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from cellc_runtime.dtypes import float32, int32
 
 from ... import ops
-from ...core.declared import NUMBER, misuse
+from ...core.declared import NUMBER, misuse, number
 from ...nn.optim.optimizer import WHY_EMPTY
 from ...nn.optim.steady import SteadySteps
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 
-
-def option(value: Any, name: str, what: str, *, positive: bool = False) -> float:
-    """A number of zero or more (more than 0 if `positive`); raises a TypeError or ValueError."""
-    number: float = NUMBER(value, what, name)
-    if number < 0.0 or (positive and number == 0.0):
-        raise misuse(what,
-                     f"the {name} must be greater than {'' if positive else 'or equal to '}0.0",
-                     value)
-    return number
+NON_NEGATIVE = number(0)
+NonNegative = Annotated[float, NON_NEGATIVE]
+Option = Annotated[float, number(0, normal=lambda value: value)]
+"""A number of 0 or more that stays an int or a float, like the next two."""
+PositiveOption = Annotated[float, number(0, ends="(]", normal=lambda value: value)]
+Ratio = Annotated[float, number(0, 1, normal=lambda value: value)]
 
 
 def checked_rate(value: Any, what: str) -> None:
@@ -86,6 +83,8 @@ class Optimizer(SteadySteps):
         if isinstance(params, (str, Tensor)) or not isinstance(params, Iterable):
             raise misuse(self.cls_name, "'params' must be an iterable of Parameters or dicts",
                          type(params).__name__, TypeError)
+        if "lr" in defaults:
+            checked_rate(defaults["lr"], self.cls_name)
         groups = list(params)
         if not groups:
             raise ValueError(f"For 'Optimizer', the argument params must not be empty. {WHY_EMPTY}")
@@ -116,7 +115,7 @@ class Optimizer(SteadySteps):
             group.setdefault(name, value)
         checked_rate(group.get("lr"), self.cls_name)
         decay = group.get("weight_decay", 0.0)
-        group["weight_decay"] = option(decay, "weight_decay", self.cls_name)
+        group["weight_decay"] = NON_NEGATIVE(decay, self.cls_name, "weight_decay")
         rate = np.float32(np.asarray(group["lr"]).reshape(()))
         group["lr"] = Parameter(Tensor(rate), name=f"learning_rate_group_{len(self.param_groups)}")
         new = ParameterTuple(group["params"])

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core.declared import BOOL, number
+from ...core.declared import Flag
 from ...ops.optimizer_rules import squares
 from ...ops.optimizer_rules.averages import weighted
-from .optimizer import Optimizer, checked_rate, option, rate_of
+from .optimizer import NON_NEGATIVE, NonNegative, Optimizer, Option, PositiveOption, Ratio, rate_of
 
 
 class Adadelta(Optimizer):
@@ -26,15 +26,11 @@ class Adadelta(Optimizer):
     states = (("accum", "zeros"), ("accum_update", "zeros"))
 
     def __init__(
-        self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6,
-        weight_decay: float = 0.0, *, maximize: bool = False,
+        self, params: Any, lr: Any = 1.0, rho: Ratio = 0.9,
+        eps: PositiveOption = 1e-6, weight_decay: float = 0.0, *, maximize: Flag = False,
     ) -> None:
-        what = "Adadelta"
-        checked_rate(lr, what)
-        number(0, 1)(rho, what, "rho")
-        option(eps, "eps", what, positive=True)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
-                                  "maximize": BOOL(maximize, what, "maximize")})
+                                  "maximize": maximize})
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its statistics are assigned."""
@@ -62,22 +58,16 @@ class Adagrad(Optimizer):
     _counter = "step_t"
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
-        initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, maximize: bool = False,
+        self, params: Any, lr: Any = 1e-2, lr_decay: Option = 0.0, weight_decay: float = 0.0,
+        initial_accumulator_value: NonNegative = 0.0, eps: Option = 1e-10, *,
+        maximize: Flag = False,
     ) -> None:
-        what = "Adagrad"
-        checked_rate(lr, what)
-        option(lr_decay, "lr_decay", what)
-        first = option(initial_accumulator_value, "initial_accumulator_value", what)
-        option(eps, "eps", what)
         super().__init__(params, {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": first,
-            "maximize": BOOL(maximize, what, "maximize"),
-        })
+            "initial_accumulator_value": initial_accumulator_value, "maximize": maximize})
 
     def _start(self, start: Any, group: dict[str, Any]) -> Any:
-        return option(group[start], start, self.cls_name)
+        return NON_NEGATIVE(group[start], self.cls_name, start)
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its `accum` is assigned."""
@@ -102,20 +92,13 @@ class RMSprop(Optimizer):
     states = (("mean_grad", "zeros"), ("mean_square", "zeros"), ("moment", "zeros"))
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
-        weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False,
-        maximize: bool = False,
+        self, params: Any, lr: Any = 1e-2, alpha: Option = 0.99, eps: PositiveOption = 1e-8,
+        weight_decay: float = 0.0, momentum: Option = 0.0, centered: bool = False,
+        maximize: Flag = False,
     ) -> None:
-        what = "RMSprop"
-        checked_rate(lr, what)
-        option(alpha, "alpha", what)
-        option(momentum, "momentum", what)
-        option(eps, "eps", what, positive=True)
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay,
-            "maximize": BOOL(maximize, what, "maximize"),
-        })
+            "weight_decay": weight_decay, "maximize": maximize})
 
     def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter; its statistics are assigned."""

@@ -12,11 +12,11 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import NUMBER, Flag, Number, misuse, number
+from ...core.declared import NUMBER, Flag, Float, Number, misuse, number
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from .optimizer import Optimizer, checked_rate, option, rate_of
+from .optimizer import NonNegative, Optimizer, rate_of
 
 
 class SGD(Optimizer):
@@ -34,14 +34,11 @@ class SGD(Optimizer):
     states = (("accum", "zeros"), ("stat", "ones"))
 
     def __init__(
-        self, params: Any, lr: Any, momentum: float = 0, dampening: Number = 0,
+        self, params: Any, lr: Any, momentum: NonNegative = 0, dampening: Number = 0,
         weight_decay: float = 0.0, nesterov: Flag = False, *, maximize: Flag = False,
     ) -> None:
-        what = "SGD"
-        checked_rate(lr, what)
-        momentum = option(momentum, "momentum", what)
         if nesterov and (momentum == 0.0 or dampening != 0):
-            raise misuse(what, "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
+            raise misuse("SGD", "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
                          "must equal to 0.0", f"'momentum' {momentum}, 'dampening' {dampening}")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": float(dampening),
@@ -80,14 +77,9 @@ class ASGD(Optimizer):
     _counter = "step_t"
 
     def __init__(
-        self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
-        t0: float = 1e6, weight_decay: float = 0.0, maximize: Flag = False,
+        self, params: Any, lr: Any = 1e-2, lambd: Float = 1e-4, alpha: Float = 0.75,
+        t0: Float = 1e6, weight_decay: float = 0.0, maximize: Flag = False,
     ) -> None:
-        what = "ASGD"
-        checked_rate(lr, what)
-        for name, value in (("lambd", lambd), ("alpha", alpha), ("t0", t0)):
-            if not isinstance(value, float):
-                raise misuse(what, f"the type of {name} must be float", type(value), TypeError)
         self.eta: list[Parameter] = []
         super().__init__(params, {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
@@ -131,7 +123,6 @@ class Rprop(Optimizer):
         step_sizes: tuple[float, float] = (1e-6, 50), *, maximize: Flag = False,
     ) -> None:
         what = "Rprop"
-        checked_rate(lr, what)
         for name, pair in (("etas", etas), ("step_sizes", step_sizes)):
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise misuse(what, f"'{name}' must be a pair", repr(pair), TypeError)
