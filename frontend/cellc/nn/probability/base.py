@@ -8,7 +8,7 @@ Source: `mindspore.nn.probability.distribution`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from cellc_compiler.ir.bounds import MOST
@@ -19,7 +19,7 @@ from ... import ops
 from ...core.declared import integer, misuse
 from ...core.naming import described
 from ...tensors.tensor import Tensor
-from .parameters import Parametrized, need_tensor
+from .parameters import Parametrized, held, need_positive, need_tensor
 
 _NAMES = (
     "prob", "log_prob", "cdf", "log_cdf", "survival_function", "log_survival", "mean", "mode", "sd",
@@ -44,6 +44,8 @@ class Distribution(Parametrized):
     """Whether draws are whole numbers, which ints may hold."""
     labels: tuple[str, ...] = ()
     """How the parameters are called when the distribution is printed."""
+    _above_zero: Mapping[str, str] = {}
+    """The parameters that must be above zero, and what the error calls them."""
     _prob: Answer
     _log_prob: Answer
     _cdf: Answer
@@ -66,6 +68,16 @@ class Distribution(Parametrized):
             raise misuse(name, f"the 'dtype' should be {kind}", described(dtype), TypeError)
         super().__init__(name, dtype, param)
         self._seed = 0 if seed is None else integer(0, MOST)(seed, name, "seed")
+
+    def _keep(self, seed: int | None, dtype: Any, name: str | None, **given: Any) -> None:
+        """Construct the base of a distribution with these parameters."""
+        name = self.dist_type if name is None else name
+        Distribution.__init__(self, seed, dtype, name, {
+            **given, "seed": seed, "dtype": dtype, "name": name, "param_dict": given})
+        for key, value in given.items():
+            kept = self._add_parameter(value, key)
+            if key in self._above_zero:
+                need_positive(kept, self._above_zero[key])
 
     def _check_param_type(self, *args: Any) -> Any:
         """Return a call's arguments, else the distribution's own parameters, of one shape."""
@@ -98,15 +110,8 @@ class Distribution(Parametrized):
 
     # --- what it is -------------------------------------------------------------------------------
 
-    @property
-    def seed(self) -> int:
-        """The seed of its draws; 0: the global generator."""
-        return self._seed
-
-    @property
-    def broadcast_shape(self) -> tuple[int, ...] | None:
-        """The same as `batch_shape`."""
-        return self._batch_shape
+    seed = held("_seed", "The seed of its draws; 0: the global generator.")
+    broadcast_shape = held("_batch_shape", "The same as `batch_shape`.")
 
     def extend_repr(self) -> str:
         """Its parameters."""

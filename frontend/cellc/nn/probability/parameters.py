@@ -83,6 +83,11 @@ def need_tensor(value: Any, name: str) -> Tensor:
     return value
 
 
+def held(attribute: str, doc: str) -> Any:
+    """A property that gives an attribute, which the constructor has set."""
+    return property(lambda self: getattr(self, attribute), doc=doc)
+
+
 class Parametrized(Cell):
     """A Cell with a name, an element type, and parameters of one type and shape.
 
@@ -111,35 +116,17 @@ class Parametrized(Cell):
         setattr(self, f"_{name}_value", kept)
         return kept
 
-    @property
-    def name(self) -> str:
-        """The name that it was given."""
-        return self._name
-
-    @property
-    def dtype(self) -> Any:
-        """The type of draws, or that values must have; None: any float type."""
-        return self._dtype
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The arguments of its constructor."""
-        return self._parameters
+    name = held("_name", "The name that it was given.")
+    dtype = held("_dtype", "The type of draws, or that values must have; None: any float type.")
+    parameters = held("_parameters", "The arguments of its constructor.")
+    is_scalar_batch = held("_is_scalar_batch", "Whether all of its parameters are numbers.")
+    batch_shape = held(
+        "_batch_shape", "The shape of its parameters together; None while one is not given.")
 
     @property
     def default_parameters(self) -> list[Any]:
         """Its own parameters as Tensors; None where a call must give one."""
         return [getattr(self, f"_{name}_value") for name in self.parameter_names]
-
-    @property
-    def is_scalar_batch(self) -> bool:
-        """Whether all of its parameters are numbers."""
-        return self._is_scalar_batch
-
-    @property
-    def batch_shape(self) -> tuple[int, ...] | None:
-        """The shape of its parameters together; None while one is not given."""
-        return self._batch_shape
 
     def _described(self, labels: tuple[str, ...] = ()) -> str:
         """How its parameters are printed: numbers in full, else their shape."""
@@ -152,12 +139,5 @@ class Parametrized(Cell):
 class LocScale(Parametrized):
     """The parameters `loc` and `scale`, given here or at a call."""
 
-    @property
-    def loc(self) -> Any:
-        """The location."""
-        return self._loc_value
-
-    @property
-    def scale(self) -> Any:
-        """The scale."""
-        return self._scale_value
+    loc = held("_loc_value", "The location.")
+    scale = held("_scale_value", "The scale.")

@@ -18,7 +18,7 @@ from ... import ops
 from ...core.declared import Flag, misuse
 from ...tensors.tensor import Tensor
 from .base import Distribution
-from .parameters import Parametrized, need_tensor
+from .parameters import Parametrized, held, need_tensor
 
 _NAMES = ("forward", "inverse", "forward_log_jacobian", "inverse_log_jacobian")
 Map = Callable[[Tensor], Tensor]
@@ -70,15 +70,9 @@ class Bijector(Parametrized):
 
     _check_value_dtype = _check_value  # MindSpore's name for it, which bijectors of users call
 
-    @property
-    def is_constant_jacobian(self) -> bool:
-        """Whether the derivative is the same everywhere."""
-        return self._is_constant_jacobian
-
-    @property
-    def is_injective(self) -> bool:
-        """Whether no two values have the same image."""
-        return self._is_injective
+    is_constant_jacobian = held(
+        "_is_constant_jacobian", "Whether the derivative is the same everywhere.")
+    is_injective = held("_is_injective", "Whether no two values have the same image.")
 
     def extend_repr(self) -> str:
         """Its parameters."""
@@ -149,15 +143,8 @@ class TransformedDistribution(Distribution):
         self._is_scalar_batch = bijector.is_scalar_batch and distribution.is_scalar_batch
         self.parameter_type = distribution.parameter_type
 
-    @property
-    def bijector(self) -> Bijector:
-        """The map."""
-        return self._bijector
-
-    @property
-    def distribution(self) -> Distribution:
-        """The distribution that is mapped."""
-        return self._distribution
+    bijector = held("_bijector", "The map.")
+    distribution = held("_distribution", "The distribution that is mapped.")
 
     @property
     def is_linear_transformation(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from ....nn.cell import Cell
 from ....nn.layer.base import Functional, Layer
 from ....nn.loss import loss
+from ....nn.loss.loss import Reduction
 from ....tensors.tensor import Tensor
 from .. import functional
 
@@ -130,5 +131,5 @@ class BCEWithLogitsLoss(_Loss, function=functional.binary_cross_entropy_with_log
     """
 
     weight: Tensor | None = None
-    reduction: loss.Reduction = "mean"
+    reduction: Reduction = "mean"
     pos_weight: Tensor | None = None

@@ -10,7 +10,7 @@ from typing import Any
 from .... import ops
 from ....core.declared import misuse
 from ....tensors.tensor import Tensor
-from ..parameters import LocScale, known, need_positive
+from ..parameters import LocScale, held, known, need_positive
 from ..transforms import Bijector
 
 
@@ -30,10 +30,7 @@ class PowerTransform(Bijector):
             raise ValueError("Power must be greater than or equal to zero.")
         self._is_exp = bool((c == 0).all())
 
-    @property
-    def power(self) -> Tensor:
-        """c."""
-        return self._power_value
+    power = held("_power_value", "c.")
 
     def _powers(self, value: Tensor) -> Any:
         """Where c is 0, and c with 1 in these places."""
@@ -91,15 +88,8 @@ class ScalarAffine(Bijector):
             raise ValueError("For ScalarAffine, scale must not be zero, as there is no inverse.")
         self._add_parameter(shift, "shift")
 
-    @property
-    def scale(self) -> Tensor:
-        """The factor."""
-        return self._scale_value
-
-    @property
-    def shift(self) -> Tensor:
-        """The summand."""
-        return self._shift_value
+    scale = held("_scale_value", "The factor.")
+    shift = held("_shift_value", "The summand.")
 
     def _forward(self, x: Tensor) -> Tensor:
         scale, shift = self._of(x)
@@ -130,10 +120,7 @@ class Softplus(Bijector):
         if (known(self._add_parameter(sharpness, "sharpness")) == 0).any():
             raise ValueError("For Softplus, sharpness must not be zero.")
 
-    @property
-    def sharpness(self) -> Tensor:
-        """k."""
-        return self._sharpness_value
+    sharpness = held("_sharpness_value", "k.")
 
     def _forward(self, x: Tensor) -> Tensor:
         (k,) = self._of(x)
@@ -202,10 +189,7 @@ class Invert(Bijector):
         self._batch_shape = bijector.batch_shape
         self._is_scalar_batch = bijector.is_scalar_batch
 
-    @property
-    def bijector(self) -> Bijector:
-        """The bijector whose inverse it is."""
-        return self._bijector
+    bijector = held("_bijector", "The bijector whose inverse it is.")
 
     def extend_repr(self) -> str:
         """Nothing besides the bijector."""

@@ -14,7 +14,7 @@ from .... import ops
 from ....ops.functional.zeta_functions import betainc
 from ....tensors.tensor import Tensor
 from ..base import Distribution
-from ..parameters import known, need_positive
+from ..parameters import held, known
 from .rates import OfRate
 
 
@@ -32,22 +32,12 @@ class Uniform(Distribution):
 
     def __init__(self, low: Any = None, high: Any = None, seed: int | None = None,
                  dtype: DType = float32, name: str = "Uniform") -> None:
-        given = {"low": low, "high": high}
-        super().__init__(seed, dtype, name, {
-            **given, "seed": seed, "dtype": dtype, "name": name, "param_dict": given})
-        first, last = self._add_parameter(low, "low"), self._add_parameter(high, "high")
+        self._keep(seed, dtype, name, low=low, high=high)
+        first, last = self.default_parameters
         if first is not None and last is not None and not (known(first) < known(last)).all():
             raise ValueError("low must be less than high")
 
-    @property
-    def low(self) -> Tensor | None:
-        """The lower end."""
-        return self._low_value
-
-    @property
-    def high(self) -> Tensor | None:
-        """The upper end."""
-        return self._high_value
+    low, high = held("_low_value", "The lower end."), held("_high_value", "The upper end.")
 
     def _mean(self, low: Any = None, high: Any = None) -> Tensor:
         low, high = self._check_param_type(low, high)
@@ -141,24 +131,14 @@ class Gamma(Distribution):
     """
 
     dist_type = "Gamma"
+    _above_zero = {"concentration": "concentration", "rate": "rate"}
 
     def __init__(self, concentration: Any = None, rate: Any = None, seed: int | None = None,
                  dtype: DType = float32, name: str = "Gamma") -> None:
-        given = {"concentration": concentration, "rate": rate}
-        super().__init__(seed, dtype, name, {
-            **given, "seed": seed, "dtype": dtype, "name": name, "param_dict": given})
-        need_positive(self._add_parameter(concentration, "concentration"), "concentration")
-        need_positive(self._add_parameter(rate, "rate"), "rate")
+        self._keep(seed, dtype, name, concentration=concentration, rate=rate)
 
-    @property
-    def concentration(self) -> Tensor | None:
-        """The shape parameter."""
-        return self._concentration_value
-
-    @property
-    def rate(self) -> Tensor | None:
-        """The inverse of the scale."""
-        return self._rate_value
+    concentration = held("_concentration_value", "The shape parameter.")
+    rate = held("_rate_value", "The inverse of the scale.")
 
     def _mean(self, concentration: Any = None, rate: Any = None) -> Tensor:
         a, r = self._check_param_type(concentration, rate)
@@ -226,24 +206,14 @@ class Beta(Distribution):
     """
 
     dist_type = "Beta"
+    _above_zero = {"concentration1": "concentration1", "concentration0": "concentration0"}
 
     def __init__(self, concentration1: Any = None, concentration0: Any = None,
                  seed: int | None = None, dtype: DType = float32, name: str = "Beta") -> None:
-        given = {"concentration1": concentration1, "concentration0": concentration0}
-        super().__init__(seed, dtype, name, {
-            **given, "seed": seed, "dtype": dtype, "name": name, "param_dict": given})
-        for key, value in given.items():
-            need_positive(self._add_parameter(value, key), key)
+        self._keep(seed, dtype, name, concentration1=concentration1, concentration0=concentration0)
 
-    @property
-    def concentration1(self) -> Tensor | None:
-        """Alpha."""
-        return self._concentration1_value
-
-    @property
-    def concentration0(self) -> Tensor | None:
-        """Beta."""
-        return self._concentration0_value
+    concentration1 = held("_concentration1_value", "Alpha.")
+    concentration0 = held("_concentration0_value", "Beta.")
 
     def _mean(self, concentration1: Any = None, concentration0: Any = None) -> Tensor:
         a, b = self._check_param_type(concentration1, concentration0)

@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType, int32
 from .... import ops
 from ....tensors.tensor import Tensor
 from ..base import Distribution
-from ..parameters import known, need_positive, need_probability
+from ..parameters import held, known, need_positive, need_probability
 from .rates import OfRate
 
 
@@ -27,16 +27,10 @@ class _OfProbability(Distribution):
 
     def __init__(self, probs: Any = None, seed: int | None = None, dtype: DType = int32,
                  name: str | None = None) -> None:
-        name = self.dist_type if name is None else name
-        super().__init__(seed, dtype, name, {
-            "probs": probs, "seed": seed, "dtype": dtype, "name": name,
-            "param_dict": {"probs": probs}})
-        need_probability(self._add_parameter(probs, "probs"))
+        self._keep(seed, dtype, name, probs=probs)
+        need_probability(self._probs_value)
 
-    @property
-    def probs(self) -> Tensor | None:
-        """The probability of 1, or of success."""
-        return self._probs_value
+    probs = held("_probs_value", "The probability of 1, or of success.")
 
     def _get_dist_args(self, probs1: Any = None) -> Any:
         return self._check_param_type(probs1)
@@ -195,10 +189,8 @@ class Categorical(Distribution):
 
     def __init__(self, probs: Any = None, seed: int | None = None, dtype: DType = int32,
                  name: str = "Categorical") -> None:
-        super().__init__(seed, dtype, name, {
-            "probs": probs, "seed": seed, "dtype": dtype, "name": name,
-            "param_dict": {"probs": probs}})
-        kept = self._add_parameter(probs, "probs")
+        self._keep(seed, dtype, name, probs=probs)
+        kept = self._probs_value
         if kept is None:
             return
         if kept.ndim == 0:
@@ -215,10 +207,7 @@ class Categorical(Distribution):
         """The shape of the probabilities without the categories."""
         return None if self._batch_shape is None else self._batch_shape[:-1]
 
-    @property
-    def probs(self) -> Tensor | None:
-        """The probabilities."""
-        return self._probs_value
+    probs = held("_probs_value", "The probabilities.")
 
     def _moment(self, probs: Any, power: int) -> Tensor:
         places = ops.cast(ops.arange(probs.shape[-1]), probs.dtype)

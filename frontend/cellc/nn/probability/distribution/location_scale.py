@@ -14,7 +14,7 @@ from .... import ops
 from ....ops.functional.zeta_functions import betainc
 from ....tensors.tensor import Tensor
 from ..base import Distribution
-from ..parameters import LocScale, need_positive
+from ..parameters import LocScale
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -22,29 +22,22 @@ _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 class _MeanSd(Distribution):
     """Two parameters, `mean` and `sd`."""
 
+    _above_zero = {"sd": "Standard deviation"}
+
     def __init__(self, mean: Any = None, sd: Any = None, seed: int | None = None,
                  dtype: DType = float32, name: str | None = None) -> None:
-        name = self.dist_type if name is None else name
-        super().__init__(seed, dtype, name, {
-            "mean": mean, "sd": sd, "seed": seed, "dtype": dtype, "name": name,
-            "param_dict": {"mean": mean, "sd": sd}})
-        self._add_parameter(mean, "mean")
-        need_positive(self._add_parameter(sd, "sd"), "Standard deviation")
+        self._keep(seed, dtype, name, mean=mean, sd=sd)
 
 
 class _LocScale(LocScale, Distribution):
     """Two parameters, `loc` and `scale`."""
 
     labels = ("location", "scale")
+    _above_zero = {"scale": "scale"}
 
     def __init__(self, loc: Any = None, scale: Any = None, seed: int | None = None,
                  dtype: DType = float32, name: str | None = None) -> None:
-        name = self.dist_type if name is None else name
-        super().__init__(seed, dtype, name, {
-            "loc": loc, "scale": scale, "seed": seed, "dtype": dtype, "name": name,
-            "param_dict": {"loc": loc, "scale": scale}})
-        self._add_parameter(loc, "loc")
-        need_positive(self._add_parameter(scale, "scale"), "scale")
+        self._keep(seed, dtype, name, loc=loc, scale=scale)
 
     def _z(self, value: Any, loc: Any, scale: Any) -> Any:
         """Values from the location, in scales; and the scale."""
@@ -203,15 +196,11 @@ class StudentT(Distribution):
     """
 
     dist_type = "StudentT"
+    _above_zero = {"df": "Degrees of freedom", "sd": "Standard deviation"}
 
     def __init__(self, df: Any = None, mean: Any = None, sd: Any = None, seed: int | None = None,
                  dtype: DType = float32, name: str = "StudentT") -> None:
-        given = {"df": df, "mean": mean, "sd": sd}
-        super().__init__(seed, dtype, name, {
-            **given, "seed": seed, "dtype": dtype, "name": name, "param_dict": given})
-        need_positive(self._add_parameter(df, "df"), "Degrees of freedom")
-        self._add_parameter(mean, "mean")
-        need_positive(self._add_parameter(sd, "sd"), "Standard deviation")
+        self._keep(seed, dtype, name, df=df, mean=mean, sd=sd)
 
     def _log_prob(self, value: Tensor, df: Any = None, mean: Any = None, sd: Any = None) -> Tensor:
         df, mean, sd = self._check_param_type(df, mean, sd)
