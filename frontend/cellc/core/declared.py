@@ -104,18 +104,21 @@ class Rule:
         return self.wanted
 
 
+_UNSTATED = object()
+
+
 def misuse(
-    what: str, claim: str, got: Any, kind: type[TypeError | ValueError] = ValueError
+    what: str, claim: str, got: Any = _UNSTATED, kind: type[TypeError | ValueError] = ValueError
 ) -> TypeError | ValueError:
     """The error of a wrong argument that no rule of one argument describes.
 
     Args:
         what: the function or class.
         claim: the condition that does not hold: "'stride' must be positive".
-        got: the value.
+        got: the value; nothing if the condition says all.
         kind: TypeError for a value of another kind.
     """
-    return kind(f"For '{what}', {claim}, but got {got}.")
+    return kind(f"For '{what}', {claim}{'' if got is _UNSTATED else f', but got {got}'}.")
 
 
 def is_int(value: Any) -> bool:

@@ -81,12 +81,11 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise (ValueError if x.dtype.is_integer else TypeError)(
             f"For '{what}', 'input' must be ints with one axis, but is {x.dtype} of {x.shape}.")
     if weights is not None and tensor(weights, what, "weights").shape != x.shape:
-        raise ValueError(
-            f"For '{what}', 'weights' must have the shape of 'input' {x.shape}, but has "
-            f"{weights.shape}.")
+        raise misuse(what,
+                     f"'weights' must have the shape of 'input' {x.shape}, but has {weights.shape}")
     least = integer(minlength, what, "minlength")
     if least < 0:
-        raise ValueError(f"For '{what}', 'minlength' must not be negative, but is {least}.")
+        raise misuse(what, f"'minlength' must not be negative, but is {least}")
     size = bins(x, least, what)
     if weights is None:
         values, to = ops.ones((x.size,), int64), int64
@@ -101,7 +100,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     x = tensor(input, "kthvalue")
     boolean(keepdim, "kthvalue", "keepdim")
     if not x.size:
-        raise ValueError(f"For 'kthvalue', 'input' must not be empty, but has shape {x.shape}.")
+        raise misuse("kthvalue", f"'input' must not be empty, but has shape {x.shape}")
     return sorting.kthvalue(x, k, dim, keepdim)
 
 

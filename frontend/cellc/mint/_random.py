@@ -148,7 +148,7 @@ def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64
     to = dtype_of(dtype, "randperm")
     if to.is_integer and count > 0 and count - 1 > (1 << (
             8 * to.itemsize - (0 if to.kind == "uint" else 1))) - 1:
-        raise ValueError(f"For 'randperm', {count - 1} does not fit {to}.")
+        raise misuse("randperm", f"{count - 1} does not fit {to}")
     if count < 0:
         raise misuse("randperm", "'n' must be non-negative", count)
     if seed is None:

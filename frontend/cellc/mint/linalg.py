@@ -18,7 +18,7 @@ def inv(input: Tensor) -> Tensor:
     """The inverses of square matrices (..., n, n). Source: `mindspore.mint.linalg.inv`."""
     x = tensor(input, "inv")
     if x.ndim > 6:
-        raise ValueError(f"For 'inv', 'input' must have 2 to 6 axes, but has shape {x.shape}.")
+        raise misuse("inv", f"'input' must have 2 to 6 axes, but has shape {x.shape}")
     return ops.inverse(x)
 
 
@@ -73,8 +73,8 @@ def norm(
     x = tensor(A, "norm", "A")
     if dim is None and ord is not None:
         if x.ndim not in (1, 2):
-            raise ValueError(
-                f"For 'norm', 'A' must have 1 or 2 axes where 'dim' is None, but has {x.shape}.")
+            raise misuse("norm",
+                         f"'A' must have 1 or 2 axes where 'dim' is None, but has {x.shape}")
         dim = 0 if x.ndim == 1 else (0, 1)
     if dim is None or (ord is None and isinstance(dim, (tuple, list))):
         return vector_norm(x, 2, dim, keepdim, dtype=dtype)

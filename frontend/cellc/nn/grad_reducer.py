@@ -72,9 +72,9 @@ class DistributedGradReducer(Cell):
             get_auto_parallel_context("comm_fusion"),
             get_auto_parallel_context("all_reduce_fusion_config"), BUCKET_BYTES)
         if self.ends and self.ends[-1] >= len(self.fusions):
-            raise ValueError(f"For '{self.cls_name}', gradients are to be sent together up to "
-                             f"places {list(self.ends)} (all_reduce_fusion_config, or comm_fusion "
-                             f"by index), but there are {len(self.fusions)} gradients.")
+            raise misuse(self.cls_name, "gradients are to be sent together up to places "
+                         f"{list(self.ends)} (all_reduce_fusion_config, or comm_fusion by index), "
+                         f"but there are {len(self.fusions)} gradients")
 
     def construct(self, grads: Any) -> Any:
         """The sums, or means; the gradients of parameters with `layerwise_parallel` as they are."""

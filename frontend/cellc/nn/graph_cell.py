@@ -61,8 +61,8 @@ class GraphCell(Cell):
     ) -> None:
         super().__init__(auto_prefix=True)
         if obf_random_seed is not None:
-            raise ValueError("For 'GraphCell', 'obf_random_seed' must be None: no graph here is "
-                             "obfuscated, so there is nothing that a seed undoes.")
+            raise misuse("GraphCell", "'obf_random_seed' must be None: no graph here is "
+                         "obfuscated, so there is nothing that a seed undoes")
         if not isinstance(graph, LoadedGraph):
             raise misuse("GraphCell", "'graph' must be what load() returns", type(graph), TypeError)
         values = _values(graph, params_init)
@@ -92,20 +92,15 @@ def _values(graph: LoadedGraph, given: Any) -> dict[str, Tensor]:
         raise misuse("GraphCell", "'params_init' must be a dict", type(given), TypeError)
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise TypeError(
-                "For 'GraphCell', 'params_init' must map names to Tensors, but maps "
-                f"{type(name)} to {type(value)}."
-            )
+            raise misuse("GraphCell", "'params_init' must map names to Tensors, but maps "
+                         f"{type(name)} to {type(value)}", kind=TypeError)
         old = values.get(name)
         if old is None:
-            raise ValueError(
-                f"For 'GraphCell', the graph has no parameter {name!r}; it has {sorted(values)}."
-            )
+            raise misuse("GraphCell",
+                         f"the graph has no parameter {name!r}; it has {sorted(values)}")
         if (old.shape, old.dtype) != (value.shape, value.dtype):
-            raise ValueError(
-                f"For 'GraphCell', the parameter {name!r} is {old.dtype}{list(old.shape)}, but "
-                f"'params_init' gives {value.dtype}{list(value.shape)}."
-            )
+            raise misuse("GraphCell", f"the parameter {name!r} is {old.dtype}{list(old.shape)}, "
+                         f"but 'params_init' gives {value.dtype}{list(value.shape)}")
         values[name] = value
     return values
 

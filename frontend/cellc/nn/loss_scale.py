@@ -31,7 +31,7 @@ def all_finite(inputs: Any) -> Tensor:
         finite = ops.isfinite(tensor).all()
         found = finite if found is None else ops.logical_and(found, finite)
     if found is None:
-        raise ValueError(f"For 'all_finite', the inputs must hold a Tensor, got {type(inputs)}.")
+        raise misuse("all_finite", "the inputs must hold a Tensor", type(inputs))
     return found
 
 

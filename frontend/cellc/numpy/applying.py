@@ -7,6 +7,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import bool_
 
+from ..core.declared import misuse
 from ..ops.arguments import axis_of
 from ..ops.functional import arith, joining, shapes
 from ..tensors.promotion import cast_to
@@ -53,8 +54,7 @@ def restored(res: Any, before: Tensor, axis: int) -> Tensor:
     if out.ndim == before.ndim:
         return out
     if out.ndim != before.ndim - 1:
-        raise ValueError("For 'numpy.apply_over_axes', the function must keep the axes or drop "
-                         "one.")
+        raise misuse("numpy.apply_over_axes", "the function must keep the axes or drop one")
     return shapes.expand_dims(out, axis)
 
 
@@ -74,8 +74,8 @@ def pieces(x: Any, condlist: Any, funclist: Any) -> tuple[Tensor, list[Tensor]]:
             held = arith.logical_or(held, c)
         conditions.append(arith.logical_not(held))
     if len(funclist) != len(conditions):
-        raise ValueError(f"For 'numpy.piecewise', {len(funclist)} functions do not fit "
-                         f"{len(conditions)} conditions.")
+        raise misuse("numpy.piecewise",
+                     f"{len(funclist)} functions do not fit {len(conditions)} conditions")
     return t, conditions
 
 

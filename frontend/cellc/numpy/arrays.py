@@ -64,7 +64,7 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
     rank = x.ndim + len(given)
     places = {axis_of(v, rank, "numpy.expand_dims") for v in given}
     if len(places) != len(given):
-        raise ValueError(f"For 'numpy.expand_dims', 'axis' names a place twice: {axis}.")
+        raise misuse("numpy.expand_dims", f"'axis' names a place twice: {axis}")
     dims = iter(x.shape)
     return shapes.reshape(x, tuple(1 if i in places else next(dims) for i in _range(rank)))
 
@@ -75,7 +75,7 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
     if axis is not None:
         for v in (axis,) if is_int(axis) else axis:
             if x.shape[axis_of(v, x.ndim, "numpy.squeeze")] != 1:
-                raise ValueError(f"For 'numpy.squeeze', axis {v} of {x.shape} is not of length 1.")
+                raise misuse("numpy.squeeze", f"axis {v} of {x.shape} is not of length 1")
     return shapes.squeeze(x, axis)
 
 
@@ -194,8 +194,8 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]
     a = axis_of(axis, t.ndim, "numpy.split")
     if is_int(indices_or_sections) and (
             indices_or_sections < 1 or t.shape[a] % indices_or_sections):
-        raise ValueError(f"For 'numpy.split', axis {axis} of {t.shape} does not divide into "
-                         f"{indices_or_sections} equal parts.")
+        raise misuse("numpy.split", f"axis {axis} of {t.shape} does not divide into "
+                     f"{indices_or_sections} equal parts")
     return tuple(joining.tensor_split(t, indices_or_sections, a))
 
 
@@ -328,8 +328,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     if axis is None:
         x, axis = shapes.ravel(x), 0
     if x.ndim != index.ndim:
-        raise ValueError(f"For 'numpy.take_along_axis', shapes {x.shape} and {index.shape} differ "
-                         "in rank.")
+        raise misuse("numpy.take_along_axis", f"shapes {x.shape} and {index.shape} differ in rank")
     a = axis_of(axis, x.ndim, "numpy.take_along_axis")
     x, index = indexing.beside(x, index, a)
     return apply_one("gather_elements", x, index, dim=a)
@@ -352,8 +351,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     conditions = many(condlist, "select", "condlist")
     choices = together(many(choicelist, "select", "choicelist"))
     if len(conditions) != len(choices):
-        raise ValueError(f"For 'numpy.select', {len(conditions)} conditions do not fit "
-                         f"{len(choices)} choices.")
+        raise misuse("numpy.select",
+                     f"{len(conditions)} conditions do not fit {len(choices)} choices")
     shape = broadcast_all(*(t.shape for t in (*conditions, *choices)))
     out = shapes.broadcast_to(
         cast_to(as_tensor(default, "select", "default"), choices[0].dtype), shape)
@@ -388,7 +387,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: st
     parts = many(multi_index, "ravel_multi_index", "multi_index")
     choice(order, ("C", "F"), "numpy.ravel_multi_index", "order")
     if len(parts) != len(dims):
-        raise ValueError(f"For 'numpy.ravel_multi_index', {len(parts)} indices do not fit {dims}.")
+        raise misuse("numpy.ravel_multi_index", f"{len(parts)} indices do not fit {dims}")
     total: Tensor | None = None
     pairs = list(zip(parts, dims, strict=True))
     for index, d in pairs if order == "C" else reversed(pairs):

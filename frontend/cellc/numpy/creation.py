@@ -280,7 +280,7 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
     """Vectors shaped to index a sub-grid. Source: `mindspore.numpy.ix_`."""
     for x in args:
         if not isinstance(x, Tensor):
-            raise TypeError(f"For 'numpy.ix_', arguments must be Tensors, got {type(x).__name__}.")
+            raise misuse("numpy.ix_", "arguments must be Tensors", type(x).__name__, TypeError)
         if x.ndim != 1:
             raise misuse("numpy.ix_", "arguments must be vectors", x.shape)
     return meshgrid(*args, sparse=True, indexing="ij")
@@ -431,7 +431,7 @@ def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: st
     if kind == "even" or mode not in ("reflect", "symmetric"):
         return out
     if builtins.max(before, after) > n - (mode == "reflect"):
-        raise ValueError("For 'numpy.pad', an odd reflection must not be longer than the axis.")
+        raise misuse("numpy.pad", "an odd reflection must not be longer than the axis")
     first, last = joining.part(x, axis, 0, 1), joining.part(x, axis, n - 1, n)
     head = arith.sub(arith.mul(first, 2), joining.part(out, axis, 0, before))
     tail = arith.sub(arith.mul(last, 2), joining.part(out, axis, before + n, before + n + after))
@@ -458,7 +458,7 @@ def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, len
     span = joining.part(x, axis, n - take, n) if side else joining.part(x, axis, 0, take)
     statistic = _STATISTICS.get(mode)
     if statistic is None:
-        raise ValueError(f"For 'numpy.pad', 'mode' {mode!r} is not known.")
+        raise misuse("numpy.pad", f"'mode' {mode!r} is not known")
     return shapes.broadcast_to(statistic(span, axis), shape)
 
 

@@ -214,7 +214,7 @@ def around(a: Any, decimals: int = 0) -> Tensor:
 def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
     """x brought into [xmin, xmax]; one may be None. Source: `mindspore.numpy.clip`."""
     if xmin is None and xmax is None:
-        raise ValueError("For 'numpy.clip', one of 'xmin' and 'xmax' must be given.")
+        raise misuse("numpy.clip", "one of 'xmin' and 'xmax' must be given")
     out = as_tensor(x, "clip")
     if xmin is not None:
         out = arith.maximum(out, as_tensor(xmin, "clip", "xmin"))
@@ -262,7 +262,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
         return c.nonzero(as_tuple=True)
     if x is None or y is None:
-        raise ValueError("For 'numpy.where', both or neither of 'x' and 'y' must be given.")
+        raise misuse("numpy.where", "both or neither of 'x' and 'y' must be given")
     a, b = together([as_tensor(x, "where", "x"), as_tensor(y, "where", "y")])
     return arith.where(cast_to(c, bool_), a, b)
 
@@ -322,7 +322,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
     """The element type that arrays and types meet in."""
     made = [_example(v) for v in arrays_and_dtypes]
     if not made:
-        raise TypeError("For 'numpy.result_type', at least one array or type is needed.")
+        raise misuse("numpy.result_type", "at least one array or type is needed", kind=TypeError)
     return together(made)[0].dtype
 
 

@@ -27,8 +27,8 @@ def dot(a: Any, b: Any) -> Tensor:
         return arith.mul(x, y)
     inner_axis = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[inner_axis]:
-        raise ValueError(f"For 'numpy.dot', shapes {x.shape} and {y.shape} do not fit: axis "
-                         f"{x.ndim - 1} and axis {inner_axis} are summed over.")
+        raise misuse("numpy.dot", f"shapes {x.shape} and {y.shape} do not fit: axis {x.ndim - 1} "
+                     f"and axis {inner_axis} are summed over")
     return linalg.tensordot(x, y, ((x.ndim - 1,), (inner_axis,)))
 
 
@@ -62,7 +62,7 @@ def multi_dot(arrays: Any) -> Tensor:
     """The product of matrices, in the cheapest order."""
     xs = together(many(arrays, "multi_dot", "arrays"))
     if len(xs) < 2:
-        raise ValueError("For 'numpy.multi_dot', at least two arrays are needed.")
+        raise misuse("numpy.multi_dot", "at least two arrays are needed")
     first, last = xs[0].ndim == 1, xs[-1].ndim == 1
     xs[0] = shapes.reshape(xs[0], (1, -1)) if first else xs[0]
     xs[-1] = shapes.reshape(xs[-1], (-1, 1)) if last else xs[-1]
@@ -98,7 +98,7 @@ def matrix_power(a: Any, n: int) -> Tensor:
     x = as_tensor(a, "matrix_power", "a")
     count = integer(n, "numpy.matrix_power", "n")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"For 'numpy.matrix_power', a square matrix is needed, got {x.shape}.")
+        raise misuse("numpy.matrix_power", "a square matrix is needed", x.shape)
     if count < 0:
         raise misuse("numpy.matrix_power", "'n' must not be negative", count)
     return linalg.power(x, count)

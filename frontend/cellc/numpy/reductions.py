@@ -57,8 +57,8 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     t, w = (inexact(v) for v in together([t, w]))
     if w.shape != t.shape:
         if axis is None or w.ndim != 1:
-            raise ValueError(f"For 'numpy.average', weights of shape {w.shape} do not fit "
-                             f"{t.shape} along axis {axis}.")
+            raise misuse("numpy.average",
+                         f"weights of shape {w.shape} do not fit {t.shape} along axis {axis}")
         a = axis_of(axis, t.ndim, "numpy.average")
         w = shapes.reshape(w, tuple(-1 if i == a else 1 for i in range(t.ndim)))
     w = shapes.broadcast_to(w, t.shape)
@@ -236,8 +236,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     steps = list(varargs) or [1.0]
     steps = steps * len(axes) if len(steps) == 1 else steps
     if len(steps) != len(axes):
-        raise ValueError(f"For 'numpy.gradient', {len(steps)} distances do not fit {len(axes)} "
-                         "axes.")
+        raise misuse("numpy.gradient", f"{len(steps)} distances do not fit {len(axes)} axes")
     out = [arith.div(_slopes(x, a), h) for a, h in zip(axes, steps, strict=True)]
     return out[0] if len(out) == 1 else out
 
@@ -245,7 +244,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 def _slopes(x: Tensor, a: int) -> Tensor:
     n = x.shape[a]
     if n < 2:
-        raise ValueError(f"For 'numpy.gradient', axis {a} of {x.shape} must be 2 or longer.")
+        raise misuse("numpy.gradient", f"axis {a} of {x.shape} must be 2 or longer")
     first = arith.sub(joining.part(x, a, 1, 2), joining.part(x, a, 0, 1))
     last = arith.sub(joining.part(x, a, n - 1, n), joining.part(x, a, n - 2, n - 1))
     inner = arith.div(arith.sub(joining.part(x, a, 2, n), joining.part(x, a, 0, n - 2)),
@@ -487,7 +486,7 @@ def histogramdd(
     each = [bins] * rank if isinstance(bins, int) else list(bins)
     spans = [None] * rank if range is None else list(range)
     if len(each) != rank or len(spans) != rank:
-        raise ValueError(f"For 'numpy.histogramdd', bins and range must be given for {rank} axes.")
+        raise misuse("numpy.histogramdd", f"bins and range must be given for {rank} axes")
     flat, inside, shape, edges = None, None, [], []
     for axis in builtins.range(rank):
         column = shapes.ravel(joining.part(points, 1, axis, axis + 1))
@@ -533,7 +532,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
         raise misuse("numpy.correlate", "'mode' must be 'valid', 'same' or 'full'", repr(mode))
     n, k = x.shape[0], w.shape[0]
     if not n or not k:
-        raise ValueError("For 'numpy.correlate', the vectors must not be empty.")
+        raise misuse("numpy.correlate", "the vectors must not be empty")
     if n < k:
         return shapes.flip(correlate(w, x, mode), 0)
     before = {"valid": 0, "same": k // 2, "full": k - 1}[mode]

@@ -54,7 +54,7 @@ def ranked(x: Any, least: int, most: int | None, what: str, name: str = "input")
     if t.ndim < least or (most is not None and t.ndim > most):
         wanted = _axes(least) + " or more" if most is None else _axes(least) \
             if most == least else f"{least} to {_axes(most)}"
-        raise ValueError(f"For '{what}', '{name}' must have {wanted}, but has shape {t.shape}.")
+        raise misuse(what, f"'{name}' must have {wanted}, but has shape {t.shape}")
     return t
 
 
@@ -103,7 +103,7 @@ def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
         raise misuse(what, f"'{name}' must be a list or tuple of Tensors", type(xs).__name__,
                      TypeError)
     if not xs:
-        raise ValueError(f"For '{what}', '{name}' must hold at least one Tensor, but it is empty.")
+        raise misuse(what, f"'{name}' must hold at least one Tensor, but it is empty")
     found = [x for x in xs if isinstance(x, Tensor)]
     if len(found) < len(xs):
         for i, x in enumerate(xs):
@@ -205,7 +205,7 @@ def axis_of(axis: Any, rank: int, what: str, name: str = "axis") -> int:
 def own_axis(axis: Any, rank: int, what: str, name: str = "axis") -> int:
     """`axis_of` of an input that has axes."""
     if not rank:
-        raise ValueError(f"For '{what}', the input must have at least one axis, but is a scalar.")
+        raise misuse(what, "the input must have at least one axis, but is a scalar")
     return axis_of(axis, rank, what, name)
 
 
@@ -218,7 +218,7 @@ def axes_of(axis: Any, rank: int, what: str, name: str = "axis") -> Ints:
     given = ints_or_int(axis, what, name)
     out = sorted({axis_of(a, rank, what, name) for a in given})
     if rank and len(out) != len(given):
-        raise ValueError(f"For '{what}', '{name}' names an axis twice: {axis}.")
+        raise misuse(what, f"'{name}' names an axis twice: {axis}")
     return tuple(out) if rank else ()
 
 
@@ -251,7 +251,7 @@ def number(x: Any, what: str, name: str) -> float | int:
     if isinstance(x, bool) or not isinstance(x, (int, float, np.integer, np.floating)):
         raise misuse(what, f"'{name}' must be a number", kind_of(x), TypeError)
     if isinstance(x, int) and not isinstance(x, Dim) and x.bit_length() > 1023:
-        raise ValueError(f"For '{what}', '{name}' must fit a float, but has {x.bit_length()} bits.")
+        raise misuse(what, f"'{name}' must fit a float, but has {x.bit_length()} bits")
     return x  # type: ignore[return-value]  # numpy's do as Python's
 
 

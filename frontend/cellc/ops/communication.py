@@ -112,7 +112,7 @@ def init_process_group(
     if backend not in _BACKENDS:
         raise misuse(what, f"'backend' must be one of {_BACKENDS}", repr(backend))
     if init_method is not None and store is not None:
-        raise ValueError(f"For '{what}', only one of 'init_method' and 'store' can be given.")
+        raise misuse(what, "only one of 'init_method' and 'store' can be given")
     processes.init()
     here = world()
     for value, name, right in ((world_size, "world_size", here.size), (rank, "rank", here.rank)):
@@ -189,7 +189,7 @@ def new_group(
     if ranks is None:
         return _WORLD
     if not isinstance(ranks, (list, tuple)) or len(set(ranks)) != len(ranks):
-        raise TypeError(f"For '{what}', 'ranks' must be a list of different ints, got {ranks!r}.")
+        raise misuse(what, "'ranks' must be a list of different ints", repr(ranks), TypeError)
     for rank in ranks:
         a_rank(rank, "ranks", what, range(world().size))
     if world().rank not in ranks:
@@ -245,13 +245,12 @@ def _into(
 def _write(out: Any, x: Tensor, what: str) -> None:
     """Write a tensor into another."""
     if what in _apart:
-        raise ValueError(f"For '{what}', results are written into tensors that are given: call "
-                         f"set_comm_ops_inplace(True, [{what!r}]) first.")
+        raise misuse(what, "results are written into tensors that are given: call "
+                     f"set_comm_ops_inplace(True, [{what!r}]) first")
     as_tensor(out, what, "output")
     if out.shape != x.shape or out.dtype != x.dtype:
-        raise TypeError(
-            f"For '{what}', the output must have the type and shape of what arrives, "
-            f"{x.dtype} {x.shape}, but is {out.dtype} {out.shape}.")
+        raise misuse(what, f"the output must have the type and shape of what arrives, {x.dtype} "
+                     f"{x.shape}, but is {out.dtype} {out.shape}", kind=TypeError)
     out.copy_(x)
 
 

@@ -236,8 +236,8 @@ class Custom(Primitive):
     def _hybrid(self, source: Source, operands: tuple[Any, ...], shape: Any, dtype: Any) -> Any:
         for i, t in enumerate(operands):
             if not isinstance(t, Tensor):
-                raise TypeError(f"For 'Custom', a hybrid function takes Tensors, but input {i} of "
-                                f"{read(source).name}() is a {type(t).__name__}.")
+                raise misuse("Custom", f"a hybrid function takes Tensors, but input {i} of "
+                             f"{read(source).name}() is a {type(t).__name__}", kind=TypeError)
         if self.bprop is None:
             results = run_kernel(source, *operands)
         else:
@@ -254,13 +254,13 @@ def _compare(name: str, results: list[Tensor], shape: Any, dtype: Any) -> None:
         shapes = [tuple(t.shape) for t in results]
         given = [shape] if all(isinstance(d, int) for d in shape) else list(shape)
         if [tuple(s) for s in given] != shapes:
-            raise ValueError(f"For 'Custom', 'out_shape' is {shape}, but the function {name}() "
-                             f"gives {', '.join(map(str, shapes))}.")
+            raise misuse("Custom", f"'out_shape' is {shape}, but the function {name}() gives "
+                         f"{', '.join(map(str, shapes))}")
     if dtype is not None:
         dtypes = [t.dtype for t in results]
         if (list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]) != dtypes:
-            raise TypeError(f"For 'Custom', 'out_dtype' is {dtype}, but the function {name}() "
-                            f"gives {', '.join(map(str, dtypes))}.")
+            raise misuse("Custom", f"'out_dtype' is {dtype}, but the function {name}() gives "
+                         f"{', '.join(map(str, dtypes))}", kind=TypeError)
 
 
 def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:

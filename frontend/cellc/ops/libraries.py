@@ -19,6 +19,8 @@ import numpy as np
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import from_numpy
 
+from ..core.declared import misuse
+
 Array = np.ndarray[Any, Any]
 
 
@@ -72,15 +74,15 @@ def library_function(where: Any) -> LibraryFunction:
     """
     path, _, name = where.rpartition(":") if isinstance(where, str) else ("", "", "")
     if not path or not name:
-        raise TypeError(f"For 'Custom' with 'func_type' aot, 'func' should be like "
-                        f"'file_name:func_name', but got {where!r}.")
+        raise misuse("Custom' with 'func_type' aot, 'func' should be like 'file_name:func_name",
+                     f"but got {where!r}", kind=TypeError)
     if path.endswith((".cc", ".cpp", ".cu", ".c")):
-        raise ValueError(f"For 'Custom', {path} is a source: compile it to a library first, as "
-                         f"'g++ --shared -fPIC -o add.so {path}'.")
+        raise misuse("Custom", f"{path} is a source: compile it to a library first, as 'g++ "
+                     f"--shared -fPIC -o add.so {path}'")
     try:
         return LibraryFunction(path, name)
     except AttributeError:
-        raise ValueError(f"For 'Custom', the library {path} has no function {name!r}.") from None
+        raise misuse("Custom", f"the library {path} has no function {name!r}") from None
 
 
 __all__ = ["LibraryFunction", "library_function"]

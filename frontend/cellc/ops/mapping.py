@@ -58,7 +58,7 @@ class MultitypeFuncGraph:
 
     def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:
         if not isinstance(name, str):
-            raise TypeError(f"For 'MultitypeFuncGraph', 'name' must be a string, got {name!r}.")
+            raise misuse("MultitypeFuncGraph", "'name' must be a string", repr(name), TypeError)
         self.name = name
         self.entries: list[tuple[tuple[str, ...], Callable[..., Any]]] = []
 
@@ -82,17 +82,16 @@ class MultitypeFuncGraph:
         for names, fn in self.entries:
             if len(names) == len(args) and all(map(_is_of, args, names)):
                 return call_here(fn, args)
-        raise ValueError(
-            f"For 'MultitypeFuncGraph', '{self.name}' has no function for arguments of types "
-            f"{[type(a).__name__ for a in args]}; there are {[names for names, _ in self.entries]}."
-        )
+        raise misuse("MultitypeFuncGraph", f"'{self.name}' has no function for arguments of types "
+                     f"{[type(a).__name__ for a in args]}; there are "
+                     f"{[names for names, _ in self.entries]}")
 
 
 def _kind_name(given: Any) -> str:
     if isinstance(given, str):
         if given not in _KINDS and given not in _OF_OTHERS and given != "Function":
-            raise TypeError(f"For 'MultitypeFuncGraph', there is no type {given!r}; there are "
-                            f"{', '.join([*_KINDS, 'Function', *_OF_OTHERS])}.")
+            raise misuse("MultitypeFuncGraph", f"there is no type {given!r}; there are "
+                         f"{', '.join([*_KINDS, 'Function', *_OF_OTHERS])}", kind=TypeError)
         return given
     text = str(given).lower()
     for word, name in (("tensor", "Tensor"), ("number", "Number"), ("tuple", "Tuple"),

@@ -60,8 +60,8 @@ def _shape(shape: Any, what: str) -> Shape:
 
 def _as_many(places: Tensor, values: Tensor, what: str) -> None:
     if values.ndim == 0 or places.shape[0] != values.shape[0]:
-        raise ValueError(f"For '{what}', 'indices' and 'values' must be equally many, but their "
-                         f"shapes are {places.shape} and {values.shape}.")
+        raise misuse(what, "'indices' and 'values' must be equally many, but their shapes are "
+                     f"{places.shape} and {values.shape}")
 
 
 def _in_range(places: Tensor, size: int, what: str, which: str) -> None:
@@ -339,7 +339,7 @@ def coo_sum(a: Any, b: Any, thresh: Tensor | None) -> COOTensor:
     if thresh is None:
         return out
     if _tensor(thresh, "coo_add", "thresh").ndim:
-        raise ValueError(f"For 'coo_add', 'thresh' must be a scalar, but has shape {thresh.shape}.")
+        raise misuse("coo_add", f"'thresh' must be a scalar, but has shape {thresh.shape}")
     kept = sparse_places.held(
         arith.ge(arith.abs(out.values), cast_to(thresh, arith.abs(out.values).dtype)), "coo_add")
     return COOTensor._of(indices=sparse_places.taken(out.indices, kept),
@@ -406,8 +406,8 @@ class CSRTensor(_Matrix):
             raise misuse(what, "'shape' must be the numbers of rows and columns and the further "
                          "axes of 'values'", f"{size} for {new.shape}")
         if ends.shape[0] != size[0] + 1:
-            raise ValueError(f"For '{what}', 'indptr' must have length (1 + shape[0]), "
-                             f"{size[0] + 1}, but got: {ends.shape[0]}.")
+            raise misuse(what, f"'indptr' must have length (1 + shape[0]), {size[0] + 1}, but got: "
+                         f"{ends.shape[0]}")
         _in_range(columns, size[1], what, "columns")
         _check_ends(ends, columns.shape[0])
         self._set(indptr=indexing.stop_gradient(ends), indices=indexing.stop_gradient(columns),
@@ -445,8 +445,8 @@ class CSRTensor(_Matrix):
         """The product (rows, 1) with a dense column (columns, 1)."""
         column = _tensor(dense_vector, "CSRTensor.mv", "dense_vector")
         if column.ndim != 2 or column.shape[1] != 1:
-            raise ValueError(f"For 'CSRTensor.mv', 'dense_vector' must have the shape "
-                             f"({self.shape[1]}, 1), but has {column.shape}.")
+            raise misuse("CSRTensor.mv", f"'dense_vector' must have the shape ({self.shape[1]}, "
+                         f"1), but has {column.shape}")
         return self._product(column, "CSRTensor.mv")
 
     def _product(self, dense: Tensor, what: str) -> Tensor:
@@ -541,7 +541,7 @@ def coo_of_dense(x: Tensor) -> COOTensor:
 def _nonzero(x: Any, what: str) -> tuple[Tensor, Tensor]:
     t = _tensor(x, what, "tensor")
     if t.ndim != 2:
-        raise ValueError(f"For '{what}', 'tensor' must be a matrix, but has shape {t.shape}.")
+        raise misuse(what, f"'tensor' must be a matrix, but has shape {t.shape}")
     flat = shapes.reshape(t, (t.size,))
     numbers = sparse_places.held(arith.ne(flat, 0), what)
     return numbers, sparse_places.taken(flat, numbers)

@@ -319,8 +319,8 @@ class TCPStore:
             raise misuse("TCPStore", "'port' must be in [0, 65535] and 'world_size' positive",
                          f"{port} and {world_size}")
         if multi_tenant or master_listen_fd is not None or not use_libuv:
-            raise ValueError("For 'TCPStore', 'multi_tenant', 'master_listen_fd' and 'use_libuv' "
-                             "have no other value than their defaults.")
+            raise misuse("TCPStore", "'multi_tenant', 'master_listen_fd' and 'use_libuv' have no "
+                         "other value than their defaults")
         self.host, self.port = host_name, port
         self._patience = timeout.total_seconds()
         token = _token()

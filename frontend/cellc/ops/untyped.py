@@ -99,7 +99,7 @@ def _elements(source: Tensor, offset: int, size: Any, stride: Any) -> np.ndarray
         if stride is None else not_negative(stride, len(shape), "set_", "stride")
     last = offset + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
     if offset < 0 or (min(shape, default=1) > 0 and not 0 <= last < flat.size):
-        raise ValueError(f"For 'set_', size {shape} and stride {steps} from element {offset} leave "
-                         f"the {flat.size} elements of 'source'.")
+        raise misuse("set_", f"size {shape} and stride {steps} from element {offset} leave the "
+                     f"{flat.size} elements of 'source'")
     bytes_ = tuple(s * flat.itemsize for s in steps)
     return np.lib.stride_tricks.as_strided(flat[offset:], shape, bytes_).copy()

@@ -63,8 +63,8 @@ def block_diag(*arrs: Tensor) -> Tensor:
     for i, x in enumerate(arrs):
         t = tensor(x, "block_diag", f"arrs[{i}]")
         if t.ndim > 2:
-            raise ValueError(f"For 'block_diag', Tensors of at most 2 axes are needed, but "
-                             f"arrs[{i}] has shape {t.shape}.")
+            raise misuse("block_diag",
+                         f"Tensors of at most 2 axes are needed, but arrs[{i}] has shape {t.shape}")
         rows.append(ops.reshape(cast_to(t, arrs[0].dtype), (1,) * (2 - t.ndim) + t.shape))
     return ops.block_diag(*rows)
 

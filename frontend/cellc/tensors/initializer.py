@@ -496,9 +496,7 @@ def _named(init: Any) -> Initializer:
     if isinstance(init, str):
         found = ALIASES.get(init.lower())
         if found is None:
-            raise ValueError(
-                f"For 'initializer', the class corresponding to '{init}' was not found."
-            )
+            raise misuse("initializer", f"the class corresponding to '{init}' was not found")
         return found()
     if isinstance(init, Initializer):
         return init

@@ -49,10 +49,9 @@ def _initial(value: Any) -> Tensor:
         return Tensor(value, dtypes.int32)
     if isinstance(value, (float, np.ndarray, list)):
         return Tensor(value)
-    raise TypeError(
-        "For 'Parameter', the type of the argument 'default_input' must be in ['Tensor', 'int', "
-        f"'float', 'numpy.ndarray', 'list']. But got type {type(value)}."
-    )
+    raise misuse("Parameter", "the type of the argument 'default_input' must be in ['Tensor', "
+                 f"'int', 'float', 'numpy.ndarray', 'list']. But got type {type(value)}",
+                 kind=TypeError)
 
 
 class _Checked:

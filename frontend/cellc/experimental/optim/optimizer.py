@@ -29,10 +29,8 @@ def checked_rate(value: Any, what: str) -> None:
     """Raises a TypeError or ValueError if the value cannot be a learning rate."""
     if isinstance(value, Tensor):
         if value.size != 1:
-            raise ValueError(
-                f"For '{what}', the learning rate must have one element, but has shape "
-                f"{value.shape}."
-            )
+            raise misuse(what,
+                         f"the learning rate must have one element, but has shape {value.shape}")
         value = float(value.asnumpy().reshape(()))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise misuse(what, "the argument 'learning_rate' must be int, float or Tensor", type(value),
@@ -145,9 +143,7 @@ class Optimizer(SteadySteps):
                 raise misuse(self.cls_name, "the parameters to optimize must be Parameters",
                              type(p).__name__, TypeError)
             if id(p) in seen:
-                raise ValueError(
-                    f"For '{self.cls_name}', the parameter {p.name} appears more than once."
-                )
+                raise misuse(self.cls_name, f"the parameter {p.name} appears more than once")
             seen.add(id(p))
         return params
 

@@ -10,6 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
+from ...core.declared import misuse
 from ...ops.arguments import boolean, tensor
 from ...tensors.indexing import become
 from ...tensors.tensor import Tensor
@@ -34,12 +35,10 @@ def batch_norm(
     tensor(input, what)
     boolean(training, what, "training")
     if input.ndim < 2:
-        raise ValueError(f"For '{what}', 'input' must have 2 axes or more, got {input.shape}.")
+        raise misuse(what, "'input' must have 2 axes or more", input.shape)
     given = running_mean is not None and running_var is not None
     if not training and not given:
-        raise ValueError(
-            f"For '{what}', 'running_mean' and 'running_var' are needed when not training."
-        )
+        raise misuse(what, "'running_mean' and 'running_var' are needed when not training")
     shape = (input.shape[1],)
     w = ops.ones(shape, input.dtype) if weight is None else weight
     b = ops.zeros(shape, input.dtype) if bias is None else bias

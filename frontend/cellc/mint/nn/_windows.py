@@ -16,10 +16,8 @@ from ...tensors.tensor import Tensor
 def _batch(input: Any, spatial: int, what: str) -> tuple[Tensor, bool]:
     """The input with a batch axis, and whether it had to be added."""
     if tensor(input, what).ndim not in (spatial + 1, spatial + 2):
-        raise ValueError(
-            f"For '{what}', 'input' must have {spatial + 1} or {spatial + 2} axes, but has shape "
-            f"{input.shape}."
-        )
+        raise misuse(what, f"'input' must have {spatial + 1} or {spatial + 2} axes, but has shape "
+                     f"{input.shape}")
     added = input.ndim == spatial + 1
     return (ops.unsqueeze(input, 0) if added else input), added
 

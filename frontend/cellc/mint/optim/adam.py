@@ -67,7 +67,7 @@ class _Adam(Optimizer):
             if not beta < 1.0:
                 raise misuse(what, f"betas[{i}] must be in [0, 1)", beta)
         if params is None:
-            raise ValueError("For 'Optimizer', the argument params can not be None.")
+            raise misuse("Optimizer", "the argument params can not be None")
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize,

@@ -60,7 +60,7 @@ class SGD(Optimizer):
             raise misuse(what, "if 'nesterov' is true, 'momentum' must be > 0.0 and 'dampening' "
                          "must equal to 0.0", f"'momentum' {momentum}, 'dampening' {dampening}")
         if params is None:
-            raise ValueError("For 'Optimizer', the argument params can not be None.")
+            raise misuse("Optimizer", "the argument params can not be None")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening,
             "weight_decay": float(weight_decay), "nesterov": nesterov, "maximize": maximize,

@@ -15,6 +15,7 @@ from cellc_runtime.lazy import lazy_module
 from cellc_runtime.world import world
 
 from ...context import OPTIONS
+from ...core.declared import misuse
 from ...core.dispatch import active_tracer
 from ...core.invalidation import changed
 from ...storage.memory import aligned_block
@@ -306,8 +307,8 @@ def _planned(cell: Parallel, name: str, strategy: Any) -> None:
     matrix, layout = placement
     parts = [int(np.prod([matrix[a] for a in cut])) for cut in layout]
     if len(parts) != found.ndim or any(d % n for d, n in zip(found.shape, parts, strict=True)):
-        raise ValueError(f"For '{name}', the shape is {found.shape} and the strategy cuts it into "
-                         f"{tuple(parts)} parts: each axis must be divisible by its parts.")
+        raise misuse(name, f"the shape is {found.shape} and the strategy cuts it into "
+                     f"{tuple(parts)} parts: each axis must be divisible by its parts")
     found.planned = placement
 
 

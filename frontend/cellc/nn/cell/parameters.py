@@ -83,10 +83,8 @@ class Parameters(Attributes):
                 f"For 'insert_child_to_cell', the name '{child_name}' is an attribute already."
             )
         if not isinstance(child_cell, Attributes) and child_cell is not None:
-            raise TypeError(
-                f"For 'insert_child_to_cell', '{child_name}' must be a Cell, got "
-                f"{type(child_cell).__name__}."
-            )
+            raise misuse("insert_child_to_cell", f"'{child_name}' must be a Cell",
+                         type(child_cell).__name__, TypeError)
         self._cells[child_name] = child_cell
         changed(self, child_name)
 
@@ -123,10 +121,8 @@ class Parameters(Attributes):
         if check_name_contain_dot and "." in param_name:
             raise KeyError(f"For 'insert_param_to_cell', the name '{param_name}' contains a dot.")
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(
-                f"For 'insert_param_to_cell', '{param_name}' must be a Parameter, got "
-                f"{type(param).__name__}."
-            )
+            raise misuse("insert_param_to_cell", f"'{param_name}' must be a Parameter",
+                         type(param).__name__, TypeError)
         if param_name not in self._params and hasattr(self, param_name):
             raise KeyError(
                 f"For 'insert_param_to_cell', the name '{param_name}' is an attribute already."

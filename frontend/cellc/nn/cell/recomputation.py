@@ -64,14 +64,12 @@ class Recomputation(Modes):
         for name, value in {"output_recompute": output_recompute, "use_reentrant": use_reentrant,
                             "early_stop": early_stop, **kwargs}.items():
             if name in kwargs and name not in _KNOWN:
-                raise ValueError(
-                    f"For 'recompute', keyword '{name}' is not recognized! It must be one of "
-                    f"{', '.join(_KNOWN)}."
-                )
+                raise misuse("recompute", f"keyword '{name}' is not recognized! It must be one of "
+                             f"{', '.join(_KNOWN)}")
             if not isinstance(value, bool):
                 raise misuse("recompute", f"'{name}' must be bool", type(value).__name__, TypeError)
         if context_fn is not None and use_reentrant:
-            raise ValueError("For 'recompute', 'context_fn' goes with use_reentrant=False only.")
+            raise misuse("recompute", "'context_fn' goes with use_reentrant=False only")
         if context_fn is not None and not callable(context_fn):
             raise misuse("recompute", "'context_fn' must be callable", type(context_fn).__name__,
                          TypeError)

@@ -347,9 +347,8 @@ class Pad(Cell):
             before, after = self.paddings[axis]
             size = x.shape[axis]
             if before > size - skip or after > size - skip:
-                raise ValueError(
-                    f"For 'Pad', {self.paddings[axis]} cannot be mirrored from {size} elements."
-                )
+                raise misuse("Pad",
+                             f"{self.paddings[axis]} cannot be mirrored from {size} elements")
             parts = [x]
             if before > 0:
                 parts.insert(0, ops.flip(ops.narrow(x, axis, skip, before), (axis,)))

@@ -147,7 +147,7 @@ class EmbeddingExt(Cell):
         super().__init__()
         what = self.cls_name
         if sparse:
-            raise ValueError("For 'Embedding', 'sparse' must be False: gradients are dense.")
+            raise misuse("Embedding", "'sparse' must be False: gradients are dense")
         self.sparse = sparse
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim

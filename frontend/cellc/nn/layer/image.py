@@ -189,10 +189,9 @@ class MSSSIM(_Structure):
         self._check_images(img1, img2)
         small = 2 ** (self.level - 1) * self.filter_size
         if min(img1.shape[2:]) < small:
-            raise ValueError(
-                f"For 'MSSSIM', rows and columns must be at least {small} for {self.level} scales "
-                f"and windows of {self.filter_size}, but 'img1' has shape {img1.shape}."
-            )
+            raise misuse("MSSSIM", f"rows and columns must be at least {small} for {self.level} "
+                         f"scales and windows of {self.filter_size}, but 'img1' has shape "
+                         f"{img1.shape}")
         c1, c2 = (self.k1 * self.max_val) ** 2, (self.k2 * self.max_val) ** 2
         x, y = ops.cast(img1, float32), ops.cast(img2, float32)
         product: Any = 1.0

@@ -21,7 +21,7 @@ def _floats(what: str, *operands: Tensor) -> None:
     """Tensors of one type, float16 or float32."""
     for x in operands:
         if x.dtype not in (float16, float32):
-            raise TypeError(f"For '{what}', the input must be float16 or float32, got {x.dtype}.")
+            raise misuse(what, "the input must be float16 or float32", x.dtype, TypeError)
         if x.dtype != operands[0].dtype:
             raise misuse(what, "the inputs must have one type",
                          f"{operands[0].dtype} and {x.dtype}", TypeError)
@@ -144,7 +144,7 @@ class Range(Cell):
     def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
         super().__init__()
         if delta == 0:
-            raise ValueError("For 'Range', the 'delta' can not be zero.")
+            raise misuse("Range", "the 'delta' can not be zero")
         first, last = (0, start) if limit is None else (start, limit)
         for name, value in (("start", first), ("limit", last), ("delta", delta)):
             NUMBER(value, self.cls_name, name)

@@ -34,9 +34,7 @@ class SidePad(Family):
             raise misuse(what, "the 'padding' must be an int or a tuple", type(padding).__name__,
                          TypeError)
         if len(padding) % 2 or len(padding) > 2 * self.spatial:
-            raise ValueError(
-                f"For '{what}', the 'padding' must hold up to {self.spatial} pairs, got {padding}."
-            )
+            raise misuse(what, f"the 'padding' must hold up to {self.spatial} pairs", padding)
         sides = tuple(INT(p, what, "padding") for p in padding)
         if self.mode == "reflect" and any(side < 0 for side in sides):
             raise ValueError(

@@ -312,7 +312,7 @@ def _output_size(output_size: Any, count: int, what: str) -> Any:
         instance(int, tuple)(output_size, what, "output_size")
     sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * count
     if len(sizes) != count:
-        raise ValueError(f"For '{what}', 'output_size' must hold {count} sizes, got {output_size}.")
+        raise misuse(what, f"'output_size' must hold {count} sizes", output_size)
     for size in sizes:
         if size is not None and INT(size, what, "output_size") < 1:
             raise misuse(what, "the 'output_size' must be positive", output_size)

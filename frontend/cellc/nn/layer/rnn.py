@@ -25,17 +25,15 @@ def _parameter(shape: tuple[int, ...], hidden: int, name: str, dtype: DType) -> 
 
 def _fits(x: Tensor, rank: int, size: int, what: str) -> None:
     if x.ndim != rank or x.shape[-1] != size:
-        raise ValueError(
-            f"For '{what}', the input must have {rank} axes, the last of length {size}, but has "
-            f"shape {x.shape}."
-        )
+        raise misuse(what, f"the input must have {rank} axes, the last of length {size}, but has "
+                     f"shape {x.shape}")
 
 
 def _states_of(hx: Any, count: int, rank: int, what: str) -> tuple[Tensor, ...]:
     """The states of a cell or of layers: `count` Tensors of `rank` axes."""
     given = (hx,) if count == 1 else tuple(sequence(hx, what, "hx"))
     if len(given) != count:
-        raise ValueError(f"For '{what}', 'hx' must hold {count} states, but has {len(given)}.")
+        raise misuse(what, f"'hx' must hold {count} states, but has {len(given)}")
     for i, h in enumerate(given):
         ranked(h, rank, rank, what, "hx" if count == 1 else f"hx[{i}]")
     return given

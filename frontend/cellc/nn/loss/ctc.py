@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import int32
 
 from ... import ops
-from ...core.declared import Flag, NonNegative
+from ...core.declared import Flag, NonNegative, misuse
 from ...ops.functional import ctc
 from ...tensors.tensor import Tensor
 from .loss import LossBase
@@ -44,18 +44,15 @@ class CTCLoss(LossBase):
     ) -> Tensor:
         """The loss."""
         if log_probs.ndim not in (2, 3):
-            raise ValueError(
-                "For 'CTCLoss', 'log_probs' must have the shape (T, N, C) or (T, C), but has "
-                f"{log_probs.shape}."
-            )
+            raise misuse("CTCLoss", "'log_probs' must have the shape (T, N, C) or (T, C), but has "
+                         f"{log_probs.shape}")
         single = log_probs.ndim == 2
         if single:
             log_probs = ops.expand_dims(log_probs, 1)
         _, batch, classes = log_probs.shape
         if self.blank >= classes:
-            raise ValueError(
-                f"For 'CTCLoss', 'blank' must be one of the {classes} classes, but is {self.blank}."
-            )
+            raise misuse("CTCLoss",
+                         f"'blank' must be one of the {classes} classes, but is {self.blank}")
         reach = ctc.lengths_of(input_lengths, batch, self.cls_name, "input_lengths")
         sizes = ctc.lengths_of(target_lengths, batch, self.cls_name, "target_lengths")
         labels = ops.clamp(ops.cast(_rows(targets, sizes, batch), int32), 0, classes - 1)
@@ -73,10 +70,8 @@ def _rows(targets: Tensor, sizes: Tensor, batch: int) -> Tensor:
     if targets.ndim == 2 and targets.shape[0] == batch:
         return targets
     if targets.ndim != 1:
-        raise ValueError(
-            "For 'CTCLoss', 'targets' must have the shape (N, S) or (sum of the target lengths), "
-            f"but has {targets.shape} for a batch of {batch}."
-        )
+        raise misuse("CTCLoss", "'targets' must have the shape (N, S) or (sum of the target "
+                     f"lengths), but has {targets.shape} for a batch of {batch}")
     total = targets.shape[0]
     starts = ops.expand_dims(ops.cumsum(sizes, 0) - sizes, 1)
     return ops.gather(targets, ops.clamp(starts + ops.arange(total), 0, total - 1), 0)

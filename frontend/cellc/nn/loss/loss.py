@@ -395,9 +395,7 @@ class DiceLoss(LossBase):
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
         """Tensors of one shape, to a scalar."""
         if logits.shape != label.shape:
-            raise ValueError(
-                f"For 'DiceLoss', the shapes {logits.shape} and {label.shape} must be equal."
-            )
+            raise misuse("DiceLoss", f"the shapes {logits.shape} and {label.shape} must be equal")
         both = ops.sum(ops.ravel(logits) * ops.ravel(label))
         each = ops.sum(ops.square(ops.ravel(logits))) + ops.sum(ops.square(ops.ravel(label)))
         return 1.0 - (2.0 * both + self.smooth) / (each + self.smooth)

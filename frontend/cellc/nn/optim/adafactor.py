@@ -63,14 +63,13 @@ class AdaFactor(Optimizer):
         warmup_init: Flag = False, compression: Flag = False, loss_scale: float = 1.0,
     ) -> None:
         if learning_rate is not None and relative_step:
-            raise ValueError(
-                "For 'AdaFactor', a 'learning_rate' cannot be combined with relative_step=True; "
-                f"set relative_step=False to use the rate {learning_rate}."
-            )
+            raise misuse("AdaFactor", "a 'learning_rate' cannot be combined with "
+                         "relative_step=True; set relative_step=False to use the rate "
+                         f"{learning_rate}")
         if warmup_init and not relative_step:
-            raise ValueError("For 'AdaFactor', warmup_init=True requires relative_step=True.")
+            raise misuse("AdaFactor", "warmup_init=True requires relative_step=True")
         if learning_rate is None and not relative_step:
-            raise ValueError("For 'AdaFactor', relative_step=False requires a 'learning_rate'.")
+            raise misuse("AdaFactor", "relative_step=False requires a 'learning_rate'")
         super().__init__(0.0 if learning_rate is None else learning_rate, params, weight_decay,
                          loss_scale)
         self.eps = _pair(eps)

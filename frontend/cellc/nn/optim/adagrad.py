@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from ...core.declared import Flag, Share, SmallFloat, number
+from ...core.declared import Flag, Share, SmallFloat, misuse, number
 from ...ops.optimizer_rules import squares
 from ..registering import opt_init_args_register
 from .by_rule import NonNegativeOption, RuleOptimizer
@@ -145,7 +145,7 @@ class FTRL(RuleOptimizer):
         super().__init__(learning_rate, params, weight_decay, loss_scale)
         what = self.cls_name
         if self.dynamic_lr or self.is_group_lr:
-            raise ValueError(f"For '{what}', one constant learning rate is wanted.")
+            raise misuse(what, "one constant learning rate is wanted")
         self.lr_power = lr_power
         if not self.is_group:
             self.decay_flags = (True,) * self.param_length

@@ -54,11 +54,9 @@ class LARS(Optimizer):
         self.coefficient = coefficient
         self.use_clip = use_clip
         if use_clip and optimizer.is_group_lr and optimizer.dynamic_lr:
-            raise ValueError(
-                f"For '{what}', 'use_clip' divides by one rate for each parameter, but the groups "
-                "of this optimizer have rates that change from step to step. Give one schedule for "
-                "all groups, or leave 'use_clip' False."
-            )
+            raise misuse(what, "'use_clip' divides by one rate for each parameter, but the groups "
+                         "of this optimizer have rates that change from step to step. Give one "
+                         "schedule for all groups, or leave 'use_clip' False")
         self.learning_rate = Parameter(Tensor(0.0, float32), name="fake_lr")
         self.opt = optimizer
         self.lars_flag = tuple(bool(lars_filter(p)) for p in optimizer.parameters)

@@ -118,10 +118,8 @@ def _placed(
     missing = [p.name for p, _ in own if not any(p is q for q in order)]
     strange = [p.name for p in order if id(p) not in group_of]
     if missing or strange or len(order) != len(own):
-        raise ValueError(
-            "For 'Optimizer', 'order_params' must name each parameter of the groups once; it "
-            f"lacks {missing} and has others: {strange}."
-        )
+        raise misuse("Optimizer", "'order_params' must name each parameter of the groups once; it "
+                     f"lacks {missing} and has others: {strange}")
     return [group_of[id(p)] for p in order]
 
 
@@ -133,22 +131,18 @@ def _default_decay(parameter: Parameter) -> bool:
 def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
     """Groups of parameters, and their order if it is given."""
     if parameters is None:
-        raise ValueError("For 'Optimizer', the argument parameters must not be None.")
+        raise misuse("Optimizer", "the argument parameters must not be None")
     if isinstance(parameters, str) or not isinstance(parameters, Iterable):
-        raise TypeError(
-            "For 'Optimizer', all elements of the argument 'parameters' must be 'Parameter' or "
-            "'dict', please check the 'parameters'."
-        )
+        raise misuse("Optimizer", "all elements of the argument 'parameters' must be 'Parameter' "
+                     "or 'dict', please check the 'parameters'", kind=TypeError)
     items = list(parameters)
     if not items:
         raise ValueError(f"For 'Optimizer', the argument parameters must not be empty. {WHY_EMPTY}")
     if all(isinstance(p, Parameter) for p in items):
         return [_Group(items)], None
     if not all(isinstance(g, dict) for g in items):
-        raise TypeError(
-            "For 'Optimizer', all elements of the argument 'parameters' must be 'Parameter' or "
-            "'dict', please check the 'parameters'."
-        )
+        raise misuse("Optimizer", "all elements of the argument 'parameters' must be 'Parameter' "
+                     "or 'dict', please check the 'parameters'", kind=TypeError)
     groups, order = [], None
     for group in items:
         unknown = [k for k in group if k not in _GROUP_KEYS]
@@ -159,10 +153,8 @@ def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
             )
         if "order_params" in group:
             if len(group) > 1:
-                raise ValueError(
-                    "For 'Optimizer', 'order_params' must be the only key of its dict, but there "
-                    f"are {sorted(group)}."
-                )
+                raise misuse("Optimizer", "'order_params' must be the only key of its dict, but "
+                             f"there are {sorted(group)}")
             order = list(group["order_params"])
             continue
         if "params" not in group:
@@ -301,10 +293,8 @@ class Optimizer(SteadySteps):
         """Refuse groups whose lists of rates are for different numbers of steps."""
         lengths = {r.learning_rate.size for r in rates if isinstance(r, _IteratorLearningRate)}
         if len(lengths) > 1:
-            raise ValueError(
-                f"For '{self.cls_name}', the lists of learning rates of all groups must have one "
-                f"length, but they have {', '.join(map(str, sorted(lengths)))} rates."
-            )
+            raise misuse(self.cls_name, "the lists of learning rates of all groups must have one "
+                         f"length, but they have {', '.join(map(str, sorted(lengths)))} rates")
 
     def _rate(self, value: Any, name: str) -> Any:
         """A rate as a Parameter (one number) or a Cell of the step."""
@@ -317,10 +307,8 @@ class Optimizer(SteadySteps):
         if not isinstance(value, Tensor):
             value = self._rates_in(value)
         if value.ndim > 1 or (value.ndim == 1 and value.size < 1):
-            raise ValueError(
-                f"For '{what}', a learning rate must be a number or a list of rates, but has shape "
-                f"{value.shape}."
-            )
+            raise misuse(what, "a learning rate must be a number or a list of rates, but has "
+                         f"shape {value.shape}")
         if value.ndim == 0:
             return Parameter(value.astype(float32), name=name)
         return _IteratorLearningRate(value.astype(float32), name)
@@ -352,13 +340,13 @@ class Optimizer(SteadySteps):
         if isinstance(param, (list, tuple)):
             return [self.get_lr_parameter(p) for p in param]
         if not isinstance(param, Parameter):
-            raise TypeError(f"For 'get_lr_parameter', a Parameter is wanted, got {type(param)}.")
+            raise misuse("get_lr_parameter", "a Parameter is wanted", type(param), TypeError)
         for i, own in enumerate(self.parameters):
             if own is param:
                 rate = self.learning_rate[i] if self.is_group_lr else self.learning_rate
                 fixed = isinstance(rate, (_IteratorLearningRate, _ConvertToCell))
                 return rate.learning_rate if fixed else rate
-        raise ValueError(f"For 'get_lr_parameter', {param.name} is not one of the optimizer.")
+        raise misuse("get_lr_parameter", f"{param.name} is not one of the optimizer")
 
     # --- weight decay ---------------------------------------------------------------------------
 

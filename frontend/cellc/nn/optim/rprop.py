@@ -35,7 +35,7 @@ class Rprop(Optimizer):
         what = self.cls_name
         for name, pair in (("etas", etas), ("step_sizes", step_sizes)):
             if not isinstance(pair, tuple):
-                raise TypeError(f"For '{what}', '{name}' must be a tuple, got {type(pair)}.")
+                raise misuse(what, f"'{name}' must be a tuple", type(pair), TypeError)
             if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
                 raise misuse(what, f"'{name}' must be a growing pair", pair)
         if not etas[0] < 1.0 < etas[1]:

@@ -15,6 +15,7 @@ from typing import Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.world import world
 
+from ...core.declared import misuse
 from ...core.dispatch import apply_one
 from ...core.module_names import module_of
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP
@@ -76,9 +77,8 @@ def _group() -> tuple[int, ...]:
     if size == -1:
         size = here.size
     if here.size % size:
-        raise ValueError(
-            f"For 'Optimizer', 'optimizer_weight_shard_size' must divide the number of ranks, "
-            f"{here.size}, but is {size}.")
+        raise misuse("Optimizer", "'optimizer_weight_shard_size' must divide the number of ranks, "
+                     f"{here.size}, but is {size}")
     first = here.rank // size * size
     return tuple(range(first, first + size))
 

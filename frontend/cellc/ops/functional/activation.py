@@ -125,7 +125,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, alpha (exp(x / alpha) - 1) elsewhere; alpha is not 0."""
     a = float(number(alpha, "celu", "alpha"))
     if a == 0.0:
-        raise ValueError("For 'celu', 'alpha' must not be 0.")
+        raise misuse("celu", "'alpha' must not be 0")
     return _activation("celu", x, alpha=a)
 
 
@@ -147,7 +147,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, weight x elsewhere; one weight, or one per channel (axis 1)."""
     x, w = _floating(input, "prelu"), tensor(weight, "prelu", "weight")
     if w.ndim != 1 or (w.size > 1 and (x.ndim < 2 or w.size != x.shape[1])):
-        raise ValueError(f"For 'prelu', 'weight' {w.shape} does not fit an input {x.shape}.")
+        raise misuse("prelu", f"'weight' {w.shape} does not fit an input {x.shape}")
     return apply_one("prelu", x, cast_to(w, x.dtype))
 
 
@@ -160,7 +160,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     low, high = number(min_val, "hardtanh", "min_val"), number(max_val, "hardtanh", "max_val")
     x = tensor(input, "hardtanh")
     if low > high:
-        raise ValueError(f"For 'hardtanh', min_val {low} must not be above max_val {high}.")
+        raise misuse("hardtanh", f"min_val {low} must not be above max_val {high}")
     if low == high or not x.dtype.is_float:
         return arith.clamp(x, low, high)
     return _activation("hard_tanh", x, min=float(low), max=float(high))
@@ -196,7 +196,7 @@ def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
     t = _floating(x, what)
     a = own_axis(axis, t.ndim, what)
     if t.shape[a] % 2:
-        raise ValueError(f"For '{what}', axis {a} of {t.shape} must have an even length.")
+        raise misuse(what, f"axis {a} of {t.shape} must have an even length")
     return joining.chunk(t, 2, a) if t.shape[a] else (t, t)
 
 
@@ -232,7 +232,7 @@ def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
     """A bias added along the channel axis 1 (the last of a matrix)."""
     x, b = tensor(input_x, "bias_add", "input_x"), tensor(bias, "bias_add", "bias")
     if x.ndim < 2 or b.shape != (x.shape[1],):
-        raise ValueError(f"For 'bias_add', 'bias' {b.shape} does not fit an input {x.shape}.")
+        raise misuse("bias_add", f"'bias' {b.shape} does not fit an input {x.shape}")
     return arith.add(x, shapes.reshape(b, (b.size,) + (1,) * (x.ndim - 2)))
 
 
@@ -266,7 +266,7 @@ def batch_norm(
     """
     x = _floating(input_x, "batch_norm")
     if x.ndim < 2:
-        raise ValueError(f"For 'batch_norm', the input must have 2 axes or more, got {x.shape}.")
+        raise misuse("batch_norm", "the input must have 2 axes or more", x.shape)
     for name, v in (("running_mean", running_mean), ("running_var", running_var),
                     ("weight", weight), ("bias", bias)):
         if tensor(v, "batch_norm", name).shape != (x.shape[1],):
@@ -298,7 +298,7 @@ def layer_norm(
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else \
         ints(normalized_shape, "layer_norm", "normalized_shape")
     if not shape or x.shape[x.ndim - len(shape) :] != shape:
-        raise ValueError(f"For 'layer_norm', the last axes of the input {x.shape} must be {shape}.")
+        raise misuse("layer_norm", f"the last axes of the input {x.shape} must be {shape}")
     w = creation.ones(shape, x.dtype) if weight is None else tensor(weight, "layer_norm", "weight")
     b = creation.zeros(shape, x.dtype) if bias is None else tensor(bias, "layer_norm", "bias")
     y: Tensor
@@ -312,7 +312,7 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-06) -> tuple[Tensor, 
     """x / sqrt(mean of squares + epsilon) * gamma over the axes of gamma; also 1 / sqrt(...)."""
     t, g = _floating(x, "rms_norm"), tensor(gamma, "rms_norm", "gamma")
     if not g.ndim or t.shape[t.ndim - g.ndim :] != g.shape:
-        raise ValueError(f"For 'rms_norm', 'gamma' {g.shape} must fit the last axes of {t.shape}.")
+        raise misuse("rms_norm", f"'gamma' {g.shape} must fit the last axes of {t.shape}")
     y, scale = apply("rms_norm", t, cast_to(g, t.dtype), eps=float(epsilon))
     return y, scale
 
@@ -330,7 +330,7 @@ def group_norm(
     x = _floating(input, "group_norm")
     groups = integer(num_groups, "group_norm", "num_groups")
     if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
-        raise ValueError(f"For 'group_norm', {x.shape} cannot be divided into {groups} groups.")
+        raise misuse("group_norm", f"{x.shape} cannot be divided into {groups} groups")
     c = x.shape[1]
     w = creation.ones((c,), x.dtype) if weight is None else tensor(weight, "group_norm", "weight")
     b = creation.zeros((c,), x.dtype) if bias is None else tensor(bias, "group_norm", "bias")
@@ -385,10 +385,10 @@ def clip_by_norm(
 def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) -> Any:
     """Tensors scaled by clip_norm / max(global norm, clip_norm); `use_norm` is None."""
     if use_norm is not None:
-        raise ValueError(f"For 'clip_by_global_norm', 'use_norm' must be None, got {use_norm!r}.")
+        raise misuse("clip_by_global_norm", "'use_norm' must be None", repr(use_norm))
     limit = float(number(clip_norm, "clip_by_global_norm", "clip_norm"))
     if limit <= 0:
-        raise ValueError(f"For 'clip_by_global_norm', 'clip_norm' must be positive, got {limit}.")
+        raise misuse("clip_by_global_norm", "'clip_norm' must be positive", limit)
     xs = [tensor(t, "clip_by_global_norm", "x") for t in sequence(x, "clip_by_global_norm", "x")]
     total = _total_norm(xs, 2.0)
     scale = arith.div(limit, arith.maximum(total, limit))

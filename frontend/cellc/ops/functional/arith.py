@@ -247,7 +247,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
 def neg(input: Tensor) -> Tensor:
     """The negative of a tensor of numbers: -input."""
     if tensor(input, "neg").dtype is bool_:
-        raise TypeError("For 'neg', bool tensors are not supported; cast to a number type.")
+        raise misuse("neg", "bool tensors are not supported; cast to a number type", kind=TypeError)
     return same("neg", input)
 
 
@@ -370,7 +370,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 def _clamp(input: Tensor, min: Any, max: Any) -> Tensor:
     x = tensor(input, "clamp")
     if min is None and max is None:
-        raise ValueError("For 'clamp', at least one of 'min' and 'max' must not be None.")
+        raise misuse("clamp", "at least one of 'min' and 'max' must not be None")
     if type(min) in _PLAIN and type(max) in _PLAIN and x.dtype.is_float:  # the usual case
         return apply_one("clamp", x, min=min if min is None else float(min),
                          max=max if max is None else float(max))
@@ -401,8 +401,8 @@ def _reachable(low: int | None, high: int | None, dtype: DType) -> tuple[int | N
     for bound, out in ((low, low is not None and low > most),
                        (high, high is not None and high < least)):
         if out:
-            raise ValueError(f"For 'clamp', the bound {bound} is no number of {dtype}, which has "
-                             f"{least} to {most}. Convert the input to a wider type first.")
+            raise misuse("clamp", f"the bound {bound} is no number of {dtype}, which has {least} "
+                         f"to {most}. Convert the input to a wider type first")
     return (None if low is None or low < least else low,
             None if high is None or high > most else high)
 

@@ -76,17 +76,17 @@ def flash_attention_score(
     if not 0 <= mode <= 5:
         raise misuse(_WHAT, "'sparse_mode' must be 0 to 5", mode)
     if padding_mask is not None:
-        raise ValueError(f"For '{_WHAT}', 'padding_mask' must be None: write it into 'attn_mask'.")
+        raise misuse(_WHAT, "'padding_mask' must be None: write it into 'attn_mask'")
     mask = _Mask(mode, _given_mask(attn_mask, mode), integer(pre_tokens, _WHAT, "pre_tokens"),
                  integer(next_tokens, _WHAT, "next_tokens"), prefix)
     keep = _Keep(drop_mask, float(number(keep_prob, _WHAT, "keep_prob")))
     scale = float(number(scalar_value, _WHAT, "scalar_value"))
     if layout == "TND":
         if real_shift is not None or drop_mask is not None:
-            raise ValueError(f"For '{_WHAT}', layout TND takes no 'real_shift' and no 'drop_mask'.")
+            raise misuse(_WHAT, "layout TND takes no 'real_shift' and no 'drop_mask'")
         return _sequences((q, k, v), heads, mask, scale, (actual_seq_qlen, actual_seq_kvlen))
     if actual_seq_qlen is not None or actual_seq_kvlen is not None:
-        raise ValueError(f"For '{_WHAT}', lengths of sequences are for layout TND.")
+        raise misuse(_WHAT, "lengths of sequences are for layout TND")
     size = _size(q, heads, layout)
     q, k, v = (_heads_apart(t, layout, size) for t in (q, k, v))
     return _heads_together(_attention(q, k, v, heads, mask, keep, scale, real_shift), layout)
@@ -157,7 +157,7 @@ def _given_mask(attn_mask: Tensor | None, mode: int) -> Tensor | None:
     """`attn_mask` as booleans."""
     if attn_mask is None:
         if mode in (1, 5):
-            raise ValueError(f"For '{_WHAT}', 'sparse_mode' {mode} needs 'attn_mask'.")
+            raise misuse(_WHAT, f"'sparse_mode' {mode} needs 'attn_mask'")
         return None
     t = tensor(attn_mask, _WHAT, "attn_mask")
     if t.dtype not in (bool_, uint8):
@@ -172,8 +172,8 @@ def _size(q: Tensor, heads: int, layout: str) -> int:
     """D, by the query."""
     rank = 3 if layout in ("BSH", "SBH", "TND") else 4
     if q.ndim != rank:
-        raise ValueError(f"For '{_WHAT}', 'query' must have {rank} axes in layout {layout}, but "
-                         f"has shape {q.shape}.")
+        raise misuse(_WHAT,
+                     f"'query' must have {rank} axes in layout {layout}, but has shape {q.shape}")
     if layout not in ("BSH", "SBH"):
         return q.shape[-1]
     if q.shape[-1] % heads:
@@ -270,7 +270,7 @@ def _ends(given: Any, name: str, t: Tensor) -> Sequence[int]:
     if isinstance(given, Tensor):
         given = need_known(given, _WHAT).tolist()
     if given is None:
-        raise ValueError(f"For '{_WHAT}', layout TND needs '{name}'.")
+        raise misuse(_WHAT, f"layout TND needs '{name}'")
     ends = ints(given, _WHAT, name)
     if t.ndim != 3 or not ends or ends[-1] != t.shape[0] or any(
             b < a for a, b in zip((0, *ends), ends, strict=False)):

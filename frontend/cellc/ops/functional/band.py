@@ -37,7 +37,7 @@ def _band(k: Any, what: str) -> tuple[int, int]:
     given = _known(k, what, "k")
     low, high = (given, given) if is_int(given) else given if len(given) == 2 else (1, 0)
     if low > high:
-        raise ValueError(f"For '{what}', 'k' must be an int or two in ascending order, got {k}.")
+        raise misuse(what, "'k' must be an int or two in ascending order", k)
     return low, high
 
 
@@ -75,8 +75,7 @@ def _gathered(x: Tensor, at: Any, there: Any, padding: Any) -> Tensor:
 def _pad_value(value: Any, x: Tensor, what: str) -> Any:
     if isinstance(value, Tensor):
         if value.size != 1:
-            raise ValueError(
-                f"For '{what}', 'padding_value' must be one number, but has shape {value.shape}.")
+            raise misuse(what, f"'padding_value' must be one number, but has shape {value.shape}")
         return cast_to(shapes.reshape(value, ()), x.dtype)
     return value
 
@@ -99,9 +98,8 @@ def matrix_diag(
     choice(align, _ALIGN, what, "align")
     several = high > low
     if t.ndim < 1 + several or (several and t.shape[-2] != high - low + 1):
-        raise ValueError(
-            f"For '{what}', 'x' must have shape (..., {f'{high - low + 1}, ' if several else ''}"
-            f"length), but has shape {t.shape}.")
+        raise misuse(what, "'x' must have shape (..., "
+                     f"{f'{high - low + 1}, ' if several else ''}length), but has shape {t.shape}")
     longest = t.shape[-1]
     least_rows, least_cols = longest - min(high, 0), longest + max(low, 0)
     rows, cols = _known(num_rows, what, "num_rows"), _known(num_cols, what, "num_cols")
@@ -110,9 +108,8 @@ def matrix_diag(
     rows, cols = least_rows if rows == -1 else rows, least_cols if cols == -1 else cols
     at, there, fits = _places(rows, cols, low, high, align)
     if fits != longest:
-        raise ValueError(
-            f"For '{what}', matrices of {rows} by {cols} do not have diagonals {low} to {high} of "
-            f"length {longest}.")
+        raise misuse(what, f"matrices of {rows} by {cols} do not have diagonals {low} to {high} of "
+                     f"length {longest}")
     source, set_ = np.zeros(rows * cols, np.int64), np.zeros(rows * cols, bool)
     source[at[there]] = np.flatnonzero(there)
     set_[at[there]] = True
@@ -124,7 +121,7 @@ def matrix_diag(
 def _matrices(x: Any, what: str) -> Tensor:
     t = tensor(x, what, "x")
     if t.ndim < 2:
-        raise ValueError(f"For '{what}', 'x' must have 2 axes or more, but has shape {t.shape}.")
+        raise misuse(what, f"'x' must have 2 axes or more, but has shape {t.shape}")
     return t
 
 
@@ -174,9 +171,8 @@ def matrix_set_diag(x: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT
     at, there, longest = _places(rows, cols, low, high, choice(align, _ALIGN, what, "align"))
     several = (high - low + 1,) if high > low else ()
     if band.shape != (*t.shape[:-2], *several, longest):
-        raise ValueError(
-            f"For '{what}', 'diagonal' must have shape {(*t.shape[:-2], *several, longest)}, but "
-            f"has shape {band.shape}.")
+        raise misuse(what, f"'diagonal' must have shape {(*t.shape[:-2], *several, longest)}, but "
+                     f"has shape {band.shape}")
     source, set_ = np.zeros(rows * cols, np.int64), np.zeros(rows * cols, bool)
     source[at[there]] = np.flatnonzero(there)
     set_[at[there]] = True
@@ -202,8 +198,8 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
         raise misuse(what, "'paddings' must hold ints", paddings.dtype, TypeError)
     counts = need_known(paddings, what)
     if counts.shape != (t.ndim, 2):
-        raise ValueError(f"For '{what}', 'paddings' must have shape ({t.ndim}, 2), but has shape "
-                         f"{counts.shape}.")
+        raise misuse(what,
+                     f"'paddings' must have shape ({t.ndim}, 2), but has shape {counts.shape}")
     own = 1 if mode == "REFLECT" else 0
     for axis, (before, after) in enumerate(counts.tolist()):
         d = t.shape[axis]
@@ -242,9 +238,8 @@ def col2im(
               for d, p, g, k, s in zip(sizes, pads, gaps, kernel, steps, strict=True)]
     taps, positions = kernel[0] * kernel[1], counts[0] * counts[1]
     if min(counts) < 1 or t.shape[2:] != (taps, positions):
-        raise ValueError(
-            f"For '{what}', windows of {kernel} over {sizes} give columns of shape "
-            f"{(taps, positions)}, but 'input_x' has shape {t.shape}.")
+        raise misuse(what, f"windows of {kernel} over {sizes} give columns of shape "
+                     f"{(taps, positions)}, but 'input_x' has shape {t.shape}")
     columns = shapes.reshape(t, (t.shape[0], t.shape[1] * taps, positions))
     return window.fold(columns, sizes, kernel, gaps, pads, steps)
 

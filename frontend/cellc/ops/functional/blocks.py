@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...core.native import native
 from ...tensors.tensor import Tensor
@@ -20,8 +21,7 @@ def channel_shuffle(x: Tensor, groups: int) -> Tensor:
     """Channels (axis 1) of `groups` groups interleaved. Source: `mindspore.ops.channel_shuffle`."""
     t, g = tensor(x, "channel_shuffle", "x"), integer(groups, "channel_shuffle", "groups")
     if t.ndim < 3 or g < 1 or t.shape[1] % g:
-        raise ValueError(f"For 'channel_shuffle', channels of {t.shape} do not divide into {g} "
-                         "groups.")
+        raise misuse("channel_shuffle", f"channels of {t.shape} do not divide into {g} groups")
     parts = shapes.reshape(t, (t.shape[0], g, t.shape[1] // g, *t.shape[2:]))
     return shapes.reshape(shapes.swapaxes(parts, 1, 2), t.shape)
 
@@ -32,8 +32,8 @@ def _blocks(
     cut = pairs(given, what, names[1])
     size = positive(size, len(cut), what, names[0])
     if not 0 < len(cut) < rank or min(map(min, cut)) < 0:
-        raise ValueError(f"For '{what}', block sizes {size} and '{names[1]}' {cut} (none negative) "
-                         f"do not fit {rank} axes.")
+        raise misuse(what, f"block sizes {size} and '{names[1]}' {cut} (none negative) do not fit "
+                     f"{rank} axes")
     return size, cut
 
 
@@ -53,7 +53,7 @@ def space_to_batch_nd(input_x: Tensor, block_size: Any, paddings: Any) -> Tensor
     high = (0,) * lead + tuple(int(p[1]) for p in pads)
     x = apply("pad", x, low=low, high=high, value=0)
     if any(d % s for d, s in zip(x.shape[lead:], size, strict=True)):
-        raise ValueError(f"For 'space_to_batch_nd', {x.shape} does not divide into blocks {size}.")
+        raise misuse("space_to_batch_nd", f"{x.shape} does not divide into blocks {size}")
     split = x.shape[:lead] + tuple(
         v for d, s in zip(x.shape[lead:], size, strict=True) for v in (d // s, s))
     inner = tuple(lead + 2 * i + 1 for i in range(len(size)))
@@ -75,8 +75,8 @@ def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
     size, cut = _blocks("batch_to_space_nd", block_shape, ("block_shape", "crops"), crops, x.ndim)
     lead, k = x.ndim - len(size), len(size)
     if x.shape[0] % math.prod(size):
-        raise ValueError(f"For 'batch_to_space_nd', a batch of {x.shape[0]} does not divide into "
-                         f"blocks {size}.")
+        raise misuse("batch_to_space_nd",
+                     f"a batch of {x.shape[0]} does not divide into blocks {size}")
     y = shapes.reshape(x, (*size, x.shape[0] // math.prod(size), *x.shape[1:]))
     order = [*range(k, k + lead)]
     for i in range(k):

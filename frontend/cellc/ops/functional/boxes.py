@@ -30,8 +30,7 @@ def rows_of(x: Any, columns: int, what: str, name: str) -> Tensor:
     if not t.dtype.is_float:
         raise misuse(what, f"'{name}' must hold floats", t.dtype, TypeError)
     if t.ndim != 2 or t.shape[1] != columns:
-        raise ValueError(f"For '{what}', '{name}' must have shape (N, {columns}), but has "
-                         f"{t.shape}.")
+        raise misuse(what, f"'{name}' must have shape (N, {columns}), but has {t.shape}")
     return t
 
 
@@ -116,8 +115,8 @@ def check_valid(bboxes: Tensor, img_metas: Tensor) -> Tensor:
     what = "check_valid"
     boxes, metas = rows_of(bboxes, 4, what, "bboxes"), tensor(img_metas, what, "img_metas")
     if metas.shape != (3,) or metas.dtype != boxes.dtype:
-        raise ValueError(f"For '{what}', 'img_metas' must hold 3 {boxes.dtype}, but is "
-                         f"{metas.dtype} of shape {metas.shape}.")
+        raise misuse(what, f"'img_metas' must hold 3 {boxes.dtype}, but is {metas.dtype} of shape "
+                     f"{metas.shape}")
     x0, y0, x1, y1 = joining.unstack(boxes, 1)
     height, width, ratio = joining.unstack(metas)
     inside = arith.logical_and(arith.ge(x0, 0.0), arith.ge(y0, 0.0))
@@ -179,7 +178,7 @@ def nms_with_mask(bboxes: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor,
     what = "NMSWithMask"
     x = rows_of(bboxes, 5, what, "bboxes")
     if not x.shape[0]:
-        raise ValueError(f"For '{what}', 'bboxes' must hold at least one box.")
+        raise misuse(what, "'bboxes' must hold at least one box")
     score = shapes.squeeze(joining.part(x, 1, 4, 5), 1)
     order = sorting.argsort(score, 0, True)
     boxes = apply("gather", x, order, axis=0)
@@ -284,12 +283,12 @@ def _crop_arguments(
     x, places = tensor(image, what, "image"), tensor(box_indices, what, "box_indices")
     b, size = rows_of(boxes, 4, what, "boxes"), ints(crop_size, what, "crop_size")
     if x.ndim != 4:
-        raise ValueError(f"For '{what}', 'image' must have shape (N, H, W, C), but has {x.shape}.")
+        raise misuse(what, f"'image' must have shape (N, H, W, C), but has {x.shape}")
     if not places.dtype.is_integer:
         raise misuse(what, "'box_indices' must hold ints", places.dtype, TypeError)
     if places.shape != b.shape[:1]:
-        raise ValueError(f"For '{what}', 'box_indices' must have shape ({b.shape[0]},), one for "
-                         f"each box, but has {places.shape}.")
+        raise misuse(what, f"'box_indices' must have shape ({b.shape[0]},), one for each box, but "
+                     f"has {places.shape}")
     if len(size) != 2 or min(size) < 1:
         raise misuse(what, "'crop_size' must be 2 positive ints", crop_size)
     indexing.check_index(places, x.shape[0], what)
@@ -371,8 +370,8 @@ def roi_align(
     what = "ROIAlign"
     x, regions = tensor(features, what, "features"), rows_of(rois, 5, what, "rois")
     if x.ndim != 4 or not x.dtype.is_float:
-        raise ValueError(f"For '{what}', 'features' must be floats (N, C, H, W), but is {x.dtype} "
-                         f"of shape {x.shape}.")
+        raise misuse(what,
+                     f"'features' must be floats (N, C, H, W), but is {x.dtype} of shape {x.shape}")
     counts = [integer(v, what, n) for v, n in (
         (pooled_height, "pooled_height"), (pooled_width, "pooled_width"),
         (sample_num, "sample_num"))]

@@ -28,8 +28,8 @@ def _classes(true_classes: Any, num_true: Any, what: str) -> Tensor:
     if t.dtype not in (int32, int64):
         raise misuse(what, "'true_classes' must be int32 or int64", t.dtype, TypeError)
     if t.ndim != 2 or t.shape[1] != integer(num_true, what, "num_true"):
-        raise ValueError(f"For '{what}', 'true_classes' must have shape (batch, {num_true}), but "
-                         f"has shape {t.shape}.")
+        raise misuse(what,
+                     f"'true_classes' must have shape (batch, {num_true}), but has shape {t.shape}")
     return t
 
 

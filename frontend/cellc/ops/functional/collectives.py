@@ -69,7 +69,7 @@ def own_ranks(groups: Any, what: str) -> tuple[int, ...]:
     for rank in (given := [r for g in groups for r in g]):
         a_rank(rank, "process_groups", what, range(here.size))
     if len(set(given)) != len(given):
-        raise ValueError(f"For '{what}', a rank must be in one of 'process_groups', got {groups}.")
+        raise misuse(what, "a rank must be in one of 'process_groups'", groups)
     return next((tuple(g) for g in groups if here.rank in g), (here.rank,))
 
 
@@ -146,8 +146,8 @@ def all_to_all_rows(
     if here in ranks and len(sent) == len(received) == len(ranks):
         own = ranks.index(here)
         if sent[own] != received[own]:
-            raise ValueError(f"For '{what}', this process sends {sent[own]} rows to itself, but "
-                             f"expects {received[own]} of itself.")
+            raise misuse(what, f"this process sends {sent[own]} rows to itself, but expects "
+                         f"{received[own]} of itself")
     return apply_one("all_to_all_v", tensor(x, what, "tensor"), send_sizes=sent,
                      receive_sizes=received, ranks=ranks)
 

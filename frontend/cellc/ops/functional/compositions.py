@@ -72,7 +72,7 @@ def float_power_ext(input: Any, exponent: Any) -> Tensor:
     if not any(isinstance(v, Tensor) for v in pair):
         raise TypeError("For 'float_power_ext', one of 'input' and 'exponent' must be a Tensor.")
     if any(v.dtype.is_complex if isinstance(v, Tensor) else isinstance(v, complex) for v in pair):
-        raise TypeError("For 'float_power_ext', complex numbers are not supported.")
+        raise misuse("float_power_ext", "complex numbers are not supported", kind=TypeError)
     return special.float_power(input, exponent)
 
 
@@ -180,7 +180,7 @@ def unique_with_pad(x: Tensor, pad_num: Any) -> tuple[Tensor, Tensor]:
     what = "unique_with_pad"
     t = tensor(x, what, "x")
     if t.ndim != 1:
-        raise ValueError(f"For '{what}', 'x' must have one axis, but has shape {t.shape}.")
+        raise misuse(what, f"'x' must have one axis, but has shape {t.shape}")
     n = t.shape[0]
     fill = pad_num if isinstance(pad_num, Tensor) else number(pad_num, what, "pad_num")
     places = creation.arange(n)
@@ -259,7 +259,7 @@ def stft(
     what = "stft"
     signal, n = tensor(x, what, "x"), integer(n_fft, what, "n_fft")
     if signal.ndim not in (1, 2):
-        raise ValueError(f"For '{what}', 'x' must have 1 or 2 axes, but has shape {signal.shape}.")
+        raise misuse(what, f"'x' must have 1 or 2 axes, but has shape {signal.shape}")
     rows = shapes.expand_dims(signal, 0) if signal.ndim == 1 else signal
     if boolean(center, what, "center"):
         mode = choice(str(pad_mode).lower(), ("reflect", "constant", "replicate", "circular"),
@@ -284,10 +284,9 @@ def transformed(
     """Fourier transforms (batch, frequencies, windows) of windows of signals (batch, length)."""
     what = "stft"
     if window.shape != (size,):
-        raise ValueError(f"For '{what}', 'window' must have shape ({size},), but has "
-                         f"{window.shape}.")
+        raise misuse(what, f"'window' must have shape ({size},), but has {window.shape}")
     if onesided and (rows.dtype.is_complex or window.dtype.is_complex):
-        raise ValueError(f"For '{what}', 'onesided' must be False for complex numbers.")
+        raise misuse(what, "'onesided' must be False for complex numbers")
     left = (n - size) // 2
     taper = shapes.pad(window, (left, n - size - left)) if size < n else window
     parts = arith.mul(frames(rows, n, hop), taper)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.declared import misuse
 from ...tensors.tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -14,9 +15,8 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 def pair(value: Any) -> Any:
     """Return the result of a `scan`'s step, which must be a tuple of two."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ValueError(
-            "For 'Scan', 'loop_func' must return a tuple of two, what is carried and the result "
-            f"of the step, but returned {_describe(value)}.")
+        raise misuse("Scan", "'loop_func' must return a tuple of two, what is carried and the "
+                     f"result of the step, but returned {_describe(value)}")
     return value
 
 
@@ -48,9 +48,9 @@ def _compare(what: str, before: Any, after: Any, path: str) -> None:
         fine = type(after) is type(before)
     if not fine:
         place = f" in the place {path}" if path else ""
-        raise ValueError(
-            f"For '{what}', 'loop_func' must return what it is given in structure, shape and "
-            f"dtype, but{place} it is given {_describe(before)} and returns {_describe(after)}.")
+        raise misuse(what, "'loop_func' must return what it is given in structure, shape and "
+                     f"dtype, but{place} it is given {_describe(before)} and returns "
+                     f"{_describe(after)}")
 
 
 def _describe(value: Any) -> str:

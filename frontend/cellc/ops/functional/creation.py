@@ -119,7 +119,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | Non
         raise misuse("arange", "'start', 'end' and 'step' must be finite and fit 64 bits",
                      f"{a}, {z} and {s}")
     if s == 0 or (z - a) * s < 0:
-        raise ValueError(f"For 'arange', step {s} does not lead from start {a} to end {z}.")
+        raise misuse("arange", f"step {s} does not lead from start {a} to end {z}")
     whole = builtins.all(isinstance(v, int) for v in (a, z, s))
     to = dtype_of(dtype, "arange") if dtype is not None else int64 if whole else float32
     if is_symbolic(a) or is_symbolic(z):
@@ -151,7 +151,7 @@ def range(start: Any, end: Any, step: Any = 1, maxlen: int = 1000000) -> Tensor:
     found = [t.dtype for t in (start, end, step) if isinstance(t, Tensor)]
     out = arange(start, end, step, dtype=found[0] if found else None)
     if out.size > integer(maxlen, "range", "maxlen"):
-        raise ValueError(f"For 'range', {out.size} elements exceed maxlen {maxlen}.")
+        raise misuse("range", f"{out.size} elements exceed maxlen {maxlen}")
     return out
 
 
@@ -194,7 +194,7 @@ def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
 def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
     """A rank-0 tensor of a Python number."""
     if not isinstance(input_x, (bool, int, float)):
-        raise TypeError(f"For 'scalar_to_tensor', 'input_x' must be a number, got {input_x!r}.")
+        raise misuse("scalar_to_tensor", "'input_x' must be a number", repr(input_x), TypeError)
     return Tensor(input_x, dtype)
 
 

@@ -26,8 +26,8 @@ def lengths_of(value: Any, count: int, what: str, name: str) -> Tensor:
         raise misuse(what, f"'{name}' must be a tuple of ints or an integer Tensor", value,
                      TypeError)
     if value.size != count:
-        raise ValueError(f"For '{what}', '{name}' must have {count} lengths, one for each of the "
-                         f"batch, but has the shape {value.shape}.")
+        raise misuse(what, f"'{name}' must have {count} lengths, one for each of the batch, but "
+                     f"has the shape {value.shape}")
     return cast_to(shapes.reshape(value, (count,)), int32)
 
 
@@ -104,8 +104,7 @@ def ctc_loss_v2(
                      f"{x.dtype} and {labels.dtype}", TypeError)
     _, batch, classes = x.shape
     if not 0 <= integer(blank, what, "blank") < classes:
-        raise ValueError(f"For '{what}', 'blank' must be one of the {classes} classes, but is "
-                         f"{blank}.")
+        raise misuse(what, f"'blank' must be one of the {classes} classes, but is {blank}")
     choice(reduction, ("none", "mean", "sum"), what, "reduction")
     reach = lengths_of(input_lengths, batch, what, "input_lengths")
     sizes = lengths_of(target_lengths, batch, what, "target_lengths")

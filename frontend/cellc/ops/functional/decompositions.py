@@ -61,16 +61,14 @@ def matrices(x: Any, what: str, name: str, types: tuple[DType, ...] = _NUMBERS) 
         raise misuse(what, f"'{name}' must be one of {', '.join(map(str, types))}", t.dtype,
                      TypeError)
     if t.ndim < 2:
-        raise ValueError(f"For '{what}', '{name}' must have 2 axes or more, but has shape "
-                         f"{t.shape}.")
+        raise misuse(what, f"'{name}' must have 2 axes or more, but has shape {t.shape}")
     return t
 
 
 def _square(x: Any, what: str, name: str, types: tuple[DType, ...] = _NUMBERS) -> Tensor:
     t = matrices(x, what, name, types)
     if t.shape[-1] != t.shape[-2]:
-        raise ValueError(f"For '{what}', '{name}' must have shape (..., n, n), but has shape "
-                         f"{t.shape}.")
+        raise misuse(what, f"'{name}' must have shape (..., n, n), but has shape {t.shape}")
     return t
 
 
@@ -175,7 +173,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     _same_type(what, b=y, LU_data=data)
     n, kind = data.shape[-1], y.dtype
     if y.shape[-2] != n:
-        raise ValueError(f"For '{what}', 'b' must have shape (..., {n}, k), but has {y.shape}.")
+        raise misuse(what, f"'b' must have shape (..., {n}, k), but has {y.shape}")
     pivots = _pivots(LU_pivots, n, n, data.shape[:-2], what)
     lead = broadcast_all(y.shape[:-2], data.shape[:-2])
     y, data = arith.wide(y), arith.wide(data)
@@ -204,8 +202,7 @@ def lu_unpack(
     what = "lu_unpack"
     data = tensor(LU_data, what, "LU_data")
     if data.ndim < 2:
-        raise ValueError(f"For '{what}', 'LU_data' must have 2 axes or more, but has shape "
-                         f"{data.shape}.")
+        raise misuse(what, f"'LU_data' must have 2 axes or more, but has shape {data.shape}")
     lead, (rows, columns) = data.shape[:-2], data.shape[-2:]
     steps = min(rows, columns)
     pivots = _pivots(LU_pivots, rows, steps, lead, what)
@@ -306,8 +303,8 @@ def _reflections(x: Any, tau: Any, what: str) -> tuple[Tensor, Tensor]:
     v, t = matrices(x, what, "input"), tensor(tau, what, "tau")
     _same_type(what, input=v, tau=t)
     if t.ndim != v.ndim - 1 or t.shape[:-1] != v.shape[:-2] or t.shape[-1] > min(v.shape[-2:]):
-        raise ValueError(f"For '{what}', 'tau' must have shape {(*v.shape[:-2], 'k')} with k at "
-                         f"most {min(v.shape[-2:])}, but has shape {t.shape}.")
+        raise misuse(what, f"'tau' must have shape {(*v.shape[:-2], 'k')} with k at most "
+                     f"{min(v.shape[-2:])}, but has shape {t.shape}")
     return v, t
 
 
@@ -324,8 +321,8 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     v, tau = _reflections(input, input2, "orgqr")
     rows, columns = v.shape[-2:]
     if columns > rows:
-        raise ValueError(f"For 'orgqr', 'input' must not have more columns than rows, but has "
-                         f"shape {v.shape}.")
+        raise misuse("orgqr",
+                     f"'input' must not have more columns than rows, but has shape {v.shape}")
     batch = math.prod(v.shape[:-2])
     start = shapes.broadcast_to(creation.eye(rows, columns, v.dtype), (batch, rows, columns))
     out = _reflected(as_batch(v), shapes.reshape(tau, (batch, tau.shape[-1])), start, False)
@@ -350,9 +347,8 @@ def ormqr(
     _same_type(what, input=v, other=x)
     first, turned = boolean(left, what, "left"), boolean(transpose, what, "transpose")
     if x.shape[:-2] != v.shape[:-2] or x.shape[-2 if first else -1] != v.shape[-2]:
-        raise ValueError(f"For '{what}', 'other' must have {v.shape[-2]} "
-                         f"{'rows' if first else 'columns'} and the leading axes of 'input', but "
-                         f"the shapes are {v.shape} and {x.shape}.")
+        raise misuse(what, f"'other' must have {v.shape[-2]} {'rows' if first else 'columns'} and "
+                     f"the leading axes of 'input', but the shapes are {v.shape} and {x.shape}")
     factors = shapes.reshape(t, (math.prod(v.shape[:-2]), t.shape[-1]))
     flat = as_batch(x if first else linalg.adjoint(x))  # C Q is the adjoint of Q^H C^H
     out = shapes.reshape(_reflected(as_batch(v), factors, flat, turned == first),
@@ -451,8 +447,8 @@ def nuclear_norm(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """
     t = matrices(x, "NuclearNorm", "x", (float32, float64))
     if dim is None and t.ndim != 2:
-        raise ValueError(f"For 'NuclearNorm', 'dim' is needed for other than 2 axes, but 'x' has "
-                         f"shape {t.shape}.")
+        raise misuse("NuclearNorm",
+                     f"'dim' is needed for other than 2 axes, but 'x' has shape {t.shape}")
     axes = (0, 1) if dim is None else dim
     keep = boolean(keepdim, "NuclearNorm", "keepdim")
     return matrix_norms.matrix_norms(t, "nuc", axes, keep, None, "dim")

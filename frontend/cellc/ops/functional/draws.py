@@ -237,8 +237,7 @@ def multinomial(
 def _without_replacement(x: Tensor, count: int, key: Tensor) -> Tensor:
     """The positions of the largest log p + Gumbel noise (Efraimidis & Spirakis 2006)."""
     if count > x.shape[-1]:
-        raise ValueError(
-            f"For 'multinomial', {count} samples without replacement exceed {x.shape[-1]}.")
+        raise misuse("multinomial", f"{count} samples without replacement exceed {x.shape[-1]}")
     noise = _draw("random_exponential", key, x.shape, x.dtype)
     return sorting.topk(arith.div(x, noise), count)[1]
 
@@ -254,7 +253,7 @@ def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
     """The slices of the first axis in random order."""
     t = tensor(x, "shuffle", "x")
     if not t.ndim:
-        raise ValueError("For 'shuffle', 'x' must have at least one axis, but is a scalar.")
+        raise misuse("shuffle", "'x' must have at least one axis, but is a scalar")
     order = apply("random_permutation", drawing_key(seed, "shuffle"), n=t.shape[0])
     return apply_one("gather", t, order, axis=0)
 

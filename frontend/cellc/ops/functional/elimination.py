@@ -31,11 +31,9 @@ def _square(x: Any, what: str, name: str = "input") -> Tensor:
     if not t.dtype.is_float:
         raise misuse(what, f"'{name}' must be float32 or float64", t.dtype, TypeError)
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
-        raise ValueError(
-            f"For '{what}', '{name}' must have shape (..., n, n), but has shape {t.shape}.")
+        raise misuse(what, f"'{name}' must have shape (..., n, n), but has shape {t.shape}")
     if t.shape[-1] < 1:
-        raise ValueError(
-            f"For '{what}', '{name}' must have at least one row, but has shape {t.shape}.")
+        raise misuse(what, f"'{name}' must have at least one row, but has shape {t.shape}")
     return t
 
 
@@ -114,8 +112,8 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
         raise misuse(what, "'matrix' and 'rhs' must have one type", f"{a.dtype} and {b.dtype}",
                      TypeError)
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
-        raise ValueError(f"For '{what}', 'rhs' must have shape (..., {a.shape[-1]}, k), but has "
-                         f"shape {b.shape}.")
+        raise misuse(what,
+                     f"'rhs' must have shape (..., {a.shape[-1]}, k), but has shape {b.shape}")
     if boolean(adjoint, what, "adjoint"):
         a = shapes.swapaxes(a, -1, -2)
     lead = broadcast_all(a.shape[:-2], b.shape[:-2])
@@ -225,8 +223,8 @@ def cholesky_inverse(input_x: Tensor, upper: bool = False) -> Tensor:
     """The inverse of the matrix whose Cholesky factor is given."""
     factor = _square(input_x, "cholesky_inverse", "input_x")
     if factor.ndim != 2:
-        raise ValueError(f"For 'cholesky_inverse', 'input_x' must be a matrix, but has shape "
-                         f"{factor.shape}.")
+        raise misuse("cholesky_inverse",
+                     f"'input_x' must be a matrix, but has shape {factor.shape}")
     eye = creation.eye(factor.shape[-1], None, factor.dtype)
     return cholesky_solve(eye, factor, upper)
 

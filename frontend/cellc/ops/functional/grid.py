@@ -62,7 +62,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         raise misuse("diagonal", "the input must have 2 axes or more", x.ndim)
     a, b = axis_of(dim1, x.ndim, "diagonal", "dim1"), axis_of(dim2, x.ndim, "diagonal", "dim2")
     if a == b:
-        raise ValueError(f"For 'diagonal', dim1 and dim2 must differ, but both are {a}.")
+        raise misuse("diagonal", f"dim1 and dim2 must differ, but both are {a}")
     return apply_one("diagonal", shapes.moveaxis(x, (a, b), (-2, -1)),
                      offset=integer(offset, "diagonal", "offset"))
 

@@ -57,7 +57,7 @@ def result_types(what: str, shape: Any, dtype: Any) -> tuple[bool, list[TensorTy
             raise misuse(what, "'out_dtype' must be a dtype or a tuple of dtypes", repr(d),
                          TypeError)
     if len(given) != len(shapes):
-        raise ValueError(f"For '{what}', {len(shapes)} shapes are declared but {len(given)} types.")
+        raise misuse(what, f"{len(shapes)} shapes are declared but {len(given)} types")
     return single, [TensorType(s, d) for s, d in zip(shapes, given, strict=True)]
 
 

@@ -28,8 +28,7 @@ def _channels(x: Any, what: str, name: str) -> Tensor:
     if not t.dtype.is_float:
         raise misuse(what, f"'{name}' must hold floats", t.dtype, TypeError)
     if not t.ndim or t.shape[-1] != 3:
-        raise ValueError(f"For '{what}', '{name}' must have a last axis of 3, but has shape "
-                         f"{t.shape}.")
+        raise misuse(what, f"'{name}' must have a last axis of 3, but has shape {t.shape}")
     return t
 
 
@@ -89,7 +88,7 @@ def adjust_saturation(image: Tensor, scale: Tensor) -> Tensor:
 def _images(x: Any, what: str, name: str) -> Tensor:
     t = tensor(x, what, name)
     if t.ndim != 4:
-        raise ValueError(f"For '{what}', '{name}' must have shape (N, H, W, C), but has {t.shape}.")
+        raise misuse(what, f"'{name}' must have shape (N, H, W, C), but has {t.shape}")
     return t
 
 
@@ -217,8 +216,7 @@ def extract_glimpse(
     n, height, width, channels = images.shape
     places = tensor(offsets, what, "offsets")
     if places.shape != (n, 2):
-        raise ValueError(f"For '{what}', 'offsets' must have shape ({n}, 2), but has "
-                         f"{places.shape}.")
+        raise misuse(what, f"'offsets' must have shape ({n}, 2), but has {places.shape}")
     index, inside = [], []
     for i, (length, part) in enumerate(zip((height, width), window, strict=True)):
         at = cast_to(joining.part(places, 1, i, i + 1), float32)
@@ -292,8 +290,7 @@ def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> T
     what = "ExtractVolumePatches"
     t = tensor(x, what, "input_x")
     if t.ndim != 5:
-        raise ValueError(f"For '{what}', 'input_x' must have shape (N, C, D, H, W), but has "
-                         f"{t.shape}.")
+        raise misuse(what, f"'input_x' must have shape (N, C, D, H, W), but has {t.shape}")
     kernel, steps = (positive(tuple(v)[-3:] if isinstance(v, (tuple, list)) else v, 3, what, n)
                      for v, n in ((kernel_size, "kernel_size"), (strides, "strides")))
     if choice(padding.lower(), ("same", "valid"), what, "padding") == "same":
@@ -301,7 +298,7 @@ def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> T
         t = shapes.pad(t, (*pads[4:], *pads[2:4], *pads[:2]))
     size = [(d - k) // s + 1 for d, k, s in zip(t.shape[2:], kernel, steps, strict=True)]
     if min(size) < 1:
-        raise ValueError(f"For '{what}', patches of {kernel} do not fit {x.shape}.")
+        raise misuse(what, f"patches of {kernel} do not fit {x.shape}")
     taps = [t[:, :, i : i + (size[0] - 1) * steps[0] + 1 : steps[0],
               j : j + (size[1] - 1) * steps[1] + 1 : steps[1],
               k : k + (size[2] - 1) * steps[2] + 1 : steps[2]]

@@ -85,7 +85,7 @@ def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
     x, i = tensor(input, "gather_elements"), int_tensor(index, "gather_elements", "index")
     a = axis_of(dim, x.ndim, "gather_elements", "dim")
     if i.ndim != x.ndim:
-        raise ValueError(f"For 'gather_elements', 'index' must have {x.ndim} axes, not {i.ndim}.")
+        raise misuse("gather_elements", f"'index' must have {x.ndim} axes, not {i.ndim}")
     if x.ndim:
         check_index(i, x.shape[a], "gather_elements")
     return apply_one("gather_elements", x, i, dim=a)
@@ -122,9 +122,8 @@ def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
 
 def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
     if not points.ndim or points.shape[-1] > x.ndim:
-        raise ValueError(
-            f"For '{what}', the last axis of 'indices' must hold at most {x.ndim} positions, one "
-            f"for each axis of the input, but the shape of 'indices' is {points.shape}.")
+        raise misuse(what, f"the last axis of 'indices' must hold at most {x.ndim} positions, one "
+                     f"for each axis of the input, but the shape of 'indices' is {points.shape}")
 
 
 @native
@@ -132,7 +131,7 @@ def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     """Slices along an axis at positions of a 1-D (or 0-D) index."""
     i = int_tensor(index, "index_select", "index")
     if i.ndim > 1:
-        raise ValueError(f"For 'index_select', 'index' must be 1-D, but has {i.ndim} axes.")
+        raise misuse("index_select", f"'index' must be 1-D, but has {i.ndim} axes")
     return gather(input, shapes.ravel(i), axis)
 
 
@@ -157,7 +156,7 @@ def embedding(
     index = int_tensor(input, "embedding", "input")
     table = tensor(weight, "embedding", "weight")
     if table.ndim != 2:
-        raise ValueError(f"For 'embedding', 'weight' must be a matrix, but has {table.ndim} axes.")
+        raise misuse("embedding", f"'weight' must be a matrix, but has {table.ndim} axes")
     check_index(index, table.shape[0], "embedding")
     if max_norm is not None:
         table = _renormed(table, index, float(max_norm), float(norm_type))
@@ -208,7 +207,7 @@ def _scatter_nd(input_x: Any, indices: Any, updates: Any, mode: str, what: str) 
     depth = i.shape[-1]
     want = i.shape[:-1] + x.shape[depth:]
     if new.shape != want:
-        raise ValueError(f"For '{what}', 'updates' must have the shape {want}, got {new.shape}.")
+        raise misuse(what, f"'updates' must have the shape {want}", new.shape)
     _check_points(i, x.shape, what)
     return apply_one("scatter_nd", x, i, cast_to(new, x.dtype), mode=mode)
 
@@ -311,8 +310,7 @@ def index_fill(x: Tensor, axis: int, index: Any, value: Any) -> Tensor:
     i = shapes.ravel(index if isinstance(index, Tensor) else
                      Tensor(ints_or_int(index, "index_fill", "index"), int64))
     if isinstance(value, Tensor) and value.size != 1:
-        raise ValueError(f"For 'index_fill', 'value' must be one number, but has shape "
-                         f"{value.shape}.")
+        raise misuse("index_fill", f"'value' must be one number, but has shape {value.shape}")
     cell = cast_to(value, t.dtype) if isinstance(value, Tensor) else constant(value, t.dtype)
     shape = (*t.shape[:a], i.size, *t.shape[a + 1 :])
     check_index(i, t.shape[a], "index_fill")
@@ -470,8 +468,8 @@ def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
         tensor_of(np.array(_places(indices, t.shape[0], "inplace_update"), np.int64))
     want = (*i.shape, *t.shape[1:])
     if rows.shape != want:
-        raise ValueError(f"For 'inplace_update', 'v' must have shape {want}, as 'indices' of shape "
-                         f"{i.shape} and 'x' of shape {t.shape} say, but has shape {rows.shape}.")
+        raise misuse("inplace_update", f"'v' must have shape {want}, as 'indices' of shape "
+                     f"{i.shape} and 'x' of shape {t.shape} say, but has shape {rows.shape}")
     check_index(i, t.shape[0], "inplace_update")
     return apply_one("scatter", t, i, cast_to(rows, t.dtype), axis=0)
 

@@ -61,8 +61,8 @@ def _same_bytes(x: Tensor, dtype: DType) -> Tensor:
         return x if dtype is x.dtype else apply("bitcast", bits, dtype=dtype)
     last = x.shape[-1] if x.ndim else 0
     if not x.ndim or last * old % new:
-        raise ValueError(f"For 'view', the last axis of {x.shape} {x.dtype} cannot be divided into "
-                         f"elements of {dtype}.")
+        raise misuse("view", f"the last axis of {x.shape} {x.dtype} cannot be divided into "
+                     f"elements of {dtype}")
     narrow = min(old, new)
     shifts = [8 * narrow * k for k in range(max(old, new) // narrow)]
     if new < old:
@@ -140,11 +140,11 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     by = ints_or_int(shifts, "roll", "shifts")
     if dims is None:
         if len(by) != 1:
-            raise ValueError("For 'roll', 'shifts' must be one int if 'dims' is not given.")
+            raise misuse("roll", "'shifts' must be one int if 'dims' is not given")
         return shapes.to_shape(apply("roll", shapes.ravel(x), shifts=by, axes=(0,)), x.shape)
     axes = tuple(own_axis(a, x.ndim, "roll", "dims") for a in ints_or_int(dims, "roll", "dims"))
     if len(axes) != len(by):
-        raise ValueError(f"For 'roll', 'shifts' {shifts} and 'dims' {dims} must be equally many.")
+        raise misuse("roll", f"'shifts' {shifts} and 'dims' {dims} must be equally many")
     return apply_one("roll", x, shifts=by, axes=axes)
 
 
@@ -233,8 +233,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[T
     else:
         sizes = ints(split_size_or_sections, "split", "split_size_or_sections")
         if builtins.sum(sizes) != d or builtins.any(n < 0 for n in sizes):
-            raise ValueError(
-                f"For 'split', the sections {sizes} must add up to {d}, the length of axis {a}.")
+            raise misuse("split",
+                         f"the sections {sizes} must add up to {d}, the length of axis {a}")
     return _split_at(x, sizes, a)
 
 
@@ -307,8 +307,7 @@ def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
     first, n = integer(start, "narrow", "start"), integer(length, "narrow", "length")
     first += x.shape[a] if first < 0 else 0
     if n < 0 or first < 0 or first + n > x.shape[a]:
-        raise ValueError(
-            f"For 'narrow', {n} positions from {start} leave axis {a} of length {x.shape[a]}.")
+        raise misuse("narrow", f"{n} positions from {start} leave axis {a} of length {x.shape[a]}")
     return part(x, a, first, first + n)
 
 
@@ -319,11 +318,11 @@ def slice(input_x: Tensor, begin: Any, size: Any) -> Tensor:
     start = ints(begin, "slice", "begin")
     count = ints(size, "slice", "size")
     if not len(start) == len(count) == x.ndim:
-        raise ValueError(f"For 'slice', 'begin' and 'size' must have {x.ndim} entries each.")
+        raise misuse("slice", f"'begin' and 'size' must have {x.ndim} entries each")
     stop = tuple(d if n == -1 else b + n for b, n, d in zip(start, count, x.shape, strict=True))
     for b, e, d in zip(start, stop, x.shape, strict=True):
         if not 0 <= b <= e <= d:
-            raise ValueError(f"For 'slice', positions {b} to {e} leave an axis of length {d}.")
+            raise misuse("slice", f"positions {b} to {e} leave an axis of length {d}")
     return apply_one("slice", x, start=start, stop=stop)
 
 
@@ -343,7 +342,7 @@ def strided_slice(
     lo, hi, step = (ints(v, "strided_slice", n)
                     for v, n in ((begin, "begin"), (end, "end"), (strides, "strides")))
     if not len(lo) == len(hi) == len(step):
-        raise ValueError("For 'strided_slice', begin, end and strides must be equally long.")
+        raise misuse("strided_slice", "begin, end and strides must be equally long")
     key: list[Any] = []
     for i, (a, z, s) in enumerate(zip(lo, hi, step, strict=True)):
         bit = 1 << i

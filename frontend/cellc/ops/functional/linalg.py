@@ -35,12 +35,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """
     x, y = _pair("matmul", input, other)
     if x.ndim == 0 or y.ndim == 0:
-        raise ValueError("For 'matmul', operands must have at least one axis.")
+        raise misuse("matmul", "operands must have at least one axis")
     inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
     if x.shape[-1] != inner:
-        raise ValueError(
-            f"For 'matmul', the last axis of input {x.shape} must be as long as the "
-            f"{'second to last' if y.ndim > 1 else 'only'} axis of other {y.shape}.")
+        raise misuse("matmul", f"the last axis of input {x.shape} must be as long as the "
+                     f"{'second to last' if y.ndim > 1 else 'only'} axis of other {y.shape}")
     a = shapes.expand_dims(x, 0) if x.ndim == 1 else x
     b = shapes.expand_dims(y, 1) if y.ndim == 1 else y
     out: Tensor = apply("matmul", a, b)
@@ -119,8 +118,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         dim = next((i for i, d in enumerate(x.shape) if d == 3), -1)
     a = own_axis(dim, x.ndim, "cross", "dim")
     if x.ndim != y.ndim or x.shape[a] != 3 or y.shape[a] != 3:
-        raise ValueError(f"For 'cross', 'input' and 'other' must have as many axes and axis {a} "
-                         f"length 3, but have the shapes {x.shape} and {y.shape}.")
+        raise misuse("cross", f"'input' and 'other' must have as many axes and axis {a} length 3, "
+                     f"but have the shapes {x.shape} and {y.shape}")
     ahead, back = (joining.roll(v, -1, a) for v in (x, y)), (joining.roll(v, -2, a) for v in (x, y))
     (x1, y1), (x2, y2) = tuple(ahead), tuple(back)
     return arith.sub(arith.mul(x1, y2), arith.mul(x2, y1))
@@ -182,7 +181,7 @@ def _axes_pair(axes: Any, x: Tensor, y: Tensor) -> tuple[Ints, Ints]:
         n = int(axes)
         return tuple(range(x.ndim - n, x.ndim)), tuple(range(n))
     if not isinstance(axes, (list, tuple)) or len(axes) != 2:
-        raise ValueError(f"For 'tensor_dot', 'axes' must be an int or two of axes, got {axes}.")
+        raise misuse("tensor_dot", "'axes' must be an int or two of axes", axes)
     first, second = ((a,) if is_int(a) else ints(a, "tensor_dot", "axes") for a in axes)
     if len(first) != len(second):
         raise misuse("tensor_dot", "both must have equally many axes", axes)
@@ -200,9 +199,8 @@ def tensordot(x1: Tensor, x2: Tensor, axes: Any = 2) -> Tensor:
     x, y = _pair("tensor_dot", x1, x2)
     first, second = _axes_pair(axes, x, y)
     if any(x.shape[a] != y.shape[b] for a, b in zip(first, second, strict=True)):
-        raise ValueError(
-            f"For 'tensor_dot', axes {first} of {x.shape} and {second} of {y.shape} must be "
-            "equally long.")
+        raise misuse("tensor_dot",
+                     f"axes {first} of {x.shape} and {second} of {y.shape} must be equally long")
     rest_x = tuple(i for i in range(x.ndim) if i not in first)
     rest_y = tuple(i for i in range(y.ndim) if i not in second)
     depth = math.prod(x.shape[a] for a in first)
@@ -306,7 +304,7 @@ def _parse(equation: str, xs: Sequence[Tensor]) -> tuple[list[str], str]:
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(xs):
-        raise ValueError(f"For 'einsum', {equation!r} names {len(inputs)} operands, not {len(xs)}.")
+        raise misuse("einsum", f"{equation!r} names {len(inputs)} operands, not {len(xs)}")
     extra = max((x.ndim - len(s.replace("...", "")) for s, x in zip(inputs, xs, strict=True)
                  if "..." in s), default=0)
     dots = "".join(chr(0x391 + i) for i in range(max(extra, 0)))
@@ -315,7 +313,7 @@ def _parse(equation: str, xs: Sequence[Tensor]) -> tuple[list[str], str]:
         count = x.ndim - len(s.replace("...", ""))
         s = s.replace("...", dots[len(dots) - count :] if count > 0 else "")
         if len(s) != x.ndim or not all(c.isalpha() for c in s):
-            raise ValueError(f"For 'einsum', {equation!r} does not fit an operand of {x.shape}.")
+            raise misuse("einsum", f"{equation!r} does not fit an operand of {x.shape}")
         out.append(s)
     if arrow:
         result = right.replace("...", dots)
@@ -324,7 +322,7 @@ def _parse(equation: str, xs: Sequence[Tensor]) -> tuple[list[str], str]:
         single = sorted(c for c in set(letters) - set(dots) if letters.count(c) == 1)
         result = dots + "".join(single)
     if len(set(result)) != len(result) or set(result) - set("".join(out)):
-        raise ValueError(f"For 'einsum', the result of {equation!r} repeats or invents a letter.")
+        raise misuse("einsum", f"the result of {equation!r} repeats or invents a letter")
     return out, result
 
 
@@ -344,7 +342,7 @@ def _check_lengths(terms: Sequence[tuple[Tensor, str]]) -> None:
     for x, subs in terms:
         for c, d in zip(subs, x.shape, strict=True):
             if seen.setdefault(c, d) != d and 1 not in (d, seen[c]):
-                raise ValueError(f"For 'einsum', the letter {c} is {seen[c]} long, and {d}.")
+                raise misuse("einsum", f"the letter {c} is {seen[c]} long, and {d}")
             seen[c] = max(seen[c], d)
 
 

@@ -296,7 +296,7 @@ def binary_cross_entropy(
     what = "binary_cross_entropy"
     p, y = _floats(what, logits, labels)
     if p.shape != y.shape:
-        raise ValueError(f"For '{what}', shapes {p.shape} and {y.shape} must be equal.")
+        raise misuse(what, f"shapes {p.shape} and {y.shape} must be equal")
     loss: Tensor = apply("bce", p, y)
     return _reduced(loss if weight is None else arith.mul(loss, weight), reduction, what)
 
@@ -363,7 +363,7 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1, reduced."""
     if not -1.0 <= number(margin, "cosine_embedding_loss", "margin") <= 1.0:
-        raise ValueError(f"For 'cosine_embedding_loss', 'margin' must be in [-1, 1], got {margin}.")
+        raise misuse("cosine_embedding_loss", "'margin' must be in [-1, 1]", margin)
     a, b = _floats("cosine_embedding_loss", input1, input2)
     cos = cosine_similarity(a, b, -1)
     loss = arith.where(arith.eq(target, 1), arith.sub(1.0, cos),

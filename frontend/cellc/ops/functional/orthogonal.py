@@ -30,7 +30,7 @@ def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
         raise misuse(what, f"'{name}' must be float32 or float64", t.dtype, TypeError)
     if t.ndim < 2 or (most is not None and t.ndim > most):
         limit = "2 axes or more" if most is None else f"2 to {most} axes"
-        raise ValueError(f"For '{what}', '{name}' must have {limit}, but has shape {t.shape}.")
+        raise misuse(what, f"'{name}' must have {limit}, but has shape {t.shape}")
     return t
 
 

@@ -372,8 +372,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     given = [ranked(x, 2, None, "cdist", name) for x, name in ((x1, "x1"), (x2, "x2"))]
     a, b = (inexact(x) for x in common("cdist", *given))
     if a.shape[-1] != b.shape[-1]:
-        raise ValueError(f"For 'cdist', 'x1' and 'x2' must have rows of one length, but have the "
-                         f"shapes {a.shape} and {b.shape}.")
+        raise misuse("cdist", "'x1' and 'x2' must have rows of one length, but have the shapes "
+                     f"{a.shape} and {b.shape}")
     left: Tensor = apply("reshape", a, shape=(*a.shape[:-1], 1, a.shape[-1]))
     right: Tensor = apply("reshape", b, shape=(*b.shape[:-2], 1, *b.shape[-2:]))
     return _vector_norm(arith.sub(left, right), float(number(p, "cdist", "p")), -1, False)

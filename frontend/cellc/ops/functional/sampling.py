@@ -13,6 +13,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import int64
 
+from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...core.native import native
 from ...tensors.promotion import cast_to
@@ -31,8 +32,7 @@ def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
     a, g = tensor(anchor_boxes, "iou"), tensor(gt_boxes, "iou")
     choice(mode, ("iou", "iof"), "iou", "mode")
     if a.ndim != 2 or g.ndim != 2 or a.shape[1] != 4 or g.shape[1] != 4:
-        raise ValueError(f"For 'iou', boxes (n, 4) and (k, 4) are needed, got {a.shape} and "
-                         f"{g.shape}.")
+        raise misuse("iou", "boxes (n, 4) and (k, 4) are needed", f"{a.shape} and {g.shape}")
     x = [joining.part(a, 1, i, i + 1) for i in range(4)]
     x = [shapes.reshape(v, (1, -1)) for v in x]
     y = [joining.part(g, 1, i, i + 1) for i in range(4)]
@@ -61,7 +61,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor
     dims = ints(size, "affine_grid", "size")
     rank = len(dims) - 2
     if rank not in (2, 3) or t.shape != (dims[0], rank, rank + 1):
-        raise ValueError(f"For 'affine_grid', theta {t.shape} does not fit size {dims}.")
+        raise misuse("affine_grid", f"theta {t.shape} does not fit size {dims}")
     axes = []
     for i, n in enumerate(dims[2:]):
         line = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
@@ -95,8 +95,8 @@ def grid_sample(
     rank = x.ndim - 2
     if rank not in (2, 3) or points.ndim != x.ndim or points.shape[-1] != rank or \
             points.shape[0] != x.shape[0]:
-        raise ValueError(f"For 'grid_sample', a grid of shape {points.shape} does not fit an "
-                         f"input of shape {x.shape}.")
+        raise misuse("grid_sample",
+                     f"a grid of shape {points.shape} does not fit an input of shape {x.shape}")
     sizes = x.shape[2:]
     places: list[Tensor] = []
     for i, n in enumerate(reversed(sizes)):

@@ -79,7 +79,7 @@ def diagonal_scatter(
     x, new = ranked(input, 2, None, what), tensor(src, what, "src")
     first, second = axis_of(dim1, x.ndim, what, "dim1"), axis_of(dim2, x.ndim, what, "dim2")
     if first == second:
-        raise ValueError(f"For '{what}', 'dim1' and 'dim2' must differ, but both are {first}.")
+        raise misuse(what, f"'dim1' and 'dim2' must differ, but both are {first}")
     numbers = np.arange(x.size).reshape(x.shape)
     apart = max(-x.shape[first], min(integer(offset, what, "offset"), x.shape[second]))
     places = np.ascontiguousarray(np.diagonal(numbers, apart, first, second))

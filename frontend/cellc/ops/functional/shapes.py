@@ -85,14 +85,14 @@ def _worked_out(size: int, given: Ints) -> Ints:
     """Return the shape of a tensor of `size` elements, where -1 stands for the rest."""
     dims = list(given)
     if dims.count(-1) > 1:
-        raise ValueError("For 'reshape', only one dimension can be inferred.")
+        raise misuse("reshape", "only one dimension can be inferred")
     if any(d < -1 for d in dims):
         raise misuse("reshape", "dimensions must be -1 or more", given)
     known = math.prod(d for d in dims if d != -1)
     if -1 in dims and known and size % known == 0:
         dims[dims.index(-1)] = size // known
     if -1 in dims or math.prod(dims) != size:
-        raise ValueError(f"For 'reshape', the shape {given} is invalid for input of size {size}.")
+        raise misuse("reshape", f"the shape {given} is invalid for input of size {size}")
     return tuple(dims)
 
 
@@ -129,7 +129,7 @@ def _flattened(shape: Ints, start_dim: Any, end_dim: Any) -> Ints:
     first = axis_of(start_dim, ndim, "flatten", "start_dim") if ndim > 1 else 0
     last = axis_of(end_dim, ndim, "flatten", "end_dim")
     if first > last:
-        raise ValueError(f"For 'flatten', start_dim {start_dim} comes after end_dim {end_dim}.")
+        raise misuse("flatten", f"start_dim {start_dim} comes after end_dim {end_dim}")
     return *shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]
 
 
@@ -227,7 +227,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
     dst = [axis_of(a, t.ndim, "moveaxis")
            for a in ints_or_int(destination, "moveaxis", "destination")]
     if len(src) != len(dst) or len(set(src)) != len(src) or len(set(dst)) != len(dst):
-        raise ValueError(f"For 'moveaxis', {source} and {destination} must be equally many axes.")
+        raise misuse("moveaxis", f"{source} and {destination} must be equally many axes")
     perm = [a for a in range(t.ndim) if a not in src]
     for place, a in sorted(zip(dst, src, strict=True)):
         perm.insert(place, a)
@@ -264,13 +264,12 @@ def broadcast_to(input: Tensor, shape: Any) -> Tensor:
     for i, d in enumerate(dims):
         if d == -1:
             if i < lead:
-                raise ValueError(f"For 'broadcast_to', -1 at the new axis {i} has no length.")
+                raise misuse("broadcast_to", f"-1 at the new axis {i} has no length")
             dims[i] = x.shape[i - lead]
     if lead < 0 or any(
         x.shape[i] not in (1, dims[i + lead]) for i in range(x.ndim)
     ):
-        raise ValueError(
-            f"For 'broadcast_to', shape {x.shape} cannot be broadcast to {tuple(dims)}.")
+        raise misuse("broadcast_to", f"shape {x.shape} cannot be broadcast to {tuple(dims)}")
     if len(dims) == x.ndim and all(map(surely_equal, dims, x.shape)):
         return x
     return apply_one("broadcast_to", x, shape=tuple(dims))

@@ -259,7 +259,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """
     x, keep = tensor(input, "masked_select"), tensor(mask, "masked_select", "mask")
     if keep.dtype is not bool_:
-        raise TypeError(f"For 'masked_select', 'mask' must be a bool tensor, got {keep.dtype}.")
+        raise misuse("masked_select", "'mask' must be a bool tensor", keep.dtype, TypeError)
     shape = broadcast_all(x.shape, keep.shape)
     flat: Tensor = apply("reshape", apply("broadcast_to", x, shape=shape),
                          shape=(math.prod(shape),))
@@ -308,8 +308,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     x = cast_to(ranked(input, 1, 1, "bincount"), int64)
     each = filled(1.0, x.shape) if weights is None else tensor(weights, "bincount", "weights")
     if each.shape != x.shape:
-        raise ValueError(f"For 'bincount', 'weights' must have the shape of 'input', {x.shape}, "
-                         f"but has {each.shape}.")
+        raise misuse("bincount",
+                     f"'weights' must have the shape of 'input', {x.shape}, but has {each.shape}")
     room = filled(0.0, (bins(x, size(minlength, "bincount", "minlength"), "bincount"),))
     return cast_to(apply_one("scatter", room, x, cast_to(each, float64), axis=0,
                              mode="add"), float32)

@@ -281,7 +281,7 @@ def sparse_dense_add(
     i, v = _points(x1_indices, x1_values, shape, what)
     _one_type(v, dense, what)
     if dense.shape != shape:
-        raise ValueError(f"For '{what}', 'x2' must have shape {shape}, but has {dense.shape}.")
+        raise misuse(what, f"'x2' must have shape {shape}, but has {dense.shape}")
     return indexing.tensor_scatter_add(dense, i, v)
 
 
@@ -316,7 +316,7 @@ def _place_rows(x: Any, what: str, name: str, rank: int) -> Tensor:
     if t.dtype is not int64:
         raise misuse(what, f"'{name}' must be int64", t.dtype, TypeError)
     if t.ndim != rank:
-        raise ValueError(f"For '{what}', '{name}' must have {rank} axes, but has shape {t.shape}.")
+        raise misuse(what, f"'{name}' must have {rank} axes, but has shape {t.shape}")
     return t
 
 

@@ -46,8 +46,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     count = math.comb(x.shape[0] + (n - 1 if with_replacement else 0), n) if n else 1
     if count * max(n, 1) > _MOST_CHOSEN:
-        raise ValueError(f"For 'combinations', 'r'={n} of {x.shape[0]} elements gives more than "
-                         f"the {_MOST_CHOSEN} positions that this function lists.")
+        raise misuse("combinations", f"'r'={n} of {x.shape[0]} elements gives more than the "
+                     f"{_MOST_CHOSEN} positions that this function lists")
     found = np.array(list(choose(range(x.shape[0]), n)), np.int64).reshape(count, n)
     return apply_one("gather", x, tensor_of(found), axis=0)
 

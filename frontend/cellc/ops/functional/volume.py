@@ -28,9 +28,8 @@ def _volume(x: Any, what: str) -> tuple[Tensor, bool]:
     """(N, C, D, H, W), and whether the batch axis had to be added."""
     t = tensor(x, what)
     if t.ndim not in (4, 5):
-        raise ValueError(
-            f"For '{what}', the input must have 5 axes (N, C, D, H, W) or 4 without N, but has "
-            f"shape {t.shape}.")
+        raise misuse(what, "the input must have 5 axes (N, C, D, H, W) or 4 without N, but has "
+                     f"shape {t.shape}")
     return (shapes.expand_dims(t, 0), True) if t.ndim == 4 else (t, False)
 
 
@@ -247,9 +246,8 @@ def conv3d_transpose(
     what = "conv3d_transpose"
     x, w = operands(what, window.image_of(inputs, 3, what), tensor(weight, what, "weight"))
     if w.ndim != 5 or x.shape[1] != w.shape[0]:
-        raise ValueError(
-            f"For '{what}', weights of shape {w.shape} do not fit an input of shape {x.shape}: "
-            f"they must have shape ({x.shape[1]}, channels, depth, rows, columns).")
+        raise misuse(what, f"weights of shape {w.shape} do not fit an input of shape {x.shape}: "
+                     f"they must have shape ({x.shape[1]}, channels, depth, rows, columns)")
     s = positive(stride, 3, what, "stride")
     g = positive(dilation, 3, what, "dilation")
     more = repeated(output_padding, 3, what, "output_padding")
@@ -257,8 +255,7 @@ def conv3d_transpose(
                              what)
     groups = integer(group, what, "group")
     if groups < 1 or x.shape[1] % groups:
-        raise ValueError(
-            f"For '{what}', {x.shape[1]} channels cannot be divided into {group} groups.")
+        raise misuse(what, f"{x.shape[1]} channels cannot be divided into {group} groups")
     return conv3d_adjoint(x, w, size, s, pads, g, groups)
 
 
@@ -284,7 +281,7 @@ def _transposed(
     full = tuple((d - 1) * s + r - pads[2 * i] - pads[2 * i + 1] + more[i]
                  for i, (d, s, r) in enumerate(zip(size, stride, reach, strict=True)))
     if min(full) < 1:
-        raise ValueError(f"For '{what}', 'padding' {padding} leaves nothing of {size}.")
+        raise misuse(what, f"'padding' {padding} leaves nothing of {size}")
     return full, pads
 
 
@@ -312,9 +309,8 @@ def _max_unpool(
     """Maxima put back where `indices` (flat, in the result's last axes) say; zeros elsewhere."""
     t, at = tensor(x, what, "x"), tensor(indices, what, "indices")
     if t.ndim not in (spatial + 1, spatial + 2):
-        raise ValueError(
-            f"For '{what}', the input must have {spatial + 1} or {spatial + 2} axes, but has "
-            f"shape {t.shape}.")
+        raise misuse(what, f"the input must have {spatial + 1} or {spatial + 2} axes, but has "
+                     f"shape {t.shape}")
     if at.shape != t.shape:
         raise misuse(what, "'x' and 'indices' must have the same shape",
                      f"{t.shape} and {at.shape}")
@@ -442,7 +438,7 @@ def _fractional_size(
     size: Ints, kernel: Ints, output_size: Any, output_ratio: Any, what: str
 ) -> Ints:
     if output_size is None and output_ratio is None:
-        raise ValueError(f"For '{what}', 'output_size' or 'output_ratio' is needed, got neither.")
+        raise misuse(what, "'output_size' or 'output_ratio' is needed", "neither")
     if output_size is not None:
         out = positive(output_size, len(size), what, "output_size")
     else:
@@ -454,9 +450,8 @@ def _fractional_size(
                          output_ratio)
         out = tuple(int(d * r) for d, r in zip(size, ratios, strict=True))
     if any(k + o - 1 > d or o < 1 for k, o, d in zip(kernel, out, size, strict=True)):
-        raise ValueError(
-            f"For '{what}', windows of {kernel} and a result of {out} do not fit an input of "
-            f"{size}: the kernel plus the result minus 1 must not be larger.")
+        raise misuse(what, f"windows of {kernel} and a result of {out} do not fit an input of "
+                     f"{size}: the kernel plus the result minus 1 must not be larger")
     return out
 
 
@@ -465,9 +460,8 @@ def _samples(samples: Any, x: Tensor, spatial: int, what: str) -> Tensor:
     if not u.dtype.is_float:
         raise misuse(what, "'_random_samples' must be floats", u.dtype, TypeError)
     if u.ndim != 3 or u.shape[0] not in (1, x.shape[0]) or u.shape[1:] != (x.shape[1], spatial):
-        raise ValueError(
-            f"For '{what}', '_random_samples' must have shape {(*x.shape[:2], spatial)}, but has "
-            f"shape {u.shape}.")
+        raise misuse(what, f"'_random_samples' must have shape {(*x.shape[:2], spatial)}, but has "
+                     f"shape {u.shape}")
     return shapes.broadcast_to(u, (x.shape[0], *u.shape[1:])) if u.shape[0] != x.shape[0] else u
 
 

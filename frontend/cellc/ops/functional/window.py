@@ -115,7 +115,7 @@ def _conv2d_attrs(
 ) -> dict[str, Any]:
     """The attributes of a convolution of an image and weights of these shapes."""
     if len(w) != 4:
-        raise ValueError(f"For 'conv2d', 'weight' must have 4 axes, but has shape {w}.")
+        raise misuse("conv2d", f"'weight' must have 4 axes, but has shape {w}")
     steps = positive(stride, 2, "conv2d", "stride")
     gaps = positive(dilation, 2, "conv2d", "dilation")
     count = _groups(x[1], w, groups, "conv2d")
@@ -130,9 +130,8 @@ _known_conv2d = lru_cache(maxsize=1024)(_conv2d_attrs)
 def _groups(channels: int, weight: Ints, groups: Any, what: str) -> int:
     n = integer(groups, what, "groups")
     if n < 1 or channels != weight[1] * n or weight[0] % n:
-        raise ValueError(
-            f"For '{what}', {channels} input channels in {groups} groups do not fit weights of "
-            f"shape {weight}: their second axis must be the channels of a group.")
+        raise misuse(what, f"{channels} input channels in {groups} groups do not fit weights of "
+                     f"shape {weight}: their second axis must be the channels of a group")
     return n
 
 
@@ -141,7 +140,7 @@ def _biased(x: Tensor, bias: Tensor | None, what: str) -> Tensor:
         return x
     b = tensor(bias, what, "bias")
     if b.shape != (x.shape[1],):
-        raise ValueError(f"For '{what}', 'bias' must have shape ({x.shape[1]},), got {b.shape}.")
+        raise misuse(what, f"'bias' must have shape ({x.shape[1]},)", b.shape)
     return arith.add(x, shapes.reshape(cast_to(b, x.dtype), (x.shape[1],) + (1,) * (x.ndim - 2)))
 
 
@@ -153,7 +152,7 @@ def conv1d(
     """1-D convolution of (N, C, L) with weights (O, C / groups, k): `conv2d` on one row."""
     x, w = image_of(input, 1, "conv1d"), tensor(weight, "conv1d", "weight")
     if w.ndim != 3:
-        raise ValueError(f"For 'conv1d', 'weight' must have 3 axes, but has shape {w.shape}.")
+        raise misuse("conv1d", f"'weight' must have 3 axes, but has shape {w.shape}")
     (step,) = repeated(stride, 1, "conv1d", "stride")
     (gap,) = repeated(dilation, 1, "conv1d", "dilation")
     pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], (step,), (gap,), "conv1d")
@@ -206,7 +205,7 @@ def conv_transpose2d(
     pads, extra = repeated(padding, 2, what, "padding"), \
         repeated(output_padding, 2, what, "output_padding")
     if x.shape[1] != w.shape[0]:
-        raise ValueError(f"For '{what}', weights {w.shape} do not fit an input {x.shape}.")
+        raise misuse(what, f"weights {w.shape} do not fit an input {x.shape}")
     size = tuple(
         (d - 1) * s - 2 * p + g * (k - 1) + e + 1 for d, s, p, g, k, e in
         zip(x.shape[2:], steps, pads, gaps, w.shape[2:], extra, strict=True)
@@ -244,8 +243,7 @@ def _window(kernel: Any, stride: Any, padding: Any, n: int, what: str) -> tuple[
     step = size if stride is None else positive(stride, n, what, "stride")
     pad = repeated(padding, n, what, "padding")
     if any(p < 0 or p > k // 2 for p, k in zip(pad, size, strict=True)):
-        raise ValueError(
-            f"For '{what}', 'padding' must be between 0 and half the kernel {size}, got {padding}.")
+        raise misuse(what, f"'padding' must be between 0 and half the kernel {size}", padding)
     return size, step, pad
 
 
@@ -352,7 +350,7 @@ def avg_pool1d(
 def _output_size(given: Any, size: Ints, what: str) -> Ints:
     sizes = given if isinstance(given, (list, tuple)) else (given,) * len(size)
     if len(sizes) != len(size):
-        raise ValueError(f"For '{what}', 'output_size' must hold {len(size)} sizes, got {given}.")
+        raise misuse(what, f"'output_size' must hold {len(size)} sizes", given)
     out = tuple(d if s is None else integer(s, what, "output_size")
                 for s, d in zip(sizes, size, strict=True))
     return positive(out, len(size), what, "output_size")
@@ -424,7 +422,7 @@ def unfold(
     n, c, h, w = padded.shape
     oh, ow = (h - dy * (kh - 1) - 1) // sy + 1, (w - dx * (kw - 1) - 1) // sx + 1
     if oh < 1 or ow < 1:
-        raise ValueError(f"For 'unfold', windows of {kh} by {kw} do not fit {x.shape}.")
+        raise misuse("unfold", f"windows of {kh} by {kw} do not fit {x.shape}")
     taps = [padded[:, :, i * dy : i * dy + (oh - 1) * sy + 1 : sy,
                    j * dx : j * dx + (ow - 1) * sx + 1 : sx]
             for i in range(kh) for j in range(kw)]
@@ -472,9 +470,8 @@ def fold(
               zip(size, pads, gaps, kernel, steps, strict=True))
     taps = kernel[0] * kernel[1]
     if x.shape[1] % taps or min(oh, ow) < 1 or x.shape[2] != oh * ow:
-        raise ValueError(
-            f"For 'fold', windows of {kernel} over images of {size} are columns of shape "
-            f"(N, C * {taps}, {max(oh, 0) * max(ow, 0)}), but the input has shape {x.shape}.")
+        raise misuse("fold", f"windows of {kernel} over images of {size} are columns of shape (N, "
+                     f"C * {taps}, {max(oh, 0) * max(ow, 0)}), but the input has shape {x.shape}")
     n, c = x.shape[0], x.shape[1] // taps
     columns = shapes.reshape(x, (n * c, taps, oh, ow))
     # One output channel from `taps` input channels, each with a single one at its tap.
@@ -489,7 +486,7 @@ def fold(
 def _scaled_size(x: Tensor, size: Any, scale: Any) -> Ints:
     spatial = x.shape[2:]
     if (size is None) == (scale is None):
-        raise ValueError("For 'interpolate', exactly one of 'size' and 'scale_factor' is needed.")
+        raise misuse("interpolate", "exactly one of 'size' and 'scale_factor' is needed")
     if size is not None:
         return positive(size, len(spatial), "interpolate", "size")
     given = scale if isinstance(scale, (list, tuple)) else (scale,) * len(spatial)
@@ -602,7 +599,7 @@ def interpolate(
     x = tensor(input, "interpolate")
     spatial = x.ndim - 2
     if spatial not in _MODES.get(mode, ()):
-        raise ValueError(f"For 'interpolate', mode {mode!r} does not fit a {x.ndim}-D tensor.")
+        raise misuse("interpolate", f"mode {mode!r} does not fit a {x.ndim}-D tensor")
     target = _scaled_size(x, size, scale_factor)
     if mode == "area":
         return _area(x, target)
@@ -623,8 +620,8 @@ def interpolate_ext(
     """
     x = tensor(input, "interpolate")
     if size is not None and recompute_scale_factor:
-        raise ValueError("For 'interpolate', 'recompute_scale_factor' needs 'scale_factor', but "
-                         f"'size' is given: {size}.")
+        raise misuse("interpolate",
+                     f"'recompute_scale_factor' needs 'scale_factor', but 'size' is given: {size}")
     known = scale_factor is None or recompute_scale_factor  # the sizes say how far they lie apart
     if mode in ("area", "nearest-exact") or x.ndim - 2 not in _MODES.get(mode, ()) or \
             (known and mode != "bicubic"):
@@ -644,7 +641,7 @@ def _area(x: Tensor, target: Ints) -> Tensor:
         return adaptive_avg_pool1d(x, target[0])
     if x.ndim == 4:
         return adaptive_avg_pool2d(x, target)
-    raise ValueError("For 'interpolate', mode 'area' takes 3-D and 4-D tensors.")
+    raise misuse("interpolate", "mode 'area' takes 3-D and 4-D tensors")
 
 
 def upsample(
@@ -662,7 +659,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     r = integer(upscale_factor, "pixel_shuffle", "upscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
     if r < 1 or c % (r * r):
-        raise ValueError(f"For 'pixel_shuffle', {c} channels cannot be divided by {r}**2.")
+        raise misuse("pixel_shuffle", f"{c} channels cannot be divided by {r}**2")
     n = len(lead)
     blocks = shapes.reshape(x, (*lead, c // (r * r), r, r, h, w))
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
@@ -676,7 +673,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     r = integer(downscale_factor, "pixel_unshuffle", "downscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
     if r < 1 or h % r or w % r:
-        raise ValueError(f"For 'pixel_unshuffle', {h} by {w} cannot be divided by {r}.")
+        raise misuse("pixel_unshuffle", f"{h} by {w} cannot be divided by {r}")
     n = len(lead)
     blocks = shapes.reshape(x, (*lead, c, h // r, r, w // r, r))
     order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)

@@ -520,7 +520,7 @@ def itemset(self: Tensor, *args: Any) -> Tensor:
                      f"{len(args)} arguments", TypeError)
     value = args[-1]
     if not is_scalar(value):
-        raise TypeError(f"For 'itemset', the value must be a number, got {type(value).__name__}.")
+        raise misuse("itemset", "the value must be a number", type(value).__name__, TypeError)
     key: Any = (0,) * self.ndim
     if len(args) > 1:
         at = args[0]

@@ -132,9 +132,8 @@ def repeat_interleave(
     """Each element repeated, along an axis or of all elements in one."""
     out = joining.repeat_interleave(self, repeats, dim)
     if output_size is not None and out.shape[dim or 0] != output_size:
-        raise ValueError(
-            f"For 'repeat_interleave', 'output_size' is {output_size}, but the result has "
-            f"{out.shape[dim or 0]} elements along the axis.")
+        raise misuse("repeat_interleave", f"'output_size' is {output_size}, but the result has "
+                     f"{out.shape[dim or 0]} elements along the axis")
     return out
 
 

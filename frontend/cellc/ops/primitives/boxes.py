@@ -52,8 +52,8 @@ def _suppressed(
     pairs, score = tensor(overlaps, what, "overlaps"), tensor(scores, what, "scores")
     n = score.shape[0] if score.ndim == 1 else -1
     if pairs.shape != (n, n):
-        raise ValueError(f"For '{what}', 'overlaps' must be (n, n) and 'scores' (n), but have "
-                         f"shapes {pairs.shape} and {score.shape}.")
+        raise misuse(what, "'overlaps' must be (n, n) and 'scores' (n), but have shapes "
+                     f"{pairs.shape} and {score.shape}")
     order = sorting.argsort(score, 0, True)
     sorted_pairs = apply("gather", apply("gather", pairs, order, axis=0), order, axis=1)
     ahead = arith.gt(apply("gather", score, order, axis=0), _number(score_threshold, what))

@@ -55,8 +55,7 @@ def _between(shape: Any, mean: Tensor, stdevs: Tensor, min: Tensor, max: Tensor,
     dims = shape_of(shape, what)
     for name, t in (("mean", mean), ("stdevs", stdevs), ("min", min), ("max", max)):
         if tensor(t, what, name).shape not in ((), (1,), dims[:1]):
-            raise ValueError(f"For '{what}', '{name}' must have shape () or {dims[:1]}, but has "
-                             f"{t.shape}.")
+            raise misuse(what, f"'{name}' must have shape () or {dims[:1]}, but has {t.shape}")
     return rejection.truncated_between(dims, mean, stdevs, min, max, seed)
 
 
@@ -114,8 +113,8 @@ def _masked(input_x: Tensor, mask: Tensor, keep_prob: Any) -> Tensor:
     what = "DropoutDoMask"
     x, bits = tensor(input_x, what, "input_x"), tensor(mask, what, "mask")
     if bits.dtype is not uint8 or bits.ndim != 1 or bits.shape[0] * 8 < x.size:
-        raise ValueError(f"For '{what}', 'mask' must hold a bit for each of {x.size} elements in "
-                         f"uint8, but is {bits.dtype} of shape {bits.shape}.")
+        raise misuse(what, f"'mask' must hold a bit for each of {x.size} elements in uint8, but is "
+                     f"{bits.dtype} of shape {bits.shape}")
     words = shapes.expand_dims(cast_to(bits, int32), 1)
     weights = tensor_of(np.array(_WEIGHTS, np.int32))
     flat = shapes.reshape(arith.remainder(arith.floor_divide(words, weights), 2), (-1,))
@@ -142,8 +141,8 @@ def _distorted_box(
     tries = integer(max_attempts, what, "max_attempts")
     if not boxes.shape[0]:
         if not use_image_if_no_bounding_boxes:
-            raise ValueError(f"For '{what}', 'bounding_boxes' holds no box, and "
-                             "'use_image_if_no_bounding_boxes' is False.")
+            raise misuse(what, "'bounding_boxes' holds no box, and "
+                         "'use_image_if_no_bounding_boxes' is False")
         boxes = tensor_of(np.array([[0, 0, 1, 1]], np.float32))
     height, width = (
         cast_to(shapes.squeeze(joining.part(size, 0, i, i + 1), 0), float32) for i in (0, 1))

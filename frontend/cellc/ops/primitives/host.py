@@ -78,7 +78,7 @@ class HookBackward(Primitive):
 
     def __call__(self, *operands: Any, **kwargs: Any) -> Any:
         if not all(isinstance(t, Tensor) for t in operands):
-            raise TypeError("For 'HookBackward', the input must be a Tensor.")
+            raise misuse("HookBackward", "the input must be a Tensor", kind=TypeError)
 
         def call(*grads: Tensor) -> Sequence[Tensor]:
             return [replaced(self.hook, g, (g,)) for g in grads]

@@ -66,7 +66,7 @@ def _set_dict(data: Mapping[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
 
 def _tuple_div(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
     if len(x) != len(y) or any(b == 0 or a % b for a, b in zip(x, y, strict=True)):
-        raise ValueError(f"For 'tuple_div', the ints of {x} must be multiples of those of {y}.")
+        raise misuse("tuple_div", f"the ints of {x} must be multiples of those of {y}")
     return tuple(a // b for a, b in zip(x, y, strict=True))
 
 

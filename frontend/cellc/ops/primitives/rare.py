@@ -75,8 +75,8 @@ def _confusion(
     what = "ConfusionMatrix"
     a, b = tensor(labels, what, "labels"), tensor(predictions, what, "predictions")
     if a.ndim != 1 or a.shape != b.shape:
-        raise ValueError(f"For '{what}', 'labels' and 'predictions' must have one axis of one "
-                         f"length, but have shapes {a.shape} and {b.shape}.")
+        raise misuse(what, "'labels' and 'predictions' must have one axis of one length, but have "
+                     f"shapes {a.shape} and {b.shape}")
     n = integer(num_classes, what, "num_classes")
     to = {"int32": int32, "int64": int64, "float32": float32}.get(dtype, dtype)
     place = arith.add(arith.mul(cast_to(a, int64), n), cast_to(b, int64))
@@ -89,8 +89,8 @@ def _bitpack(x: Tensor, threshold: Tensor) -> Tensor:
     """Whether elements exceed a threshold, eight to a byte, the first highest."""
     t = tensor(x, "CompareAndBitpack", "x")
     if not t.ndim or t.shape[-1] % 8:
-        raise ValueError("For 'CompareAndBitpack', the last axis must be a multiple of 8, but the "
-                         f"shape is {t.shape}.")
+        raise misuse("CompareAndBitpack",
+                     f"the last axis must be a multiple of 8, but the shape is {t.shape}")
     above = cast_to(arith.gt(t, threshold), int32)
     bits = shapes.reshape(above, (*t.shape[:-1], -1, 8))
     weights = tensor_of(np.array([128, 64, 32, 16, 8, 4, 2, 1], np.int32))
@@ -101,8 +101,8 @@ def _list_difference(x: Tensor, y: Tensor, out_idx: DType) -> Pair:
     """Elements of `x` that are not in `y`, and their places."""
     a, b = tensor(x, "ListDiff", "x"), tensor(y, "ListDiff", "y")
     if a.ndim != 1 or b.ndim != 1:
-        raise ValueError(f"For 'ListDiff', 'x' and 'y' must have one axis, but have shapes "
-                         f"{a.shape} and {b.shape}.")
+        raise misuse("ListDiff",
+                     f"'x' and 'y' must have one axis, but have shapes {a.shape} and {b.shape}")
     found = arith.eq(shapes.expand_dims(a, 1), shapes.expand_dims(b, 0)).any(1) if b.shape[0] else \
         creation.full(a.shape, False, dtype=bool_)
     place = shapes.squeeze(sorting.nonzero(arith.logical_not(found)), 1)
@@ -134,7 +134,7 @@ def _ragged(starts: Tensor, limits: Tensor, deltas: Tensor, Tsplits: DType) -> P
     given = [need_known(tensor(t, what, n), what).reshape(-1) for t, n in (
         (starts, "starts"), (limits, "limits"), (deltas, "deltas"))]
     if (given[2] == 0).any():
-        raise ValueError(f"For '{what}', 'deltas' must not hold 0, but is {given[2].tolist()}.")
+        raise misuse(what, f"'deltas' must not hold 0, but is {given[2].tolist()}")
     rows = [np.arange(a, b, d, dtype=a.dtype) for a, b, d in zip(*given, strict=True)]
     splits = np.concatenate([[0], np.cumsum([r.size for r in rows])])
     values = np.concatenate(rows) if rows else given[0]
@@ -220,8 +220,7 @@ def _segments(kind: str) -> Callable[..., Tensor]:
     def function(input_x: Tensor, segment_ids: Tensor) -> Tensor:
         x, ids = tensor(input_x, what, "input_x"), tensor(segment_ids, what, "segment_ids")
         if not x.ndim or ids.ndim != 1 or ids.shape[0] != x.shape[0]:
-            raise ValueError(f"For '{what}', 'segment_ids' must have shape {x.shape[:1]}, but has "
-                             f"{ids.shape}.")
+            raise misuse(what, f"'segment_ids' must have shape {x.shape[:1]}, but has {ids.shape}")
         count = compositions.segments(ids, what)
         if kind == "Mean":
             return compositions.segment_mean(x, ids, count)
@@ -394,8 +393,8 @@ def _ctc(
     """
     what = "CTCLoss"
     if preprocess_collapse_repeated or not ctc_merge_repeated:
-        raise ValueError(f"For '{what}', 'preprocess_collapse_repeated' must be False and "
-                         "'ctc_merge_repeated' True.")
+        raise misuse(what,
+                     "'preprocess_collapse_repeated' must be False and 'ctc_merge_repeated' True")
     scores, places = tensor(x, what, "x"), need_known(
         tensor(labels_indices, what, "labels_indices"), what)
     if scores.ndim != 3 or places.ndim != 2 or places.shape[1] != 2:
@@ -456,9 +455,9 @@ def _edit_distance(
         places, dims = need_known(indices, what), need_known(shape, what)
         if places.ndim != 2 or dims.shape != (places.shape[1],) or values.shape[:1] != \
                 places.shape[:1]:
-            raise ValueError(f"For '{what}', '{name}_indices' (n, R), '{name}_values' (n) and "
-                             f"'{name}_shape' (R) are needed, but have shapes {places.shape}, "
-                             f"{values.shape} and {dims.shape}.")
+            raise misuse(what, f"'{name}_indices' (n, R), '{name}_values' (n) and '{name}_shape' "
+                         f"(R) are needed, but have shapes {places.shape}, {values.shape} and "
+                         f"{dims.shape}")
         sides.append((places, values, tuple(int(d) for d in dims)))
     groups = tuple(max(a, b) for a, b in zip(sides[0][2][:-1], sides[1][2][:-1], strict=True))
     rows = [_dense_rows(*side, groups) for side in sides]
@@ -557,10 +556,10 @@ class Morph(Primitive):
 
     def _run(self, *operands: Any, **kwargs: Any) -> Any:
         if self.attrs.get("self_define_shard") and sharding.laying_out():
-            raise ValueError(
-                "For 'Morph', 'self_define_shard' says that the function is written for the parts "
-                "of one rank, but here it computes of whole tensors, and in_strategy and "
-                "out_strategy say how these lie: write it so, and leave the attribute away.")
+            raise misuse("Morph", "'self_define_shard' says that the function is written for the "
+                         "parts of one rank, but here it computes of whole tensors, and "
+                         "in_strategy and out_strategy say how these lie: write it so, and leave "
+                         "the attribute away")
         if self.bprop is None:
             return call_here(self.construct, operands)
         return call_with_bprop(self, operands)

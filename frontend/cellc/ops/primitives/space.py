@@ -111,7 +111,7 @@ def _conv3d_transpose(
     output_padding: Any, data_format: str,
 ) -> Tensor:
     if bias is not None:
-        raise ValueError("For 'Conv3DTranspose', 'bias' must be None; add it to the result.")
+        raise misuse("Conv3DTranspose", "'bias' must be None; add it to the result")
     return volume.conv3d_transpose(dout, weight, pad_mode, pad, stride, dilation, group,
                                    output_padding)
 
@@ -143,8 +143,7 @@ def _resized(mode: str, what: str) -> Callable[..., Tensor]:
         if len(new) != 2 or min(new) < 1:
             raise misuse(what, "'size' must be 2 positive ints", size)
         if align_corners and half_pixel_centers:
-            raise ValueError(f"For '{what}', only one of 'align_corners' and 'half_pixel_centers' "
-                             "can be True.")
+            raise misuse(what, "only one of 'align_corners' and 'half_pixel_centers' can be True")
         x = x if mode == "nearest" or x.dtype.is_float else cast_to(x, float32)
         for axis, n in zip((2, 3), new, strict=True):
             x = window._resize_axis(x, axis, n, mode, align_corners, None, half_pixel_centers)
@@ -187,7 +186,7 @@ def _triangular(matrix: Tensor, rhs: Tensor, lower: bool, adjoint: bool) -> Tens
 
 def _median(x: Tensor, global_median: bool, axis: int, keep_dims: bool, ignore_nan: bool) -> Pair:
     if ignore_nan:
-        raise ValueError("For 'Median', 'ignore_nan' must be False on a CPU.")
+        raise misuse("Median", "'ignore_nan' must be False on a CPU")
     if not global_median:
         return sorting.median(x, axis, keep_dims)
     line = shapes.reshape(x, (-1,))

@@ -32,8 +32,8 @@ def _checked(what: str, var: Tensor, grad: Tensor, indices: Tensor) -> None:
     if not at.dtype.is_integer:
         raise misuse(what, "'indices' must hold ints", at.dtype, TypeError)
     if not v.ndim or at.ndim != 1 or g.shape != (*at.shape, *v.shape[1:]):
-        raise ValueError(f"For '{what}', 'grad' must have a row of shape {v.shape[1:]} for each of "
-                         f"'indices', but has shape {g.shape} beside indices of shape {at.shape}.")
+        raise misuse(what, f"'grad' must have a row of shape {v.shape[1:]} for each of 'indices', "
+                     f"but has shape {g.shape} beside indices of shape {at.shape}")
     indexing.check_index(at, v.shape[0], what)
 
 

@@ -31,12 +31,12 @@ class _Summary(Primitive):
         if not isinstance(name, str):
             raise misuse(self.name, "the name must be a string", repr(name), TypeError)
         if not name:
-            raise ValueError(f"For '{self.name}', the name must not be empty.")
+            raise misuse(self.name, "the name must not be empty")
         if not isinstance(value, Tensor):
             raise misuse(self.name, "the value must be a Tensor", repr(value), TypeError)
         if self.axes is not None and value.ndim not in self.axes:
-            raise ValueError(f"For '{self.name}', the value must have {self.axes} axes, but has "
-                             f"shape {value.shape}.")
+            raise misuse(self.name,
+                         f"the value must have {self.axes} axes, but has shape {value.shape}")
         plugin = self.plugin
 
         def note(given: Tensor) -> None:

@@ -18,6 +18,7 @@ from cellc_compiler.ir.op import REQUIRED, all_ops
 from cellc_runtime.dtypes import DType, int32, int64
 from cellc_runtime.lazy import names_of
 
+from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...tensors.parameter import Parameter
 from ...tensors.promotion import cast_to, fresh, operands
@@ -117,13 +118,12 @@ def _arg_min_with_value(input: Tensor, axis: int, keep_dims: bool) -> tuple[Tens
 
 def _matmul(x: Tensor, y: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     if x.ndim < 2 or y.ndim < 2:
-        raise ValueError(f"For 'MatMul', operands must have 2 axes or more, got {x.shape} and "
-                         f"{y.shape}.")
+        raise misuse("MatMul", "operands must have 2 axes or more", f"{x.shape} and {y.shape}")
     a, b = arith.as_numbers(*operands("MatMul", x, y))
     inner = a.shape[-2] if transpose_a else a.shape[-1]
     if inner != (b.shape[-1] if transpose_b else b.shape[-2]):
-        raise ValueError(f"For 'MatMul', the inner lengths of {x.shape} and {y.shape} differ "
-                         f"(transpose_a={transpose_a}, transpose_b={transpose_b}).")
+        raise misuse("MatMul", f"the inner lengths of {x.shape} and {y.shape} differ "
+                     f"(transpose_a={transpose_a}, transpose_b={transpose_b})")
     return apply_one("matmul", a, b, transpose_a=bool(transpose_a), transpose_b=bool(transpose_b))
 
 
@@ -303,8 +303,8 @@ def _space_to_depth(x: Tensor, block_size: int) -> Tensor:
 def _split(input_x: Tensor, axis: int, output_num: int) -> tuple[Tensor, ...]:
     length = input_x.shape[axis]
     if output_num < 1 or length % output_num:
-        raise ValueError(f"For 'Split', axis {axis} of {input_x.shape} cannot be divided into "
-                         f"{output_num} equal parts.")
+        raise misuse("Split", f"axis {axis} of {input_x.shape} cannot be divided into {output_num} "
+                     "equal parts")
     return joining.split(input_x, length // output_num or 1, axis)
 
 

@@ -41,16 +41,16 @@ def linear_sum_assignment(
     what = "linear_sum_assignment"
     cost = tensor(cost_matrix, what, "cost_matrix")
     if cost.ndim != 2 or cost.dtype.is_complex:
-        raise ValueError(f"For '{what}', 'cost_matrix' must be a matrix of real numbers, but is "
-                         f"{cost.dtype} of shape {cost.shape}.")
+        raise misuse(what, f"'cost_matrix' must be a matrix of real numbers, but is {cost.dtype} "
+                     f"of shape {cost.shape}")
     if not isinstance(maximize, bool) and not (
             isinstance(maximize, Tensor) and maximize.dtype is bool_ and maximize.size == 1):
         raise misuse(what, "'maximize' must be a bool", repr(maximize), TypeError)
     limit = tensor_of(np.array(1 << 62)) if dimension_limit is None else \
         tensor(dimension_limit, what, "dimension_limit")
     if limit.dtype is not int64 or limit.size != 1:
-        raise TypeError(f"For '{what}', 'dimension_limit' must be a scalar int64 Tensor, but is "
-                        f"{limit.dtype} of shape {limit.shape}.")
+        raise misuse(what, f"'dimension_limit' must be a scalar int64 Tensor, but is {limit.dtype} "
+                     f"of shape {limit.shape}", kind=TypeError)
     largest = maximize if isinstance(maximize, Tensor) else tensor_of(np.array(maximize))
     types = [TensorType((min(cost.shape),), int64)] * 2
     rows, columns = call_python(what, _assigned, (cost, largest, limit), False, types)

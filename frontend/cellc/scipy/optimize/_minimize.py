@@ -283,8 +283,8 @@ def minimize(
     """
     what = "minimize"
     if method is None:
-        raise ValueError("For 'minimize', 'method' must be one of BFGS, LBFGS and LAGRANGE, but "
-                         "none is given.")
+        raise misuse("minimize",
+                     "'method' must be one of BFGS, LBFGS and LAGRANGE, but none is given")
     if not isinstance(args, tuple):
         raise misuse(what, "'args' must be a tuple", type(args).__name__, TypeError)
     kind = choice(str(method).lower(), tuple(_OPTIONS), what, "method")
@@ -292,8 +292,7 @@ def minimize(
     if not callable(func):
         raise misuse(what, "'func' must be callable", type(func).__name__, TypeError)
     if not x.dtype.is_float or (x.ndim != 1 and kind != "lagrange"):
-        raise ValueError(f"For '{what}', 'x0' must be a vector of floats, but is {x.dtype} of "
-                         f"shape {x.shape}.")
+        raise misuse(what, f"'x0' must be a vector of floats, but is {x.dtype} of shape {x.shape}")
     unknown = sorted(set(chosen) - set(_OPTIONS[kind]))
     unused = [n for n, v in (("hess", hess), ("hessp", hessp), ("bounds", bounds),
                              ("callback", callback)) if v is not None]
