@@ -244,10 +244,49 @@ def _written(page: Page, what: str, body: list[str]) -> str:
     return "\n".join([f'"""{what} {made}"""', *head, *body, ""])
 
 
-def functions(what: str, table: Mapping[str, Function]) -> str:
-    """The stub of a table of functions; those that have a `def` are imported from its module."""
+def _aliased(lines: Iterable[str]) -> list[str]:
+    """Lines of a stub, where definitions that differ in their names only stand once: the others
+    are assigned to them. Decorated ones stay, and operators, which a class has of its own too."""
+    found = list(lines)
+    names: dict[str, list[str]] = {}
+    for above, line in zip(["", *found], found, strict=False):
+        form, name = _apart(line)
+        if name and not above.lstrip().startswith("@"):
+            names.setdefault(form, []).append(name)
+    out = []
+    for above, line in zip(["", *found], found, strict=False):
+        form, name = _apart(line)
+        alike = names.get(form, [])
+        if len(alike) < _ALIKE or name not in alike or above.lstrip().startswith("@"):
+            out.append(line)
+        elif name == alike[0]:
+            indent = line[: len(line) - len(line.lstrip())]
+            out += [line, indent + " = ".join([*alike[1:], name])]
+    return out
+
+
+_ALIKE = 3
+"""Definitions that are put together, at least."""
+
+
+def _apart(line: str) -> tuple[str, str]:
+    """A definition, or the annotation of a value, without its name; and the name."""
+    match = re.fullmatch(r"(\s*(?:def )?)(\w+)([(:].*[^,(])", line)
+    if match is None or match[2].startswith("__") or line.lstrip().startswith("class "):
+        return line, ""
+    return match[1] + match[3], match[2]
+
+
+def functions(what: str, table: Mapping[str, Function], alike: bool = False) -> str:
+    """The stub of a table of functions; those that have a `def` are imported from its module.
+
+    Args:
+        alike: equal definitions stand once. (mypy does not infer the types of the others where
+            modules that import each other use them.)
+    """
     page = Page(taken=frozenset(table))
-    return _written(page, what, _functions(page, table))
+    body = _functions(page, table)
+    return _written(page, what, _aliased(body) if alike else body)
 
 
 def _functions(page: Page, table: Mapping[str, Function]) -> list[str]:
@@ -297,8 +336,10 @@ def primitives() -> str:
         bases = ", ".join(shared[text] for text in texts if text in shared) or "Primitive"
         own = [text for text in texts if text not in shared]
         body += [f"class {name}({bases}):" + " ..." * (not own), *own]
-    body += [f"{name}: Primitive" for name in sorted(READY) if isinstance(READY[name], Primitive)]
-    body += _functions(page, {n: f for n, f in READY.items() if not isinstance(f, Primitive)})
+    body += _aliased(
+        f"{name}: Primitive" for name in sorted(READY) if isinstance(READY[name], Primitive))
+    body += _aliased(_functions(page, {
+        n: f for n, f in READY.items() if not isinstance(f, Primitive)}))
     return _written(page, "The Primitive classes of `cellc.ops`, and those that are ready made.",
                     body)
 
@@ -367,7 +408,7 @@ def methods() -> str:
     body = ["class TensorMethods:"]
     for name in sorted(table):
         body += _method(page, name, table[name])
-    return _written(page, "What `cellc.ops.methods` sets on Tensor.", body)
+    return _written(page, "What `cellc.ops.methods` sets on Tensor.", _aliased(body))
 
 
 _OWN = frozenset({"__array_priority__"}) | {
@@ -463,8 +504,9 @@ STUBS: dict[str, Callable[[], str]] = {
     "mint": lambda: functions("The functions of `cellc.mint`.", MINT),
     "mint_functional": lambda: functions(
         "The functions of `cellc.mint.nn.functional`.", MINT_FUNCTIONAL),
-    "sparse": lambda: functions("Elementwise functions of sparse tensors.", SPARSE),
-    "numpy": lambda: functions("The functions of tables in `cellc.numpy`.", ELEMENTWISE),
+    "sparse": lambda: functions("Elementwise functions of sparse tensors.", SPARSE, alike=True),
+    "numpy": lambda: functions(
+        "The functions of tables in `cellc.numpy`.", ELEMENTWISE, alike=True),
     "__init__": lambda: '"""Stubs of what is made at run time; see `docs/make_stubs.py`."""\n',
 }
 """What is in each stub, by its name."""
