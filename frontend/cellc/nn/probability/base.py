@@ -69,9 +69,8 @@ class Distribution(Parametrized):
         super().__init__(name, dtype, param)
         self._seed = 0 if seed is None else integer(0, MOST)(seed, name, "seed")
 
-    def _keep(self, seed: int | None, dtype: Any, name: str | None, **given: Any) -> None:
+    def _keep(self, seed: int | None, dtype: Any, name: str, **given: Any) -> None:
         """Construct the base of a distribution with these parameters."""
-        name = self.dist_type if name is None else name
         Distribution.__init__(self, seed, dtype, name, {
             **given, "seed": seed, "dtype": dtype, "name": name, "param_dict": given})
         for key, value in given.items():

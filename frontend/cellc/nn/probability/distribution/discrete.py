@@ -27,7 +27,7 @@ class _OfProbability(Distribution):
 
     def __init__(self, probs: Any = None, seed: int | None = None, dtype: DType = int32,
                  name: str | None = None) -> None:
-        self._keep(seed, dtype, name, probs=probs)
+        self._keep(seed, dtype, self.dist_type if name is None else name, probs=probs)
         need_probability(self._probs_value)
 
     probs = held("_probs_value", "The probability of 1, or of success.")

@@ -26,7 +26,7 @@ class _MeanSd(Distribution):
 
     def __init__(self, mean: Any = None, sd: Any = None, seed: int | None = None,
                  dtype: DType = float32, name: str | None = None) -> None:
-        self._keep(seed, dtype, name, mean=mean, sd=sd)
+        self._keep(seed, dtype, self.dist_type if name is None else name, mean=mean, sd=sd)
 
 
 class _LocScale(LocScale, Distribution):
@@ -37,7 +37,8 @@ class _LocScale(LocScale, Distribution):
 
     def __init__(self, loc: Any = None, scale: Any = None, seed: int | None = None,
                  dtype: DType = float32, name: str | None = None) -> None:
-        self._keep(seed, dtype, name, loc=loc, scale=scale)
+        self._keep(seed, dtype, self.dist_type if name is None else name, loc=loc,
+                   scale=scale)
 
     def _z(self, value: Any, loc: Any, scale: Any) -> Any:
         """Values from the location, in scales; and the scale."""

@@ -17,6 +17,6 @@ class OfRate(Distribution):
 
     def __init__(self, rate: Any = None, seed: int | None = None, dtype: DType = float32,
                  name: str | None = None) -> None:
-        self._keep(seed, dtype, name, rate=rate)
+        self._keep(seed, dtype, self.dist_type if name is None else name, rate=rate)
 
     rate = held("_rate_value", "How many events there are in a unit of time.")
