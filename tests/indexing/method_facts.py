@@ -267,7 +267,7 @@ ERRORS: dict[str, tuple[type[Exception], str]] = {
     "x.masked_fill(x,1.)": (
         TypeError, "For 'masked_fill', 'mask' must be a bool tensor, but got Float32"),
     "x.masked_select(x)": (
-        TypeError, "For 'masked_select', 'mask' must be a bool tensor, got Float32"),
+        TypeError, "For 'masked_select', 'mask' must be a bool tensor, but got Float32"),
     "x.index_add(0,Tensor([0]),Tensor([[1.,1.]]))": (
         ValueError, "scatter along axis 0 of float32[2,3] with indices of shape"),
     "x.narrow(1,2,5)": (ValueError, "For 'narrow', 5 positions from 2 leave axis 1 of length 3"),

@@ -298,7 +298,7 @@ def test_groups_of_one_process(group: None) -> None:
     (lambda x: dist.new_group([0, 1]), ValueError,
      "For 'new_group', 'ranks' must be one of the ranks [0], but got 1"),
     (lambda x: dist.new_group([0, 0]), TypeError,
-     "For 'new_group', 'ranks' must be a list of different ints, got [0, 0]"),
+     "For 'new_group', 'ranks' must be a list of different ints, but got [0, 0]"),
     (lambda x: dist.init_process_group("nccl"), ValueError,
      "For 'init_process_group', 'backend' must be one of ('hccl', 'mccl'), but got 'nccl'"),
     (lambda x: dist.init_process_group(world_size=2), ValueError,

@@ -147,7 +147,7 @@ def test_gumbel_softmax() -> None:
      "For 'multi_margin_loss', shapes (n, c) and (n) are needed, but got (4, 6) and (4, 6)"),
     (lambda x: ops.is_nonzero(x), ValueError, "one element is needed, but got shape (4, 6)"),
     (lambda x: ops.iou(x, x), ValueError,
-     "For 'iou', boxes (n, 4) and (k, 4) are needed, got (4, 6) and (4, 6)"),
+     "For 'iou', boxes (n, 4) and (k, 4) are needed, but got (4, 6) and (4, 6)"),
 ])
 def test_errors(call: Callable[[Tensor], Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=re.escape(text)):

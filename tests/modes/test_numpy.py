@@ -242,7 +242,7 @@ def test_gradient_flows() -> None:
     (lambda np: np.meshgrid([1], indexing="no"), ValueError,
      "For 'numpy.meshgrid', 'indexing' must be 'xy' or 'ij', but got 'no'"),
     (lambda np: np.matrix_power(np.ones((2, 3)), 2), ValueError,
-     "For 'numpy.matrix_power', a square matrix is needed, got (2, 3)"),
+     "For 'numpy.matrix_power', a square matrix is needed, but got (2, 3)"),
     (lambda np: np.cross(np.ones(4), np.ones(4)), ValueError,
      "For 'numpy.cross', vectors must have 2 or 3 elements, but got shapes (4,) and (4,)"),
 ])

@@ -138,7 +138,7 @@ def test_a_published_training_cell():
     (lambda: choose("a", Tensor(X)), ValueError,
      "'choose' has no function for arguments of types ['str', 'Tensor']; there are [('Tensor'"),
     (lambda: C.HyperMap(3), TypeError, "'ops' must be a function, but got <class 'int'>"),
-    (lambda: C.MultitypeFuncGraph(3), TypeError, "'name' must be a string, got 3"),
+    (lambda: C.MultitypeFuncGraph(3), TypeError, "'name' must be a string, but got 3"),
     (lambda: choose.register("Foo"), TypeError,
      "there is no type 'Foo'; there are Tensor, Ref, Bool, Int, Float, Number, String, Tuple"),
     (lambda: C.HyperMap()(3, Tensor(X)), TypeError,
