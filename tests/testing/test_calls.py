@@ -286,3 +286,13 @@ def test_modes_that_differ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     text = str(found.value)
     assert "assert_modes_equal: sums: the modes differ" in text
     assert "forward: output" in text and "elements differ" in text
+
+
+@pytest.mark.parametrize("name", ["json.py", "numpy.py", "random.py", "cellc.py"])
+def test_modules_beside_a_case_do_not_run(folder: Path, name: str) -> None:
+    """`replay` and `bisect` start Python in the current folder, whose modules are not theirs."""
+    testing.record("case.cellcase", Net(), X)
+    (folder / name).write_text("open('ran', 'w').close()\n")
+    assert testing.replay("case.cellcase").status == 0
+    assert not testing.bisect("case.cellcase").found
+    assert not (folder / "ran").exists()

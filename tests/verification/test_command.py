@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -173,6 +174,14 @@ def test_wrong_inputs(spec: str, text: str, folder: Path) -> None:
     (folder / "bad.npz").write_bytes(b"PK nothing")
     with pytest.raises(UserError, match=text.replace("[", r"\[")):
         parse_input(spec)
+
+
+@pytest.mark.parametrize("inside", ["1" * 100_000 + "!", "1," * 50_000 + "!", " " * 100_000 + "1"])
+def test_long_inputs_are_refused_at_once(inside: str) -> None:
+    start = time.process_time()
+    with pytest.raises(UserError):
+        parse_input(f"x=float32[{inside}]:")
+    assert time.process_time() - start < 2
 
 
 def test_members_of_archives(folder: Path) -> None:
