@@ -15,6 +15,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -253,6 +254,23 @@ def test_a_console(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("readline") is None, reason="no readline here")
+@pytest.mark.parametrize(("magic", "text"), [
+    ("%%time\n", "@ms.jit\ndef f(x):\n    return x + 7\n"),
+    ("%%timeit -n 1 -r 1\n", "\nf = ms.jit(lambda x: x + 7)\n"),
+    ("y = 1\n%prun -q ", "f = ms.jit(lambda x: x + 7)"),
+], ids=["time", "timeit", "prun"])
+def test_texts_that_magics_execute(
+    magic: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IPython compiles the rest of a cell or line under a name that holds no text."""
+    history = SimpleNamespace(input_hist_raw=["", "%%time\nother", magic + text, "z = 3"])
+    shell = SimpleNamespace(history_manager=history)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    names: dict[str, Any] = {"ms": ms}
+    exec(compile(text, "<timed exec>", "exec"), names)
+    assert names["f"](Tensor([1.0])).asnumpy().tolist() == [8.0]
+
+
 def test_the_prompt() -> None:
     """Lines typed at a terminal, one after the other."""
     pid, terminal = pty.fork()

@@ -17,12 +17,16 @@ kept: LRU[tuple[Any, ...], list[str]] = LRU(4096)
 """The lines of texts that consoles have executed, by the marks of the codes in them."""
 
 
+_NESTED = 0x10
+"""The flag of codes within a function (`inspect.CO_NESTED`): `%%timeit` puts its text into one."""
+
+
 def code_mark(code: CodeType) -> tuple[Any, ...]:
     """Everything that tells the behavior of two codes apart: all but their file and qualified name
     (IPython's autoreload compiles methods in a class of another name)."""
     return (code.co_name, code.co_firstlineno, code.co_code, code.co_names,
             code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
-            code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,
+            code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_NESTED,
             tuple(code.co_lines()), code.co_exceptiontable,
             tuple([_constant_mark(c) for c in code.co_consts]))
 

@@ -2,13 +2,15 @@
 
 Each place where the text may be is tried, and a text is believed only if compiling it gives the
 very code of the function. Places: `__source__` among the function's globals, the text of
-`python -c`, a file on standard input, the line history of the interactive prompt (readline), and
-what an `InteractiveConsole` is executing while a function is jitted or a Cell class is made.
+`python -c`, a file on standard input, the rest of a cell or line after a magic of IPython, the line
+history of the interactive prompt (readline), and what an `InteractiveConsole` is executing while
+a function is jitted or a Cell class is made.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,6 +23,10 @@ from .proved import gives, lines_of
 _SEARCHED = 2000
 """Lines of history that are searched, and of a block in it at most."""
 _BLOCK = 400
+_CELLS = 100
+"""Cells of a notebook in which texts of magics are searched."""
+_OPTIONS = re.compile(r"%%?\w+(?:\s+-\w+(?:\s*\d+)?)*\s*")
+"""The name of a magic and its options."""
 
 
 def recovered_lines(code: CodeType, names: dict[str, Any]) -> list[str]:
@@ -49,6 +55,22 @@ def _texts(names: dict[str, Any]) -> Iterator[str]:
     if "-c" in arguments[:-1]:
         yield arguments[arguments.index("-c") + 1]
     yield from _standard_input()
+    yield from _given_to_magics()
+
+
+def _given_to_magics() -> Iterator[str]:
+    """The rest of cells and lines after a magic of IPython, the latest first."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cells = getattr(getattr(shell, "history_manager", None), "input_hist_raw", [])
+    for cell in cells[:-_CELLS - 1:-1]:
+        if "%" not in cell:
+            continue
+        first, _, rest = cell.partition("\n")
+        if first.startswith("%%"):
+            yield rest
+        for line in cell.splitlines():
+            if line.lstrip().startswith("%"):
+                yield _OPTIONS.sub("", line.lstrip())
 
 
 def _standard_input() -> Iterator[str]:
