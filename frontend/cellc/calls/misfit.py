@@ -15,6 +15,10 @@ def raise_told(
 ) -> NoReturn:
     """Raise an exception that left a layer, or what is to be said in its place; a Cell of the user
     fails as it does."""
-    if module_of(type(cell).construct).startswith("cellc."):
+    construct = type(cell).construct
+    if module_of(construct).startswith("cellc."):
+        inherited, text = f"{construct.__qualname__}()", str(error)
+        if isinstance(error, TypeError) and text.startswith(inherited):  # Python names the base
+            error.args = (f"{cell.cls_name}.construct()" + text.removeprefix(inherited),)
         naming.raise_told(error, cell.cls_name, cell.construct, args, kwargs)
     raise
