@@ -9,6 +9,9 @@ from .edit_sources import Source
 
 _HOLDER = "class O$:\n    def __init__(s, v):\n        s.k = v\n"
 
+_CELL = ("class S$(nn.Cell):\n    def __init__(s, v=#):\n        super().__init__()\n        s.k = v\n"
+         "    def construct(s, a):\n        return a + s.k\n")
+
 OBJECTS = (
     Source("class O$(float):\n    pass\nL$ = [O$(1.5)]\nL$[0].k = #", "", "L$[0].k + L$[0]", ("L$[0].k = #","L$[0] = O$(1.5)\nL$[0].k = #")),
     Source("class O$(str):\n    pass\nL$ = {'a': O$('x')}\nL$['a'].k = #", "", "L$['a'].k + len(L$['a'])", ("L$['a'].k = #","o = O$('x')\no.k = #\nL$['a'] = o")),
@@ -177,4 +180,36 @@ OBJECTS = (
     Source("a$, b$ = (#, #)\nc$ = d$ = [#]", "", "a$ + b$ + c$[0] + d$[0] + (1 if c$ is d$ else 2)", ("a$, b$ = b$, a$","c$[0] = #","d$ = [#]","c$ = d$")),
     Source("o$ = types.SimpleNamespace(f=lambda: #)\nsetattr(o$, 'g', 3)", "", "o$.f() + o$.g + len(o$.__dict__) + (1 if o$ == types.SimpleNamespace(f=o$.f, g=3) else 2)", ("o$.f = lambda: #","o$.g = #","o$.h = 1","delattr(o$, 'h')")),
     Source("b$ = bytes([#, #])\nc$ = b$.hex()", "", "b$[0] + len(b$) + int(c$, 16) % 7 + int.from_bytes(b$, 'big') % 11 + struct.unpack('BB', b$[:2])[1]", ("b$ = bytes([#, #])","c$ = '#'")),
+    Source(_CELL, "self.c$ = S$()", "self.c$(Tensor([1.0]))", ("net.c$.register_forward_hook(lambda c, i, o: o * #)","h$ = net.c$.register_forward_pre_hook(lambda c, i: (i[0] + #,))","net.c$.construct = lambda a: a + #","S$.construct = lambda s, a: a + #","S$.__call__ = lambda s, a: a + #")),
+    Source(_CELL, "self.c$ = S$()", "self.c$(Tensor([1.0]))", ("net.c$.to_float(ms.float16)","net.c$.k = 2049","net.c$.to_float(ms.float32)","net.to_float(ms.float16)")),
+    Source("", "self.d$ = nn.Dense(1, 1, weight_init='ones', bias_init='zeros')", "self.d$(Tensor([[2.0]]))[0]", ("net.d$.weight.set_data(Tensor([[#.0]]))","net.d$.bias = None\nnet.d$.has_bias = False","net.d$.weight = ms.Parameter(Tensor([[#.0]]), name='w')","net.d$.bias[0] = #","net.d$ = nn.Dense(1, 1, weight_init='ones', has_bias=False)","net.d$.activation = nn.ReLU()\nnet.d$.activation_flag = True","net.d$.weight.asnumpy()[0, 0] = #")),
+    Source("", "self.p$ = ms.ParameterTuple((ms.Parameter(Tensor([#.0]), name='a$'), ms.Parameter(Tensor([#.0]), name='b$')))", "self.p$[0] + self.p$[1] + len(self.p$)", ("net.p$[0].set_data(Tensor([#.0]))","net.p$ = ms.ParameterTuple((ms.Parameter(Tensor([#.0]), name='z$'),)*2)","net.p$[1][0] = #")),
+    Source("", "self.s$ = {'a': [#, {'b': #}]}\n        self.t$ = (1, [#])", "self.s$['a'][0] + self.s$['a'][1]['b'] + self.t$[1][0]", ("net.s$['a'][1]['b'] = #","net.s$['a'].insert(0, #)\nnet.s$['a'].pop(1)","net.t$[1][0] = #","net.s$ = {'a': [#, {'b': #}]}")),
+    Source("class B$(nn.Cell):\n    z = #\n    @property\n    def q(s):\n        return s._q + s.z\n    @q.setter\n    def q(s, v):\n        s._q = v\n    def construct(s, a):\n        return a + s.q\n", "self.b$ = B$()\n        self.b$.q = #", "self.b$(1)", ("net.b$.q = #","B$.z = #","net.b$.z = #","B$.q = property(lambda s: #)","net.b$._q = #")),
+    Source("class B$(nn.Cell):\n    def construct(s, a):\n        return a + s.helper() + s.other()\n    def helper(s):\n        return #\n    @staticmethod\n    def other():\n        return #\n", "self.b$ = B$()", "self.b$(1)", ("B$.helper = lambda s: #","net.b$.helper = lambda: #","B$.other = staticmethod(lambda: #)","del net.b$.helper\nB$.helper = lambda s: 1")),
+    Source("class A$(nn.Cell):\n    def construct(s, a):\n        return a + s.f()\n    def f(s):\n        return #\nclass B$(A$):\n    def f(s):\n        return super().f() + #\n    def construct(s, a):\n        return super().construct(a) * 2\n", "self.b$ = B$()", "self.b$(1)", ("A$.f = lambda s: #","A$.construct = lambda s, a: a - #","B$.f = lambda s: #","del B$.construct","net.b$.f = lambda: #")),
+    Source("def apply$(f, x):\n    return f(x) + f.__code__.co_argcount\nf$ = lambda v: v + #", "", "apply$(f$, 1)", ("f$ = lambda v, w=#: v + w","f$.__code__ = (lambda v: v * #).__code__","apply$ = lambda f, x: f(x) + #")),
+    Source("from math import floor as fl$, pi as pi$", "", "fl$(pi$) + round(pi$)", ("fl$ = lambda v: #","pi$ = 2.5","import math\nfl$ = math.ceil")),
+    Source("act$ = ops.relu", "", "act$(Tensor([-1.0, 2.0]))[0] + act$(Tensor([3.0]))", ("act$ = ops.tanh","act$ = lambda t: t * #","act$ = nn.ReLU()","act$ = functools.partial(ops.leaky_relu, negative_slope=0.5)")),
+    Source("acts$ = {'r': ops.relu, 't': ops.tanh}\nn$ = 'r'", "", "acts$[n$](Tensor([-1.0]))", ("n$ = 't'","acts$['r'] = ops.neg","acts$ = {'r': ops.abs, 't': ops.exp}")),
+    Source("class Cfg$:\n    pass\nc$ = Cfg$()\nc$.a = types.SimpleNamespace(b=types.SimpleNamespace(c=#))", "self.cfg$ = c$", "self.cfg$.a.b.c", ("c$.a.b.c = #","c$.a.b = types.SimpleNamespace(c=#)","c$.a = types.SimpleNamespace(b=types.SimpleNamespace(c=#))","net.cfg$ = Cfg$()\nnet.cfg$.a = c$.a","vars(c$.a.b).update(c=#)")),
+    Source("import copy as cp$\n" + _CELL, "self.c$ = S$()", "self.c$(1)", ("net.c$ = cp$.deepcopy(net.c$)\nnet.c$.k = #","net.c$.__dict__['k'] = #","net.c$.__dict__.update(k=#)","setattr(net.c$, 'k', #)","vars(net.c$)['k'] = #","object.__setattr__(net.c$, 'k', #)","delattr(net.c$, 'k')\nS$.k = #")),
+    Source("class M$(nn.Cell):\n    def __init__(s):\n        super().__init__()\n        s.n = 0\n    def construct(s, a):\n        s.n += 1\n        return a + s.n\n", "self.m$ = M$()", "self.m$(1)", ("net.m$.n = #","net.m$.n += 10","net.m$ = M$()")),
+    Source("log$ = []\nclass M$(nn.Cell):\n    def construct(s, a):\n        log$.append(len(log$))\n        return a + len(log$) + log$[-1]\n", "self.m$ = M$()", "self.m$(1)", ("log$.clear()","log$.append(#)","log$ = [#]")),
+    Source("d$ = {}\ndef f$(k):\n    d$[k] = d$.get(k, 0) + 1\n    return d$[k]", "", "f$('a') + len(d$)", ("d$['a'] = #","d$.clear()","d$ = {'b': 1}","d$['c'] = #")),
+    Source("c$ = collections.Counter()\ndef f$():\n    c$['x'] += 1\n    c$.update(['y', 'y'])\n    return c$['x'] + c$['y']", "", "f$()", ("c$.clear()","c$['x'] = #","c$ = collections.Counter(x=#)")),
+    Source("q$ = collections.deque(maxlen=3)\ndef f$():\n    q$.append(len(q$))\n    return sum(q$) + len(q$)", "", "f$()", ("q$.clear()","q$.append(#)","q$ = collections.deque([#], maxlen=2)")),
+    Source("s$ = set()\ndef f$():\n    s$.add(len(s$))\n    return len(s$) + max(s$)", "", "f$()", ("s$.clear()","s$.add(#)","s$ = {#}")),
+    Source("class C$:\n    n = 0\n    def __init__(s):\n        type(s).n += 1\n        s.k = type(s).n\nc$ = C$()", "", "C$().k + C$.n", ("C$.n = #","C$.__init__ = lambda s: setattr(s, 'k', #)")),
+    Source("class It$:\n    def __init__(s, n):\n        s.n = n\n    def __iter__(s):\n        for i in range(s.n):\n            yield i + z$\nz$ = #\ni$ = It$(3)", "", "sum(i$) + len(list(i$)) + max(i$)", ("i$.n = 2","z$ = #","It$.__iter__ = lambda s: iter([#, #])","i$ = It$(1)")),
+    Source("def dec$(k):\n    def outer(f):\n        def inner(*a, **kw):\n            return f(*a, **kw) * k[0]\n        return inner\n    return outer\nk$ = [#]\n@dec$(k$)\ndef f$(a, b=#):\n    return a + b", "", "f$(1) + f$(1, b=2)", ("k$[0] = #","f$.__closure__[0].cell_contents.__defaults__ = (#,)","f$ = dec$([2])(lambda a, b=1: a)","f$.__closure__[1].cell_contents = [#]")),
+    Source("class P$:\n    def __set_name__(s, o, n):\n        s.n = n\n    def __get__(s, o, t):\n        return o.__dict__.get('_' + s.n, #)\nclass O$:\n    a = P$()\n    b = P$()\no$ = O$()", "", "o$.a + o$.b", ("o$._a = #","o$.__dict__['_b'] = #","O$.a = #","O$.__dict__['a'].n = 'b'","P$.__get__ = lambda s, o, t: #")),
+    Source("v$ = #\nclass O$:\n    def __getitem__(s, k):\n        return {'v': v$}[k]\n    def __len__(s):\n        return v$ % 7\n    def __reversed__(s):\n        return iter([v$])\n    def __contains__(s, k):\n        return k == v$\no$ = O$()", "", "o$['v'] + len(o$) + [*reversed(o$)][0] + (1 if 7 in o$ else 2)", ("v$ = 7","v$ = #","O$.__reversed__ = lambda s: iter([#])")),
+    Source("import enum as en$\nclass K$(en$.Enum):\n    A = 'a'\n    B = 'b'\nm$ = {K$.A: #, K$.B: #}\nk$ = K$.A", "", "m$[k$] + (1 if k$ is K$.A else 2) + (3 if k$ == K$.B else 4) + len(k$.value)", ("k$ = K$.B","m$[K$.A] = #","m$ = {K$.A: #, K$.B: #}")),
+    Source("t$ = Tensor([[1.0, 2.0], [3.0, 4.0]])\nidx$ = [0, 1]", "", "t$[idx$[0]][idx$[1]] + t$[0, idx$[1]] + t$[idx$].sum()", ("idx$[0] = 1","idx$ = [1, 0]","t$[0, 1] = #","idx$.append(1)")),
+    Source("ax$ = 0\nkd$ = False", "", "ops.sum(Tensor([[1.0, 2.0], [3.0, 4.0]]), ax$, kd$).reshape((-1,))[0]", ("ax$ = 1","kd$ = True","ax$ = (0, 1)","ax$ = None")),
+    Source("dt$ = ms.float32", "", "Tensor([2049.0]).astype(dt$).astype(ms.float32)", ("dt$ = ms.float16","dt$ = ms.float64","dt$ = ms.bfloat16")),
+    Source("z$ = #\n@ms.jit\ndef j$(a):\n    return a + z$", "", "j$(Tensor([1.0]))", ("z$ = #","j$ = ms.jit(lambda a: a * #)")),
+    Source("w$ = ms.Parameter(Tensor([#.0]), name='w$')\ndef loss$(v):\n    return (v * w$ * z$).sum()\nz$ = #", "", "ms.grad(loss$)(Tensor([1.0]))", ("w$.set_data(Tensor([#.0]))","z$ = #","w$ = ms.Parameter(Tensor([#.0]), name='q$')","loss$ = lambda v: (v * v * #).sum()")),
+    Source("fn$ = lambda v: v * z$\nz$ = #", "", "ops.vmap(fn$)(Tensor([1.0, 2.0]))[0] + ops.jvp(fn$, Tensor([1.0]), Tensor([1.0]))[1]", ("z$ = #","fn$ = lambda v: v + #")),
 )
