@@ -264,8 +264,8 @@ def _count(files: Iterable[tuple[str, str]], count: Callable[[str], int]) -> Cou
 
 RATCHETS: dict[str, Callable[[], Counts]] = {
     f.__name__: f for f in (
-        lines, long_files, long_functions, bare_ignores, raises_without_match, op_names, private_imports,
-        private_uses, circles, knots, dialect)
+        lines, long_files, long_functions, bare_ignores, raises_without_match, op_names,
+        private_imports, private_uses, circles, knots, dialect)
 }
 
 
