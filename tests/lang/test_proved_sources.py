@@ -303,3 +303,13 @@ def test_a_code_is_proved_once(monkeypatch: Any) -> None:
     assert run(f) == [5.0]
     assert ms.jit(f)(ops.zeros((2, 2))).shape == (2, 2)
     assert issubclass(CompileRuntimeError, RuntimeError)
+
+
+def test_statements_that_are_compiled_one_by_one() -> None:
+    """As IPython does with a cell: an import and a function that uses it make other code then."""
+    text = "from cellc import ops\n\ndef f(x):\n    return ops.abs(x) + 1\n"
+    register_source("<a cell>", text)
+    names: dict[str, Any] = {}
+    for node in ast.parse(text).body:
+        exec(compile(ast.Module([node], []), "<a cell>", "exec"), names)
+    assert ms.jit(names["f"])(Tensor([-2.0])).asnumpy().tolist() == [3.0]

@@ -24,7 +24,7 @@ from cellc.compiled.traced import trace
 from cellc.core import dispatch
 from cellc.eager import backward
 from cellc.eager.recorder import active_recordings, applied
-from cellc.lang.asking import for_sizes
+from cellc.lang.foresight import for_sizes
 from cellc.tensors.tensor import tensor_of
 from cellc.tracing.pytree import put_together
 from cellc_compiler.interpret import evaluate

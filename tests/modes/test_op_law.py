@@ -64,7 +64,11 @@ class EagerBuilder:
     """`b.add(x, y)` runs the op at once."""
 
     def __getattr__(self, op: str) -> Any:
-        return lambda *xs, **attrs: apply(op, *xs, **attrs)
+        return lambda *xs, **attrs: self.emit(op, *xs, **attrs)
+
+    def emit(self, op: str, *xs: Tensor, **attrs: Any) -> Any:
+        """Run an op of any number of results."""
+        return apply(op, *xs, **attrs)
 
     def zeros_like(self, x: Tensor) -> Tensor:
         """Zeros of the type of `x`."""

@@ -71,7 +71,8 @@ def proved_lines(code: CodeType, names: dict[str, Any]) -> tuple[list[str], bool
 
 def gives(text: str, code: CodeType, names: dict[str, Any] | None = None) -> bool:
     """Whether compiling a text gives this code."""
-    if _holds(_compiled(text, code.co_flags & _FUTURES), code):
+    flags = code.co_flags & _FUTURES
+    if _holds(_compiled(text, flags), code) or _holds(_compiled_apart(text, flags), code):
         return True
     loader = (names or {}).get("__loader__")
     return _changes_programs(loader) and _holds(_by_hook(text, code.co_filename, loader), code)
@@ -144,6 +145,23 @@ def _compiled(text: str, flags: int) -> _Codes:
             return _by_place(compile(text, "<text>", "exec", flags, True))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
+
+
+@lru_cache(maxsize=128)
+def _compiled_apart(text: str, flags: int) -> _Codes:
+    """The codes of a text whose statements are compiled one by one, as IPython does. Python calls
+    functions of a module in another way where its import is compiled with them."""
+    codes: _Codes = {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for node in ast.parse(text).body:
+                alone = compile(ast.Module([node], []), "<text>", "exec", flags, True)
+                for place, found in _by_place(alone).items():
+                    codes.setdefault(place, []).extend(found)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    return codes
 
 
 def _changes_programs(loader: Any) -> bool:
