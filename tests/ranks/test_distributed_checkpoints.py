@@ -204,7 +204,7 @@ def test_what_stages_share() -> None:
         return found
 
     assert run_ranks(2, sync) == [[[0, 1]] * 4, [*[[1, 2]] * 3, [0, 1]]]
-    with pytest.raises(TypeError, match="should be a Cell"):
+    with pytest.raises(TypeError, match="must be a Cell"):
         ms.sync_pipeline_shared_parameters(3)  # type: ignore[arg-type]
 
 
