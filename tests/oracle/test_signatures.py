@@ -64,6 +64,9 @@ def _overloads() -> dict[str, list[ast.arguments]]:
     for method in page.body:
         if isinstance(method, ast.FunctionDef):
             forms.setdefault(method.name, []).append(method.args)
+        elif isinstance(method, ast.Assign) and isinstance(method.value, ast.Name):
+            aliases = [t.id for t in method.targets if isinstance(t, ast.Name)]
+            forms |= dict.fromkeys(aliases, forms.get(method.value.id, []))
     return forms
 
 

@@ -77,10 +77,12 @@ def _getter(name: str, kind: type[T], more: str = "") -> Callable[[], T]:
 
 def _setting(setter: F) -> F:
     """The function that checks the first argument of a setter and keeps it under its name."""
+    parameters = signature(setter)
+
     @checks_arguments
     @wraps(setter)
     def kept(*args: Any, **kwargs: Any) -> None:
-        bound = signature(setter).bind(*args, **kwargs)
+        bound = parameters.bind(*args, **kwargs)
         bound.apply_defaults()
         setter(*bound.args)
         _Settings.kept[setter.__name__.removeprefix("set_")] = bound.args[0]

@@ -1,4 +1,4 @@
-"""Rules of arguments that several of `cellc.dataset` have, beside those of `core.declared`."""
+"""Rules of arguments in `cellc.dataset`, besides those of `core.declared`."""
 
 from __future__ import annotations
 

@@ -147,11 +147,8 @@ def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) ->
 def _guard_result(vm: Interpreter, target: Any, name: str, value: Any) -> None:
     """Compare what a descriptor that is not interpreted gives (of C, of an installed package)
     before each call, unless each read makes another object."""
-    kind = type(target)
-    if vm.hooks.on_result_read is None or module_of(kind).startswith("cellc.") or \
-            not remains(value, getattr(target, name)):
-        return
-    vm.hooks.on_result_read(target, name, lambda: getattr(target, name), value)
+    if not module_of(type(target)).startswith("cellc.") and remains(value, getattr(target, name)):
+        vm.note_result(target, name, lambda: getattr(target, name), value)
 
 
 def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:

@@ -632,9 +632,8 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     try:
         result = _refuse_drawn(vm, called(vm, fn, given, named), frame)
         vm.state.new_of_library(result)
-        if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)) \
-                and vm.hooks.on_result_read is not None:  # a setting
-            vm.hooks.on_result_read(fn, name, functools.partial(fn, *args, **kwargs), result)
+        if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)):
+            vm.note_result(fn, name, functools.partial(fn, *args, **kwargs), result)  # a setting
     except ElementsUnknown as e:
         if vm.pieces is None:
             raise vm.error("CE601", TypeError, str(e), frame, hint=_UNCALLED) from None
@@ -719,9 +718,8 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         vm, fn, (owner, *args, *kwargs.values(), fn), frame, run)
     if keeps:  # the result of an earlier call, which the program may have changed since
         vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
-        if vm.hooks.on_result_read is not None:
-            vm.hooks.on_result_read(fn, f"{fn.__name__}{tuple(args)}",
-                                    functools.partial(fn, *args, **kwargs), result)
+        vm.note_result(fn, f"{fn.__name__}{tuple(args)}",
+                       functools.partial(fn, *args, **kwargs), result)
     elif not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
         vm.state.new(result)
         if is_iterator(result):

@@ -425,9 +425,15 @@ class Interpreter:
             how: what messages call it.
         """
         result = run()
+        self.note_result(target, how, run, result)
+        return result
+
+    def note_result(
+        self, target: Any, how: str, run: Callable[[], Any], result: Any
+    ) -> None:
+        """As `guarded`, for a result that is there already."""
         if self.hooks.on_result_read is not None:
             self.hooks.on_result_read(target, how, run, result)
-        return result
 
     def class_of(self, value: object) -> type:
         """The class of a value; that of an object of the program may be another one later."""

@@ -114,22 +114,26 @@ class Walk:
 
 
 class Elements(Walk):
-    """Over a sequence, from either end, with the length it has at each step."""
+    """Over a sequence, from either end, with the length it has at each step. As Python's iterators
+    of lists and tuples, it calls no `__len__` and `__getitem__` of a derived class."""
 
-    __slots__ = ("first", "source", "step")
+    __slots__ = ("first", "kind", "source", "step")
 
     def __init__(self, vm: Interpreter, source: Sequence[Any], backwards: bool = False) -> None:
         super().__init__(vm)
         self.source = source
-        self.first, self.step = (len(source) - 1, -1) if backwards else (0, 1)
+        kind: Any = next((k for k in (list, tuple) if isinstance(source, k)), type(source))
+        self.kind = kind
+        length: int = kind.__len__(source)
+        self.first, self.step = (length - 1, -1) if backwards else (0, 1)
 
     def __next__(self) -> Any:
         taken = self._taken()
         at = self.first + self.step * taken
-        if taken < 0 or not 0 <= at < len(self.source):
+        if taken < 0 or not 0 <= at < self.kind.__len__(self.source):
             self._over()
         self.place = Position(taken + 1)
-        return self.source[at]
+        return self.kind.__getitem__(self.source, at)
 
     def end(self) -> None:
         self.vm.note(self)

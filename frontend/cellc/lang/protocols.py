@@ -73,8 +73,8 @@ def of_method(
             or any_runtime([value, *args]):
         return MISSING
     result = run()
-    if isinstance(result, _RESULTS) and vm.hooks.on_result_read is not None:
-        vm.hooks.on_result_read(value, name, run, result)
+    if isinstance(result, _RESULTS):
+        vm.note_result(value, name, run, result)
     return result
 
 

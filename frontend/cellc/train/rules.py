@@ -1,8 +1,8 @@
-"""Rules of arguments that `cellc.train` has beside those of `core.declared`.
+"""Rules of arguments of `cellc.train`, besides those of `core.declared`.
 
-`typing` keeps what stands in an `Annotated` until the process has ended. So these lambdas are in a
-module that imports no other of `train`: `serialization` must be dropped earlier, so that a failed
-save fails the process (`serialization._ExitStatus`).
+`typing` keeps the metadata of an `Annotated` until the process ends, and a lambda keeps its module.
+So these stand in a module that imports no other of `train`: `serialization` must be freed earlier,
+because that is when a failed background save fails the process (`serialization._ExitStatus`).
 """
 
 from __future__ import annotations
