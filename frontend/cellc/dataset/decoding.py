@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -37,16 +38,20 @@ _OPENCV, _LIBPNG = (4899, 9617, 1868, 1 << 13, 14), (9797, 19234, 3737, 0, 15)
 """Weights of red, green and blue in a brightness, a half to round, and bits to drop."""
 
 
-def pillow(who: str) -> ModuleType:
-    """The Pillow library, which reads and writes pictures."""
+def library(module: str, who: str, name: str, extra: str = "images") -> ModuleType:
+    """A library that an extra installs, imported where it is used: it is heavy."""
     try:
         with no_fork():  # a child would wait for the thread that imports
-            from PIL import Image  # heavy, and not needed by other datasets
+            return import_module(module)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{who} needs Pillow to read pictures: pip install cellc[images]", name="PIL"
+            f"{who} needs {name}: pip install 'cellc[{extra}]'", name=module.split(".")[0]
         ) from error
-    return Image
+
+
+def pillow(who: str) -> ModuleType:
+    """The Pillow library, which reads and writes pictures."""
+    return library("PIL.Image", who, "Pillow to read pictures")
 
 
 def picture_of(data: bytes, who: str) -> Any:

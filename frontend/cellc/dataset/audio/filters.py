@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.declared import Flag, Int, Number, Rule, integer, number
 from ..declared import argument
+from ..decoding import library
 from ..rules import several
 from .base import Array, SoundTransform
 
@@ -29,48 +30,12 @@ _Q = "from 0 (excluded) to 1: the smaller, the wider."
 def filtered(x: Array, a: Array, b: Array) -> Array:
     """`a[0] y[n] = sum b[k] x[n - k] - sum a[k] y[n - k]` along the last axis.
 
-    Time is cut into about as many blocks as a block is long: all blocks run side by side from rest,
-    and then the rest of each is added to the next (blocked recursive filtering).
-
     Args:
         x: (..., time).
         a, b: at least one number each; `a[0]` is not 0.
     """
-    time = x.shape[-1]
-    driven = np.zeros(x.shape)
-    for k, weight in enumerate(np.asarray(b, np.float64)[:time] / a[0]):
-        driven[..., k:] += weight * x[..., : time - k]
-    poles = np.asarray(a[1:], np.float64) / a[0]
-    if not len(poles):
-        return driven
-    length = max(math.isqrt(time - 1) + 1, len(poles))
-    blocks = -(-time // length)
-    parts = np.zeros((*x.shape[:-1], blocks * length))
-    parts[..., :time] = driven
-    parts = parts.reshape(*x.shape[:-1], blocks, length)
-    _run(parts, poles)
-    _join(parts, poles)
-    return parts.reshape(*x.shape[:-1], -1)[..., :time]
-
-
-def _run(parts: Array, poles: Array) -> None:
-    """Feed back what comes out, along the last axis, from rest, in place."""
-    for n in range(1, parts.shape[-1]):
-        for k, pole in enumerate(poles[:n], 1):
-            parts[..., n] -= pole * parts[..., n - k]
-
-
-def _join(parts: Array, poles: Array) -> None:
-    """Add to each block (..., block, time) what the end of the one before it goes on to give."""
-    order, length = len(poles), parts.shape[-1]
-    # Row k: what a 1 that came out k + 1 samples before a block gives within it.
-    gives = np.zeros((order, length))
-    for n in range(length):
-        for k, pole in enumerate(poles, 1):
-            gives[:, n] -= pole * (gives[:, n - k] if n >= k else np.arange(1, order + 1) == k - n)
-    for block in range(1, parts.shape[-2]):
-        before = parts[..., block - 1, ::-1][..., :order]
-        parts[..., block, :] += before @ gives
+    signal = library("scipy.signal", "cellc.dataset.audio", "SciPy", "audio")
+    return np.asarray(signal.lfilter(b, a, x))
 
 
 def clamped(x: Array) -> Array:

@@ -27,7 +27,7 @@ from .base import (
     Size,
     is_picture,
 )
-from .resampling import resized, rotated
+from .opencv import resized, rotated
 
 Array = np.ndarray[Any, Any]
 _FILL = "of `Border.CONSTANT`: one number, or one for each channel."

@@ -5,7 +5,6 @@ Source: `mindspore.dataset.vision`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import Annotated, Any
 
@@ -25,6 +24,7 @@ from ..rules import several, span
 from .adjusting import Posterize, brightness
 from .base import ImageTransform, Likely, Perhaps, RandomImageTransform, Size
 from .colours import Solarize
+from .opencv import converted, equalized, sharpened, smoothed, weighted
 
 Array = np.ndarray[Any, Any]
 
@@ -68,16 +68,7 @@ class Equalize(ImageTransform):
     """Values of each channel spread so that all are as common, for uint8."""
 
     def _apply(self, image: Any) -> Any:
-        return _by_channel(self._only_bytes(image), _equalized)
-
-
-def _equalized(plane: Array) -> Array:
-    counts = np.bincount(plane.ravel(), minlength=256)
-    counts[np.flatnonzero(counts)[0]] = 0
-    if not counts.any():
-        return plane
-    table = np.cumsum(counts).astype(np.float32) * np.float32(255.0 / counts.sum())
-    return np.asarray(np.clip(np.rint(table), 0, 255), np.uint8)[plane]
+        return _by_channel(self._only_bytes(image), equalized)
 
 
 class AdjustGamma(ImageTransform):
@@ -92,31 +83,6 @@ class AdjustGamma(ImageTransform):
             return np.clip(part, 0, 255).astype(np.uint8)[image]
         made = np.power(image.astype(np.float32) * np.float32(self.gain), np.float32(self.gamma))
         return np.clip(made, 0, 1).astype(image.dtype)
-
-
-def _weighted(image: Array, other: Array, factor: float) -> Array:
-    """`image * factor + other * (1 - factor)` in single precision, the first product not rounded,
-    as OpenCV's weighted sums are; rounded and within 0 to 255 for uint8."""
-    part = np.float32(factor)
-    rest = (np.asarray(other, np.float32) * (np.float32(1) - part)).astype(np.float64)
-    made = (image.astype(np.float64) * float(part) + rest).astype(np.float32)
-    if image.dtype != np.uint8:
-        return made.astype(image.dtype)
-    return np.clip(np.rint(made), 0, 255).astype(np.uint8)
-
-
-def sharpened(image: Array, factor: float) -> Array:
-    """An image mixed with a smooth one: 0 is smooth, 1 the image, more is sharper."""
-    smooth = image.astype(np.float32)
-    if min(image.shape[:2]) > 2:
-        parts = [smooth[i : image.shape[0] - 2 + i, j : image.shape[1] - 2 + j]
-                 for i in range(3) for j in range(3)]
-        near = np.asarray(sum(parts)) + 4 * parts[4]
-        middle = near / np.float32(13)
-        if image.dtype == np.uint8:
-            middle = np.rint(middle)
-        smooth[1:-1, 1:-1] = middle
-    return _weighted(image, smooth, factor)
 
 
 class AdjustSharpness(ImageTransform):
@@ -174,23 +140,8 @@ class RandomColor(RandomImageTransform):
     def _apply(self, image: Any) -> Any:
         if self._only_bytes(image).ndim != 3 or image.shape[2] != 3:
             raise self._refused(f"an image of 3 channels is wanted, but it has {image.shape}.")
-        return _weighted(image, brightness(image)[..., None], self._factor)
-
-
-def _gaussian(size: int, sigma: float) -> Array:
-    places = np.arange(size) - (size - 1) / 2
-    weights = np.exp(-places * places / (2 * sigma * sigma))
-    return np.asarray(weights / weights.sum())
-
-
-def _in_eight_bits(weights: Array) -> Array:
-    """Weights as multiples of 1 / 256 that sum to 1: what rounding leaves goes to the next."""
-    half, rest, made = len(weights) // 2, 0.0, []
-    for weight in weights[:half]:
-        exact = weight * 256 + rest
-        made.append(int(np.rint(exact)))
-        rest = exact - made[-1]
-    return np.array([*made, 256 - 2 * sum(made), *made[::-1]], np.int64)
+        grey, part = np.repeat(brightness(image)[..., None], 3, 2), np.float32(self._factor)
+        return weighted(image, part, grey, 1 - part)
 
 
 class GaussianBlur(ImageTransform):
@@ -209,23 +160,7 @@ class GaussianBlur(ImageTransform):
 
     def _apply(self, image: Any) -> Any:
         sigma = self.sigma[0] or ((self.kernel_size[0] - 1) * 0.5 - 1) * 0.3 + 0.8
-        kernels = [_gaussian(self.kernel_size[0], sigma),
-                   _gaussian(self.kernel_size[1], self.sigma[1] or sigma)]
-        if image.dtype != np.uint8:
-            return _smoothed(image.astype(np.float64), kernels).astype(image.dtype)
-        sums = _smoothed(image.astype(np.int64), [_in_eight_bits(k) for k in kernels])
-        return ((sums + (1 << 15)) >> 16).astype(np.uint8)
-
-
-def _smoothed(image: Array, kernels: Sequence[Array]) -> Array:
-    """Sums of neighbours by the weights of a row, then by those of a column."""
-    for axis, kernel in zip((1, 0), kernels, strict=True):
-        count, edge = image.shape[axis], [(0, 0)] * image.ndim
-        edge[axis] = (len(kernel) // 2, len(kernel) // 2)
-        wide = np.pad(image, edge, "reflect" if count > 1 else "edge")
-        image = np.asarray(sum(w * np.take(wide, np.arange(i, i + count), axis)
-                               for i, w in enumerate(kernel)))
-    return image
+        return smoothed(image, self.kernel_size, (sigma, self.sigma[1] or sigma))
 
 
 class ConvertMode(IntEnum):
@@ -253,11 +188,6 @@ class ConvertMode(IntEnum):
     COLOR_RGBA2GRAY = 11
 
 
-_CHANNELS = {0: (0, 1, 2, 3), 1: (0, 1, 2), 2: (2, 1, 0, 3), 3: (2, 1, 0), 4: (2, 1, 0),
-             5: (2, 1, 0, 3), 8: (0, 0, 0), 9: (0, 0, 0, 3)}
-"""Which channel each new one is, 3 beyond the last: opaque."""
-
-
 class ConvertColor(ImageTransform):
     """Channels in another order, added or left out, or their brightness, for uint8.
 
@@ -278,13 +208,7 @@ class ConvertColor(ImageTransform):
             raise self._refused(f"{self.convert_mode.name} is for images of "
                                 f"{'1 channel' if one else '3 or 4 channels'}, but it has "
                                 f"{channels}.")
-        if mode in (6, 10):
-            return brightness(image[..., 2::-1]).astype(np.uint8)
-        if mode in (7, 11):
-            return brightness(image[..., :3]).astype(np.uint8)
-        planes = image[..., None] if image.ndim == 2 else image
-        opaque = np.full(planes.shape[:2], 255, np.uint8)
-        return np.stack([planes[..., c] if c < channels else opaque for c in _CHANNELS[mode]], -1)
+        return converted(image, self.convert_mode.name.removeprefix("COLOR_"))
 
 
 class RandomPosterize(RandomImageTransform):

@@ -13,7 +13,7 @@ from ..declared import argument, state
 from ..decoding import pillow
 from ..rules import about_zero, several, span
 from .base import Fill, ImageTransform, Inter, Plain, RandomImageTransform
-from .resampling import projected, warped
+from .opencv import projected, warped
 
 Array = np.ndarray[Any, Any]
 
@@ -37,9 +37,7 @@ class Affine(ImageTransform):
         moved = (self.translate[0] * width, self.translate[1] * height)
         middle = ((width - 1) / 2, (height - 1) / 2)
         forward = _matrix(self.degrees, moved, self.scale, self.shear, middle)
-        turn = np.linalg.inv(forward[:, :2])
-        back = np.column_stack([turn, -turn @ forward[:, 2]])
-        return warped(image, back, height, width, self.resample, self.fill_value)
+        return warped(image, forward, height, width, self.resample, self.fill_value)
 
 
 def _matrix(
@@ -53,7 +51,8 @@ def _matrix(
     made = scale * np.array([
         [first, -first * math.tan(along_x) - math.sin(turn)],
         [third, -third * math.tan(along_x) + math.cos(turn)]])
-    return np.column_stack([made, np.add(middle, moved) - made @ np.array(middle)])
+    forward = np.column_stack([made, np.add(middle, moved) - made @ np.array(middle)])
+    return forward.astype(np.float32)  # as MindSpore keeps it
 
 
 Angles = Annotated[Any, span(-math.inf, one=about_zero)]
@@ -117,10 +116,10 @@ class Perspective(ImageTransform):
 
     def _apply(self, image: Any) -> Any:
         try:
-            back = _back(self.start_points, self.end_points)
+            _back(self.start_points, self.end_points)
         except np.linalg.LinAlgError:
             raise self._refused(f"three of the points {self.end_points} lie on a line.") from None
-        return projected(image, np.append(back, 1.0).reshape(3, 3), self.interpolation)
+        return projected(image, self.start_points, self.end_points, self.interpolation)
 
 
 def _back(start: Sequence[Sequence[float]], end: Sequence[Sequence[float]]) -> Array:
