@@ -63,6 +63,7 @@ class Page:
 
     def annotation(self, text: Any, home: Mapping[str, Any]) -> str:
         """The text of an annotation, its names imported here."""
+        home = getattr(text, "home", home)
         if not isinstance(text, str):
             text = "None" if text is None or text is type(None) else text.__name__
         for name in sorted(set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text)) - {"None"}):
@@ -159,6 +160,8 @@ def _of_call(node: ast.expr, known: Mapping[str, Any]) -> Function | None:
     """The function that an expression is a call of; of a choice, that of both if they are one."""
     if isinstance(node, ast.IfExp):
         node = node.body
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        node = node.value
     if not isinstance(node, ast.Call):
         return None
     target = node.func
@@ -218,10 +221,42 @@ def _parameters(fn: Function) -> list[inspect.Parameter]:
     """Parameters; the single operand of an op is a Tensor, an attribute has its default's type."""
     found = list(inspect.signature(fn).parameters.values())
     if not _made(fn):
-        return found
+        plain = inspect.unwrap(fn)
+        known = _passed(plain) if getattr(plain, "__name__", "") == "<lambda>" else {}
+        return [p.replace(annotation=known[p.name]) if p.name in known
+                and p.annotation is _EMPTY else p for p in found]
     alone = sum(p.default is _EMPTY for p in found) == 1
     return [p.replace(annotation=_of_default(p.default) if p.default is not _EMPTY
                       else "Tensor" if alone else "Any") for p in found]
+
+
+class _Passed(str):
+    """An annotation of another function, and where its names are known."""
+
+    home: Mapping[str, Any]
+
+
+def _passed(fn: Function) -> dict[str, str]:
+    """The annotations of a lambda's parameters: those of the functions that it passes them to."""
+    known = {**_home(fn), **inspect.getclosurevars(fn).nonlocals}
+    found: dict[str, str] = {}
+    for body in _lambdas(fn):
+        for node in (n for n in ast.walk(body) if isinstance(n, ast.Call)):
+            called = _of_call(node, known)
+            try:
+                names = list(inspect.signature(called).parameters.values()) if called else []
+            except (TypeError, ValueError):  # a builtin
+                continue
+            by_name = {p.name: p for p in names}
+            given = [*zip(names, node.args, strict=False),
+                     *((by_name[k.arg], k.value) for k in node.keywords if k.arg in by_name)]
+            for parameter, value in given:
+                if isinstance(value, ast.Name) and isinstance(parameter.annotation, str) and \
+                        parameter.kind is not parameter.VAR_POSITIONAL:
+                    text = _Passed(parameter.annotation)
+                    text.home = _home(called) if called else _ANY
+                    found.setdefault(value.id, text)
+    return found
 
 
 def _of_default(value: Any) -> str:

@@ -33,16 +33,6 @@ def _choice(input_x: Tensor, count: int, seed: Any) -> tuple[Tensor, Tensor]:
     return boxes.choice_with_mask(input_x, count, seed)
 
 
-def _decode(anchor_box: Tensor, deltas: Tensor, max_shape: Any, means: Any, stds: Any,
-            wh_ratio_clip: float) -> Tensor:
-    return boxes.bounding_box_decode(anchor_box, deltas, max_shape, means, stds, wh_ratio_clip)
-
-
-def _crop(x: Tensor, boxes_: Tensor, box_index: Tensor, crop_size: Any, method: str,
-          extrapolation_value: float) -> Tensor:
-    return boxes.crop_and_resize(x, boxes_, box_index, crop_size, method, extrapolation_value)
-
-
 def _suppressed(
     overlaps: Tensor, scores: Tensor, max_output_size: Any, overlap_threshold: Any,
     score_threshold: Any,
@@ -69,7 +59,8 @@ def _number(x: Any, what: str) -> Any:
 
 def _combined(
     boxes_: Tensor, scores: Tensor, max_output_size_per_class: Any, max_total_size: Any,
-    iou_threshold: Any, score_threshold: Any, pad_per_class: bool, clip_boxes: bool,
+    iou_threshold: Any, score_threshold: Any, *, pad_per_class: bool = False,
+    clip_boxes: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The best boxes of a batch after suppression within each class.
 
@@ -135,19 +126,12 @@ def _image_boxes(
     return found[0], found[1], found[2], cast_to(reductions.sum(cast_to(valid, int32)), int32)
 
 
-def _patches(input_x: Tensor, ksizes: Any, strides: Any, rates: Any, padding: str) -> Tensor:
+def _patches(
+    input_x: Tensor, *, ksizes: Any, strides: Any, rates: Any, padding: str = "VALID"
+) -> Tensor:
     size, step, rate = (tuple(v)[-2:] if isinstance(v, (tuple, list)) else v
                         for v in (ksizes, strides, rates))
     return window.image_patches(input_x, size, step, rate, padding)
-
-
-def _volume_patches(input_x: Tensor, kernel_size: Any, strides: Any, padding: str) -> Tensor:
-    return images.volume_patches(input_x, kernel_size, strides, padding)
-
-
-def _dilated(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: str,
-             data_format: str) -> Tensor:
-    return images.dilation2d(x, filter, stride, dilation, pad_mode)
 
 
 def _fractional(kind: str) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
@@ -162,8 +146,10 @@ def _fractional(kind: str) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
 def _fixed(spatial: int) -> Callable[..., tuple[Tensor, Tensor]]:
     pool = volume.fractional_max_pool2d if spatial == 2 else volume.fractional_max_pool3d
 
-    def function(x: Tensor, random_samples: Tensor, ksize: Any, output_shape: Any,
-                 data_format: str) -> tuple[Tensor, Tensor]:
+    def function(
+        x: Tensor, random_samples: Tensor, *, ksize: Any, output_shape: Any,
+        data_format: str = "NCHW" if spatial == 2 else "NCDHW",
+    ) -> tuple[Tensor, Tensor]:
         last = data_format == "NDHWC"
         t = shapes.moveaxis(x, -1, 1) if last else x
         found: tuple[Tensor, Tensor] = pool(t, ksize, output_shape, None, True, random_samples)
@@ -184,24 +170,13 @@ _FRACTIONAL = {"pooling_ratio": REQUIRED, "pseudo_random": False, "overlapping":
                "deterministic": False, "seed": 0, "seed2": 0}
 
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    "BoundingBoxDecode": (_decode, {"max_shape": REQUIRED, **_BOX, "wh_ratio_clip": 0.016}),
+    "BoundingBoxDecode": (boxes.bounding_box_decode, {
+        "max_shape": REQUIRED, **_BOX, "wh_ratio_clip": 0.016}),
     "BoundingBoxEncode": (boxes.bounding_box_encode, _BOX),
-    "CombinedNonMaxSuppression": (_combined, {"pad_per_class": False, "clip_boxes": True}),
-    "CropAndResize": (_crop, {"method": "bilinear", "extrapolation_value": 0.0}),
-    "Dilation2D": (_dilated, {"stride": REQUIRED, "dilation": REQUIRED, "pad_mode": "SAME",
-                              "data_format": "NCHW"}),
     "ExtractGlimpse": (images.extract_glimpse, {"centered": True, "normalized": True,
                                                 "uniform_noise": True, "noise": "uniform"}),
-    "ExtractImagePatches": (_patches, {"ksizes": REQUIRED, "strides": REQUIRED, "rates": REQUIRED,
-                                       "padding": "VALID"}),
-    "ExtractVolumePatches": (_volume_patches, {"kernel_size": REQUIRED, "strides": REQUIRED,
-                                               "padding": REQUIRED}),
     "FractionalAvgPool": (_fractional("mean"), _FRACTIONAL),
     "FractionalMaxPool": (_fractional("max"), _FRACTIONAL),
-    "FractionalMaxPoolWithFixedKsize": (_fixed(2), {
-        "ksize": REQUIRED, "output_shape": REQUIRED, "data_format": "NCHW"}),
-    "FractionalMaxPool3DWithFixedKsize": (_fixed(3), {
-        "ksize": REQUIRED, "output_shape": REQUIRED, "data_format": "NCDHW"}),
     "NMSWithMask": (boxes.nms_with_mask, {"iou_threshold": 0.5}),
     "ROIAlign": (boxes.roi_align, {
         "pooled_height": REQUIRED, "pooled_width": REQUIRED, "spatial_scale": REQUIRED,
@@ -212,5 +187,18 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
                                                        "antialias": True}),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives(_PLAIN, _WITH_INIT)
+_OWN: dict[str, Callable[..., Any]] = {
+    "CombinedNonMaxSuppression": _combined,
+    "CropAndResize": lambda x, boxes_, box_index, crop_size, *, method="bilinear",
+    extrapolation_value=0.0: boxes.crop_and_resize(
+        x, boxes_, box_index, crop_size, method, extrapolation_value),
+    "Dilation2D": lambda x, filter, *, stride, dilation, pad_mode="SAME", data_format="NCHW":
+        images.dilation2d(x, filter, stride, dilation, pad_mode),
+    "ExtractImagePatches": _patches,
+    "ExtractVolumePatches": lambda input_x, *, kernel_size, strides, padding:
+        images.volume_patches(input_x, kernel_size, strides, padding),
+    "FractionalMaxPoolWithFixedKsize": _fixed(2), "FractionalMaxPool3DWithFixedKsize": _fixed(3),
+}
+
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives(_PLAIN, _WITH_INIT, _OWN)
 """Every primitive class of this module by name."""

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cellc_compiler.ir.op import REQUIRED
-
 from ...calls import sharding
 from ...core.declared import misuse
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP, MCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
@@ -30,19 +28,26 @@ class ReduceOp:
     AVG = "avg"
 
 
-def _broadcast(input_x: Any, root_rank: int, group: str) -> Any:
+_WORLD = HCCL_WORLD_COMM_GROUP
+
+
+def _broadcast(input_x: Any, *, root_rank: int, group: str = _WORLD) -> Any:
     given = input_x if isinstance(input_x, (tuple, list)) else (input_x,)
     return tuple(collectives.broadcast(x, root_rank, group) for x in given)
 
 
-def _reduce(input_x: Tensor, dest_rank: int, op: str, group: str) -> Tensor:
+def _reduce(
+    input_x: Tensor, *, dest_rank: int, op: str = "sum", group: str = _WORLD
+) -> Tensor:
     ranks = ranks_of(group, "Reduce")
     place = a_rank(dest_rank, "dest_rank", "Reduce", range(len(ranks)))
     return collectives.reduce(input_x, ranks[place], op, group)
 
 
-def _all_to_all_v(input_x: Tensor, send_numel_list: Any, recv_numel_list: Any, group: str,
-                  block_size: int) -> Tensor:
+def _all_to_all_v(
+    input_x: Tensor, send_numel_list: Any, recv_numel_list: Any, *, group: str = _WORLD,
+    block_size: int = 1,
+) -> Tensor:
     send, receive = ([n * block_size for n in collectives.counts(v)]
                      for v in (send_numel_list, recv_numel_list))
     rows = collectives.all_to_all_rows(input_x, send, receive, group)
@@ -50,20 +55,24 @@ def _all_to_all_v(input_x: Tensor, send_numel_list: Any, recv_numel_list: Any, g
         (), input_x.dtype)  # MindSpore gives a scalar, too
 
 
-def _all_to_all_vc(input_x: Tensor, send_count_matrix: Any, group: str, block_size: int,
-                   transpose: bool) -> Tensor:
+def _all_to_all_vc(
+    input_x: Tensor, send_count_matrix: Any, *, group: str = _WORLD, block_size: int = 1,
+    transpose: bool = False,
+) -> Tensor:
     send, receive = collectives.matrix_sizes(send_count_matrix, group, "AlltoAllVC")
     if transpose:
         send, receive = receive, send
-    return _all_to_all_v(input_x, send, receive, group, block_size)
+    return _all_to_all_v(input_x, send, receive, group=group, block_size=block_size)
 
 
-def _all_gather_v(input_x: Tensor, output_split_sizes: Any, group: str) -> Tensor:
+def _all_gather_v(input_x: Tensor, output_split_sizes: Any, *, group: str = _WORLD) -> Tensor:
     return collectives.all_gather_rows(
         input_x, _sizes(output_split_sizes, "output_split_sizes", "AllGatherV", group), group)
 
 
-def _reduce_scatter_v(input_x: Tensor, input_split_sizes: Any, op: str, group: str) -> Tensor:
+def _reduce_scatter_v(
+    input_x: Tensor, input_split_sizes: Any, *, op: str = "sum", group: str = _WORLD
+) -> Tensor:
     return collectives.reduce_scatter_rows(
         input_x, _sizes(input_split_sizes, "input_split_sizes", "ReduceScatterV", group), op, group)
 
@@ -77,8 +86,8 @@ def _sizes(given: Any, name: str, what: str, group: str) -> list[int]:
 
 
 def _batch_isend_irecv(
-    input_x: Sequence[Tensor], op_types: Sequence[str], remote_ranks: Sequence[int],
-    receive_shapes: Any, receive_dtypes: Any, group: str,
+    input_x: Sequence[Tensor], *, op_types: Sequence[str], remote_ranks: Sequence[int],
+    receive_shapes: Any = None, receive_dtypes: Any = None, group: str = _WORLD,
 ) -> tuple[Tensor, ...]:
     what = "BatchISendIRecv"
     ranks, given = ranks_of(group, what), list(input_x)
@@ -112,8 +121,8 @@ def _end(x: Tensor, axis: int, end: int | None, length: int) -> Tensor:
 
 
 def _neighbor_exchange_v2(
-    x: Tensor, send_rank_ids: Sequence[int], send_lens: Sequence[int],
-    recv_rank_ids: Sequence[int], recv_lens: Sequence[int], data_format: str, group: str,
+    x: Tensor, *, send_rank_ids: Sequence[int], send_lens: Sequence[int],
+    recv_rank_ids: Sequence[int], recv_lens: Sequence[int], data_format: str, group: str = _WORLD,
 ) -> Tensor:
     """Borders of images to the neighbours, and theirs around this one, by one collective."""
     what = "NeighborExchangeV2"
@@ -157,9 +166,9 @@ def _framed(x: Tensor, around: Sequence[Tensor]) -> Tensor:
 
 
 def _neighbor_exchange(
-    input_x: Sequence[Tensor], send_rank_ids: Sequence[int], recv_rank_ids: Sequence[int],
+    input_x: Sequence[Tensor], *, send_rank_ids: Sequence[int], recv_rank_ids: Sequence[int],
     recv_shapes: Sequence[Sequence[int]], send_shapes: Sequence[Sequence[int]], recv_type: Any,
-    group: str,
+    group: str = _WORLD,
 ) -> tuple[Tensor, ...]:
     """Tensors to some ranks, and theirs, by one collective of the group."""
     what = "NeighborExchange"
@@ -191,55 +200,35 @@ def _neighbor_exchange(
     return tuple(found[i] for i in range(len(sizes)))
 
 
-def _send(input_x: Tensor, sr_tag: int, dest_rank: int, group: str, group_back: str) -> Tensor:
+def _send(
+    input_x: Tensor, *, sr_tag: int, dest_rank: int, group: str = _WORLD, group_back: str = _WORLD
+) -> Tensor:
     collectives.send(input_x, ranks_of(group, "Send")[dest_rank], sr_tag, group)
     return input_x
 
 
-def _receive(sr_tag: int, src_rank: int, shape: Any, dtype: Any, group: str, group_back: str
-             ) -> Tensor:
-    return collectives.receive(shape, dtype, ranks_of(group, "Receive")[src_rank], sr_tag, group)
-
-
 _VirtualDataset = VirtualDataset
-_GROUP = {"group": HCCL_WORLD_COMM_GROUP}
-_REDUCED = {"op": "sum", **_GROUP}
-_WITH_INIT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "AllGather": (lambda input_x, group: collectives.all_gather(input_x, group), _GROUP),
-    "AllGatherV": (_all_gather_v, _GROUP),
-    "AllReduce": (lambda input_x, op, group: collectives.all_reduce(input_x, op, group), _REDUCED),
-    "AlltoAll": (
-        lambda input_x, split_count, split_dim, concat_dim, group: collectives.all_to_all(
-            input_x, split_count, split_dim, concat_dim, group),
-        {"split_count": REQUIRED, "split_dim": REQUIRED, "concat_dim": REQUIRED, **_GROUP}),
-    "AlltoAllV": (_all_to_all_v, {**_GROUP, "block_size": 1}),
-    "AlltoAllVC": (_all_to_all_vc, {**_GROUP, "block_size": 1, "transpose": False}),
-    "Barrier": (lambda group: collectives.barrier(group), _GROUP),
-    "BatchISendIRecv": (_batch_isend_irecv, {
-        "op_types": REQUIRED, "remote_ranks": REQUIRED, "receive_shapes": None,
-        "receive_dtypes": None, **_GROUP}),
-    "Broadcast": (_broadcast, {"root_rank": REQUIRED, **_GROUP}),
-    "CollectiveGather": (
-        lambda input_x, dest_rank, group: collectives.gather(input_x, dest_rank, group),
-        {"dest_rank": REQUIRED, **_GROUP}),
-    "CollectiveScatter": (
-        lambda input_x, src_rank, group: collectives.scatter(input_x, src_rank, group),
-        {"src_rank": 0, **_GROUP}),
-    "NeighborExchange": (_neighbor_exchange, {
-        "send_rank_ids": REQUIRED, "recv_rank_ids": REQUIRED, "recv_shapes": REQUIRED,
-        "send_shapes": REQUIRED, "recv_type": REQUIRED, **_GROUP}),
-    "NeighborExchangeV2": (_neighbor_exchange_v2, {
-        "send_rank_ids": REQUIRED, "send_lens": REQUIRED, "recv_rank_ids": REQUIRED,
-        "recv_lens": REQUIRED, "data_format": REQUIRED, **_GROUP}),
-    "Receive": (_receive, {
-        "sr_tag": REQUIRED, "src_rank": REQUIRED, "shape": REQUIRED, "dtype": REQUIRED, **_GROUP,
-        "group_back": HCCL_WORLD_COMM_GROUP}),
-    "Reduce": (_reduce, {"dest_rank": REQUIRED, **_REDUCED}),
-    "ReduceScatter": (lambda input_x, op, group: collectives.reduce_scatter(input_x, op, group),
-                      _REDUCED),
-    "ReduceScatterV": (_reduce_scatter_v, _REDUCED),
-    "Send": (_send, {"sr_tag": REQUIRED, "dest_rank": REQUIRED, **_GROUP,
-                     "group_back": HCCL_WORLD_COMM_GROUP}),
+_OWN: dict[str, Callable[..., Any]] = {
+    "AllGather": lambda input_x, *, group=_WORLD: collectives.all_gather(input_x, group),
+    "AllGatherV": _all_gather_v,
+    "AllReduce": lambda input_x, *, op="sum", group=_WORLD:
+        collectives.all_reduce(input_x, op, group),
+    "AlltoAll": lambda input_x, *, split_count, split_dim, concat_dim, group=_WORLD:
+        collectives.all_to_all(input_x, split_count, split_dim, concat_dim, group),
+    "AlltoAllV": _all_to_all_v, "AlltoAllVC": _all_to_all_vc,
+    "Barrier": lambda *, group=_WORLD: collectives.barrier(group),
+    "BatchISendIRecv": _batch_isend_irecv, "Broadcast": _broadcast,
+    "CollectiveGather": lambda input_x, *, dest_rank, group=_WORLD:
+        collectives.gather(input_x, dest_rank, group),
+    "CollectiveScatter": lambda input_x, *, src_rank=0, group=_WORLD:
+        collectives.scatter(input_x, src_rank, group),
+    "NeighborExchange": _neighbor_exchange, "NeighborExchangeV2": _neighbor_exchange_v2,
+    "Receive": lambda *, sr_tag, src_rank, shape, dtype, group=_WORLD, group_back=_WORLD:
+        collectives.receive(shape, dtype, ranks_of(group, "Receive")[src_rank], sr_tag, group),
+    "Reduce": _reduce,
+    "ReduceScatter": lambda input_x, *, op="sum", group=_WORLD:
+        collectives.reduce_scatter(input_x, op, group),
+    "ReduceScatterV": _reduce_scatter_v, "Send": _send,
 }
 
 _KINDS = {"group": str, "group_back": str, "op": str, "root_rank": int, "dest_rank": int,
@@ -293,7 +282,7 @@ class Collective(Primitive):
             self.add_prim_attr(key, found[key]() if value is None else value)
 
 
-PRIMITIVES = make_primitives({}, _WITH_INIT, Collective)
+PRIMITIVES = make_primitives({}, {}, _OWN, Collective)
 """Every primitive class of this module by name."""
 
 

@@ -35,14 +35,6 @@ def _random_poisson(shape: Any, rate: Tensor, dtype: DType, seed: Seed) -> Tenso
     return rejection.random_poisson(shape, rate, seed, dtype)
 
 
-def _multinomial(x: Tensor, seed: Any, offset: Any, numsamples: int, replacement: bool) -> Tensor:
-    return rejection.multinomial_with_replacement(x, seed, offset, numsamples, replacement)
-
-
-def _categorical(logits: Tensor, num_sample: int, seed: int = 0, *, dtype: DType) -> Tensor:
-    return draws.random_categorical(logits, num_sample, seed, dtype)
-
-
 def _truncated(shape: Any, dtype: DType, seed: Seed) -> Tensor:
     out: Tensor = apply("random_truncated_normal", draws.drawing_key(seed, "TruncatedNormal"),
                         shape=shape_of(shape, "TruncatedNormal"), dtype=dtype)
@@ -59,14 +51,14 @@ def _between(shape: Any, mean: Tensor, stdevs: Tensor, min: Tensor, max: Tensor,
     return rejection.truncated_between(dims, mean, stdevs, min, max, seed)
 
 
-def _log_normal(input: Tensor, mean: float, std: float) -> Tensor:
+def _log_normal(input: Tensor, *, mean: float = 1.0, std: float = 2.0) -> Tensor:
     x = tensor(input, "LogNormalReverse")
     unit = draws.randn_like(x)
     out: Tensor = apply("exp", arith.add(arith.mul(unit, float(std)), float(mean)))
     return out
 
 
-def _any_ints(shape: Any, dtype: DType) -> Tensor:
+def _any_ints(shape: Any, *, dtype: DType = int64) -> Tensor:
     if dtype not in (int32, int64):
         raise misuse("NonDeterministicInts", "'dtype' must be int32 or int64", dtype, TypeError)
     dims = shape_of(shape, "NonDeterministicInts")
@@ -80,7 +72,7 @@ def _any_ints(shape: Any, dtype: DType) -> Tensor:
     return arith.add(arith.mul(arith.sub(parts[0], 2**31), 2**32), parts[1])
 
 
-def _cauchy(size: Any, median: float, sigma: float) -> Tensor:
+def _cauchy(*, size: Any, median: float = 0.0, sigma: float = 1.0) -> Tensor:
     unit = draws.rand(shape_of(size, "Cauchy", "size"))
     turned: Tensor = apply("tan", arith.mul(arith.sub(unit, 0.5), math.pi))
     return arith.add(arith.mul(turned, float(sigma)), float(median))
@@ -195,7 +187,7 @@ def _permuted(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
     return joining.concat((drawn, creation.full((length - count,), pad, dtype=dtype)), 0)
 
 
-def _hits(true_classes: Tensor, sampled_candidates: Tensor, num_true: int) -> Any:
+def _hits(true_classes: Tensor, sampled_candidates: Tensor, *, num_true: int = 1) -> Any:
     """Where drawn candidates are true classes: rows, positions among the candidates, and weights.
     """
     what = "ComputeAccidentalHits"
@@ -214,16 +206,11 @@ def _hits(true_classes: Tensor, sampled_candidates: Tensor, num_true: int) -> An
 _SEEDS = {"seed": 0, "seed2": 0}
 
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    "Cauchy": (_cauchy, {"size": REQUIRED, "median": 0.0, "sigma": 1.0}),
-    "ComputeAccidentalHits": (_hits, {"num_true": 1}),
-    "DropoutDoMask": (_masked, {}), "DropoutGenMask": (_bit_mask, {"Seed0": 0, "Seed1": 0}),
-    "LogNormalReverse": (_log_normal, {"mean": 1.0, "std": 2.0}),
+    "DropoutDoMask": (_masked, {}),
+    "DropoutGenMask": (_bit_mask, {"Seed0": 0, "Seed1": 0}),
     "LogUniformCandidateSampler": (classes.log_uniform_candidate_sampler, {
         "num_true": 1, "num_sampled": 5, "unique": True, "range_max": 5, "seed": 0}),
-    "MultinomialWithReplacement": (_multinomial, {"numsamples": REQUIRED, "replacement": False}),
-    "NonDeterministicInts": (_any_ints, {"dtype": int64}),
     "ParameterizedTruncatedNormal": (_between, _SEEDS), "Poisson": (_poisson, _SEEDS),
-    "RandomCategorical": (_categorical, {"dtype": int64}),
     "RandomGamma": (_random_gamma, _SEEDS),
     "RandomPoisson": (_random_poisson, {**_SEEDS, "dtype": int64}),
     "SampleDistortedBoundingBoxV2": (_distorted_box, {
@@ -235,5 +222,14 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
         "seed": 0, "remove_accidental_hits": False}),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, _WITH_INIT)
+_OWN: dict[str, Callable[..., Any]] = {
+    "Cauchy": _cauchy, "ComputeAccidentalHits": _hits, "LogNormalReverse": _log_normal,
+    "MultinomialWithReplacement": lambda x, seed, offset, *, numsamples, replacement=False:
+        rejection.multinomial_with_replacement(x, seed, offset, numsamples, replacement),
+    "NonDeterministicInts": _any_ints,
+    "RandomCategorical": lambda logits, num_sample, seed=0, *, dtype=int64:
+        draws.random_categorical(logits, num_sample, seed, dtype),
+}
+
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, _WITH_INIT, _OWN)
 """Every primitive class of this module by name."""

@@ -185,7 +185,7 @@ def _adam_decay(
 
 def _adam_decay_cast(
     var: Tensor, m_: Tensor, v: Tensor, lr: Any, beta1: Any, beta2: Any, epsilon: Any, decay: Any,
-    gradient: Tensor, norm: Any = 1.0, *, use_locking: bool,
+    gradient: Tensor, norm: Any = 1.0, *, use_locking: bool = False,
 ) -> Any:
     """`AdamWeightDecay` for 16-bit gradients, which are divided by `norm` first."""
     (first,) = wider("FusedCastAdamWeightDecay", m_)
@@ -216,7 +216,8 @@ def _amsgrad(
 
 def _amsgrad_fixed(
     var: Tensor, m_: Tensor, v: Tensor, vhat: Tensor, beta1_power: Any, beta2_power: Any, lr: Any,
-    grad: Tensor, beta1: float, beta2: float, epsilon: float, use_locking: bool,
+    grad: Tensor, *, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+    use_locking: bool = False,
 ) -> Any:
     return _amsgrad(var, m_, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad)
 
@@ -319,9 +320,6 @@ def _power_sign(
     return var - lr * (exp(logbase * sign_decay * (sign(grad) * sign(mean))) * grad), mean
 
 
-_STEPS["FusedCastAdamWeightDecay"] = _adam_decay_cast, _LOCK
-_STEPS["ApplyAdamWithAmsgrad"] = _amsgrad_fixed, {
-    "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **_LOCK}
-
-PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, _STEPS)
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, _STEPS, {
+    "FusedCastAdamWeightDecay": _adam_decay_cast, "ApplyAdamWithAmsgrad": _amsgrad_fixed})
 """Every primitive class of this module by name."""

@@ -69,7 +69,7 @@ def _bincount(array: Tensor, size: Any, weights: Tensor) -> Tensor:
 
 def _confusion(
     labels: Tensor, predictions: Tensor, weights: Tensor | None = None, *, num_classes: int,
-    dtype: Any,
+    dtype: Any = "int32",
 ) -> Tensor:
     """How often (or with what weight) each label (row) met each prediction (column)."""
     what = "ConfusionMatrix"
@@ -97,7 +97,7 @@ def _bitpack(x: Tensor, threshold: Tensor) -> Tensor:
     return cast_to(reductions.sum(arith.mul(bits, weights), -1), uint8)
 
 
-def _list_difference(x: Tensor, y: Tensor, out_idx: DType) -> Pair:
+def _list_difference(x: Tensor, y: Tensor, *, out_idx: DType = int32) -> Pair:
     """Elements of `x` that are not in `y`, and their places."""
     a, b = tensor(x, "ListDiff", "x"), tensor(y, "ListDiff", "y")
     if a.ndim != 1 or b.ndim != 1:
@@ -125,7 +125,7 @@ def _map_uniform(input: Tensor, per_group_size: Any, group_num: Any) -> Tensor:
     return arith.add(arith.mul(arith.remainder(x, groups), size), arith.floor_divide(x, groups))
 
 
-def _ragged(starts: Tensor, limits: Tensor, deltas: Tensor, Tsplits: DType) -> Pair:
+def _ragged(starts: Tensor, limits: Tensor, deltas: Tensor, *, Tsplits: DType) -> Pair:
     """Several ranges, one after the other: where each begins, and their numbers.
 
     The ranges must be known while a graph is compiled, as they give the result's shape.
@@ -153,7 +153,7 @@ def _unravel(indices: Tensor, dims: Tensor) -> Tensor:
     return joining.stack(rows[::-1], 0)
 
 
-def _nth(input: Tensor, n: Any, reverse: bool) -> Tensor:
+def _nth(input: Tensor, n: Any, *, reverse: bool = False) -> Tensor:
     """The n-th smallest (or largest) element along the last axis, from 0."""
     x = tensor(input, "NthElement")
     if not isinstance(n, Tensor):
@@ -165,7 +165,7 @@ def _nth(input: Tensor, n: Any, reverse: bool) -> Tensor:
     return indexing.gather(ordered, at, -1)
 
 
-def _ngram(state_seq: Tensor, log_probs: Tensor, ngram_size: int) -> Tensor:
+def _ngram(state_seq: Tensor, log_probs: Tensor, *, ngram_size: int = 1) -> Tensor:
     """Scores of words that would repeat a group of `ngram_size` words, made the smallest number."""
     what = "NoRepeatNGram"
     words, scores = tensor(state_seq, what, "state_seq"), tensor(log_probs, what, "log_probs")
@@ -200,7 +200,7 @@ def apply_check(condition: Tensor, text: str) -> None:
     check_range(cast_to(condition, int64), 1, 2, text + " (", 0, ")")
 
 
-def _assert(condition: Any, input_data: Any = (), *, summarize: int) -> Tensor:
+def _assert(condition: Any, input_data: Any = (), *, summarize: int = 3) -> Tensor:
     """An error if a condition does not hold when the network runs."""
     truth = condition if isinstance(condition, Tensor) else tensor_of(np.array(bool(condition)))
     apply_check(truth.all(), "For 'Assert', the condition is False.")
@@ -245,14 +245,18 @@ def _formats(what: str, source: str, target: str) -> tuple[int, ...]:
     return tuple(target.index(c) for c in source)
 
 
-def _dim_map(input_x: Tensor, src_format: str, dst_format: str) -> Tensor:
+def _dim_map(
+    input_x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
+) -> Tensor:
     """Axes (-4 to 3) of one format as those of another."""
     places = tensor_of(np.array(_formats("DataFormatDimMap", dst_format, src_format), np.int32))
     x = tensor(input_x, "DataFormatDimMap", "input_x")
     return cast_to(indexing.gather(places, arith.remainder(x, 4), 0), x.dtype)
 
 
-def _vec_permute(input_x: Tensor, src_format: str, dst_format: str) -> Tensor:
+def _vec_permute(
+    input_x: Tensor, *, src_format: str = "NHWC", dst_format: str = "NCHW"
+) -> Tensor:
     """Return the values of one format's axes (4, or pairs), in the order of another."""
     places = _formats("DataFormatVecPermute", dst_format, src_format)
     return indexing.gather(tensor(input_x, "DataFormatVecPermute", "input_x"),
@@ -271,11 +275,6 @@ _NUMBERS = {
     "complex64": 48, "complex128": 49}
 
 
-def _copy_with_slice(x: Tensor, y: Tensor) -> Tensor:
-    return become(tensor(x, "CopyWithSlice", "x"),
-                  shapes.broadcast_to(cast_to(y, x.dtype), x.shape))
-
-
 def _select_view(input_tensor: Tensor, index: int, axis: int) -> Tensor:
     x = tensor(input_tensor, "SelectView", "input_tensor")
     a = axis_of(axis, x.ndim, "SelectView")
@@ -288,14 +287,6 @@ def _updated(x: Tensor, indices: Any, v: Tensor) -> Tensor:
     return become(x, indexing.inplace_update(x, v, at))
 
 
-def _parallel_concat(values: Any) -> Tensor:
-    return joining.concat(list(values), 0)
-
-
-def _tuple_of(x: Tensor) -> tuple[Any, ...]:
-    return tuple(tensor(x, "TensorToTuple", "x").tolist())
-
-
 def _tuple_to_array(input_x: Any) -> Tensor:
     """A tuple or range of numbers of one kind as a Tensor: int32 of ints, else float32."""
     if not isinstance(input_x, (tuple, range)) or len({type(v) for v in input_x}) != 1:
@@ -304,25 +295,19 @@ def _tuple_to_array(input_x: Any) -> Tensor:
     return creation.tuple_to_array(input_x)
 
 
-def _repeated_to(x: Tensor, shape: Any) -> Tensor:
-    return shapes.broadcast_to(tensor(x, "Expand", "x"), shape_of(shape, "Expand"))
-
-
 def _log_softmax(input: Tensor, dim: Any = None, dtype: DType | None = None) -> Tensor:
     x = input if dtype is None else cast_to(input, dtype)
     axis = dim if dim is not None else (0 if x.ndim in (0, 1, 3) else 1)
     return activation.log_softmax(x, axis)
 
 
-def _partial(*args: Any) -> Any:
-    return functools.partial(args[0], *args[1:])
-
-
 # --- windows, sequences, signals ------------------------------------------------------------------
 
 
-def _max_pool_argmax(x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, data_format: str
-                     ) -> Pair:
+def _max_pool_argmax(
+    x: Tensor, *, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid",
+    data_format: str = "NCHW",
+) -> Pair:
     """The largest element of each window, and its place in its image (C, H, W), int32."""
     what = "MaxPoolWithArgmax"
     t = window.image_of(x, 2, what)
@@ -337,8 +322,8 @@ def _max_pool_argmax(x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, d
 
 
 def _depthwise(
-    x: Tensor, weight: Tensor, channel_multiplier: int, kernel_size: Any, mode: int, pad_mode: str,
-    pad: Any, stride: Any, dilation: Any, group: int,
+    x: Tensor, weight: Tensor, *, channel_multiplier: int, kernel_size: Any, mode: int = 3,
+    pad_mode: str = "valid", pad: Any = 0, stride: Any = 1, dilation: Any = 1, group: int = 1,
 ) -> Tensor:
     """Each channel with filters of its own: weights (channel_multiplier, C, h, w)."""
     w = tensor(weight, "DepthwiseConv2dNative", "weight")
@@ -348,8 +333,8 @@ def _depthwise(
 
 
 def _lstm(
-    input: Tensor, h: Tensor, c: Tensor, w: Tensor, input_size: int, hidden_size: int,
-    num_layers: int, has_bias: bool, bidirectional: bool, dropout: float, proj_size: int,
+    input: Tensor, h: Tensor, c: Tensor, w: Tensor, *, input_size: int, hidden_size: int,
+    num_layers: int, has_bias: bool, bidirectional: bool, dropout: float, proj_size: int = 0,
 ) -> tuple[Tensor, ...]:
     """An LSTM whose weights lie in one tensor. Outputs (T, N, directions * H), the last states, and
     two that are reserved."""
@@ -363,8 +348,9 @@ def _lstm(
 
 
 def _gru(
-    input: Tensor, h: Tensor, w: Tensor, seq_lengths: Tensor, input_size: int, hidden_size: int,
-    num_layers: int, has_bias: bool, bidirectional: bool, dropout: float, is_train: bool,
+    input: Tensor, h: Tensor, w: Tensor, seq_lengths: Tensor, *, input_size: int,
+    hidden_size: int, num_layers: int, has_bias: bool, bidirectional: bool, dropout: float,
+    is_train: bool = True,
 ) -> tuple[Tensor, ...]:
     """A GRU whose weights lie in one tensor, as MindSpore computes it on a CPU: the reset gate is
     applied before the matrix, the biases of the states and `seq_lengths` are not looked at."""
@@ -382,9 +368,9 @@ def _no_kernel(name: str, instead: str) -> Any:
 
 
 def _ctc(
-    x: Tensor, labels_indices: Tensor, labels_values: Tensor, sequence_length: Tensor,
-    preprocess_collapse_repeated: bool, ctc_merge_repeated: bool,
-    ignore_longer_outputs_than_inputs: bool,
+    x: Tensor, labels_indices: Tensor, labels_values: Tensor, sequence_length: Tensor, *,
+    preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True,
+    ignore_longer_outputs_than_inputs: bool = False,
 ) -> Pair:
     """Losses of scores (T, N, C) whose last class is the blank, and their gradients.
 
@@ -430,15 +416,17 @@ def _label_counts(labels: Tensor, blank: int) -> Tensor:
     return reductions.sum(cast_to(known, int32), 1, dtype=int32)
 
 
-def _ctc_v2(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any,
-            blank: int, reduction: str, zero_infinity: bool) -> Pair:
+def _ctc_v2(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, *, blank: int = 0,
+    reduction: str = "none", zero_infinity: bool = False,
+) -> Pair:
     return ctc.ctc_loss_v2(log_probs, targets, input_lengths, target_lengths, blank, reduction,
                            zero_infinity)
 
 
 def _edit_distance(
     hypothesis_indices: Tensor, hypothesis_values: Tensor, hypothesis_shape: Tensor,
-    truth_indices: Tensor, truth_values: Tensor, truth_shape: Tensor, normalize: bool,
+    truth_indices: Tensor, truth_values: Tensor, truth_shape: Tensor, *, normalize: bool = True,
 ) -> Tensor:
     """Levenshtein distances of sequences that lie along the last axis of two sparse tensors.
 
@@ -505,8 +493,10 @@ def _levenshtein(a: Tensor, a_sizes: np.ndarray[Any, Any], b: Tensor, b_sizes: n
     return indexing.gather_nd(table, at)
 
 
-def _stft(x: Tensor, window: Tensor, n_fft: int, hop_length: int, win_length: int,
-          normalized: bool, onesided: bool, return_complex: bool) -> Tensor:
+def _stft(
+    x: Tensor, window: Tensor, *, n_fft: int, hop_length: int, win_length: int, normalized: bool,
+    onesided: bool, return_complex: bool,
+) -> Tensor:
     return compositions.stft(
         x, n_fft, hop_length, win_length, window, False, "constant", normalized,
         onesided, return_complex)
@@ -566,20 +556,29 @@ class Morph(Primitive):
 
 
 _PLAIN: dict[str, Callable[..., Any]] = {
+    "BatchToSpaceNDV2": lambda input_x, block_shape, crops:
+        blocks.batch_to_space_nd(input_x, block_shape, crops),
     "Betainc": zeta_functions.betainc, "Bincount": _bincount, "CheckNumerics": _checked,
-    "CompareAndBitpack": _bitpack, "CopyWithSlice": _copy_with_slice,
-    "DtypeToEnum": _dtype_number, "Expand": _repeated_to,
+    "CompareAndBitpack": _bitpack,
+    "CopyWithSlice": lambda x, y:
+        become(tensor(x, "CopyWithSlice", "x"), shapes.broadcast_to(cast_to(y, x.dtype), x.shape)),
+    "DtypeToEnum": _dtype_number,
+    "Expand": lambda x, shape:
+        shapes.broadcast_to(tensor(x, "Expand", "x"), shape_of(shape, "Expand")),
     "GatherV2": lambda x, indices, axis: indexing.gather(x, indices, axis),
     "Gcd": divisors.gcd, "Lcm": divisors.lcm, "InplaceUpdateV2": _updated,
-    "LogSoftmaxExt": _log_softmax, "MapUniform": _map_uniform,
-    "MoveTo": compositions.move_to, "NextAfter": compositions.nextafter,
-    "ParallelConcat": _parallel_concat,
-    "Partial": _partial, "Polygamma": zeta_functions.polygamma, "Reusing": lambda x: x,
+    "LogSoftmaxExt": _log_softmax, "MapUniform": _map_uniform, "MoveTo": compositions.move_to,
+    "NextAfter": compositions.nextafter,
+    "ParallelConcat": lambda values: joining.concat(list(values), 0),
+    "Partial": lambda *args: functools.partial(args[0], *args[1:]),
+    "Polygamma": zeta_functions.polygamma,
+    "Reusing": lambda x: x,
     "ScalarCast": instances.scalar_cast, "ScalarToArray": compositions.scalar_to_array,
     "ScatterNonAliasingAdd": lambda input_x, indices, updates: become(
         input_x, indexing.tensor_scatter_add(input_x, indices, updates)),
     **{f"Segment{k}": _segments(k) for k in ("Max", "Mean", "Min", "Prod", "Sum")},
-    "SelectView": _select_view, "SubAndFilter": _sub_and_filter, "TensorToTuple": _tuple_of,
+    "SelectView": _select_view, "SubAndFilter": _sub_and_filter,
+    "TensorToTuple": lambda x: tuple(tensor(x, "TensorToTuple", "x").tolist()),
     "TransposeExtView": lambda input, dim0, dim1: shapes.swapaxes(input, dim0, dim1),
     "TransposeView": lambda input, input_perm: shapes.transpose(input, input_perm),
     "TridiagonalMatMul": _tridiagonal, "TupleToArray": _tuple_to_array,
@@ -587,7 +586,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Zeta": zeta_functions.zeta,
 }
 
-def _histogram(x: Tensor, range: Tensor, nbins: int, dtype: Any) -> Tensor:
+
+def _histogram(x: Tensor, range: Tensor, *, nbins: int, dtype: Any = "int32") -> Tensor:
     """How many elements lie in each of `nbins` equal parts of a range; what is outside counts in
     the first or the last.
     """
@@ -600,8 +600,9 @@ def _histogram(x: Tensor, range: Tensor, nbins: int, dtype: Any) -> Tensor:
     return indexing.unsorted_segment_sum(creation.ones(flat.shape, int32), at, n)
 
 
-def _split_by(input_x: Tensor, size_splits: Any, split_dim: int, num_split: int
-              ) -> tuple[Tensor, ...]:
+def _split_by(
+    input_x: Tensor, *, size_splits: Any, split_dim: int, num_split: int
+) -> tuple[Tensor, ...]:
     """Parts of given sizes along an axis; one size may be -1: the rest."""
     x, sizes = tensor(input_x, "SplitV", "input_x"), list(ints(size_splits, "SplitV",
                                                                "size_splits"))
@@ -614,7 +615,7 @@ def _split_by(input_x: Tensor, size_splits: Any, split_dim: int, num_split: int
     return tuple(joining.split(x, sizes, axis))
 
 
-def _multilabel(x: Tensor, target: Tensor, reduction: str) -> Pair:
+def _multilabel(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Pair:
     """The loss, and which classes the targets name."""
     value = loss.multilabel_margin_loss(x, target, reduction)
     classes = creation.arange(x.shape[-1], dtype=target.dtype)
@@ -624,7 +625,7 @@ def _multilabel(x: Tensor, target: Tensor, reduction: str) -> Pair:
     return value, cast_to(there, target.dtype)
 
 
-def _clipped(x: Tensor, clip_norm: Any, axis: Any) -> Tensor:
+def _clipped(x: Tensor, clip_norm: Any, *, axis: Any = None) -> Tensor:
     """Scaled so that the norm over some axes (none: all) is at most a bound, float32."""
     what = "ClipByNorm"
     wide = cast_to(tensor(x, what, "x"), float32)
@@ -634,8 +635,8 @@ def _clipped(x: Tensor, clip_norm: Any, axis: Any) -> Tensor:
 
 
 def _instance_norm(
-    input_x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, epsilon: float,
-    momentum: float,
+    input_x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, *,
+    epsilon: float = 1e-5, momentum: float = 0.1,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Each channel of each example normalised, with its mean and variance (one of each for every
     example's channel); moving averages go into `mean` and `variance`."""
@@ -649,56 +650,34 @@ def _instance_norm(
     return out, shapes.reshape(average, (-1,)), shapes.reshape(var, (-1,))
 
 
-_CONV = {"pad_mode": "valid", "pad": 0}
-_FORMATS = {"src_format": "NHWC", "dst_format": "NCHW"}
-
 _STACK = dict.fromkeys(("input_size", "hidden_size", "num_layers", "has_bias", "bidirectional",
                         "dropout"), REQUIRED)
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    "Assert": (_assert, {"summarize": 3}),
-    "CTCLoss": (_ctc, {"preprocess_collapse_repeated": False, "ctc_merge_repeated": True,
-                       "ignore_longer_outputs_than_inputs": False}),
-    "CTCLossV2": (_ctc_v2, {"blank": 0, "reduction": "none", "zero_infinity": False}),
-    "ConfusionMatrix": (_confusion, {"num_classes": REQUIRED, "dtype": "int32"}),
-    "Conv2DBackpropInput": (conv_transpose, {
-        "out_channel": REQUIRED, "kernel_size": REQUIRED, **_CONV, "pad_list": None, "mode": 1,
-        "stride": 1, "dilation": 1, "group": 1, "data_format": "NCHW"}),
-    "DataFormatDimMap": (_dim_map, _FORMATS), "DataFormatVecPermute": (_vec_permute, _FORMATS),
     "DeformableOffsets": (deformable.deformable_offsets, {
         "strides": REQUIRED, "pads": REQUIRED, "ksize": REQUIRED, "dilations": (1, 1, 1, 1),
         "data_format": "NCHW", "deformable_groups": 1, "modulated": True}),
-    "DepthwiseConv2dNative": (_depthwise, {
-        "channel_multiplier": REQUIRED, "kernel_size": REQUIRED, "mode": 3, **_CONV, "stride": 1,
-        "dilation": 1, "group": 1}),
-    "DynamicShape": (lambda input_x, dtype: compositions.dyn_shape(input_x), {"dtype": 9}),
-    "EditDistance": (_edit_distance, {"normalize": True}),
     "FFTWithSize": (compositions.fft_with_size, {
         "signal_ndim": REQUIRED, "inverse": REQUIRED, "real": REQUIRED, "norm": "backward",
         "onesided": True, "signal_sizes": ()}),
-    "LSTM": (_lstm, {**_STACK, "proj_size": 0}),
-    "HistogramFixedWidth": (_histogram, {"nbins": REQUIRED, "dtype": "int32"}),
-    "BatchToSpaceNDV2": (lambda input_x, block_shape, crops: blocks.batch_to_space_nd(
-        input_x, block_shape, crops), {}),
-    "MultilabelMarginLoss": (_multilabel, {"reduction": "mean"}),
-    "SplitV": (_split_by, {"size_splits": REQUIRED, "split_dim": REQUIRED,
-                           "num_split": REQUIRED}),
-    "ListDiff": (_list_difference, {"out_idx": int32}),
-    "MaxPoolWithArgmax": (_max_pool_argmax, {"kernel_size": 1, "strides": 1, "pad_mode": "valid",
-                                             "data_format": "NCHW"}),
-    "NoRepeatNGram": (_ngram, {"ngram_size": 1}), "NthElement": (_nth, {"reverse": False}),
-    "RaggedRange": (_ragged, {"Tsplits": REQUIRED}),
-    "STFT": (_stft, {"n_fft": REQUIRED, "hop_length": REQUIRED, "win_length": REQUIRED,
-                     "normalized": REQUIRED, "onesided": REQUIRED, "return_complex": REQUIRED}),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = {**make_primitives(_PLAIN, _WITH_INIT), "Morph": Morph}
+_OWN: dict[str, Callable[..., Any]] = {
+    "Assert": _assert, "CTCLoss": _ctc, "CTCLossV2": _ctc_v2, "ConfusionMatrix": _confusion,
+    "Conv2DBackpropInput": conv_transpose, "DataFormatDimMap": _dim_map,
+    "DataFormatVecPermute": _vec_permute, "DepthwiseConv2dNative": _depthwise,
+    "DynamicShape": lambda input_x, *, dtype=9: compositions.dyn_shape(input_x),
+    "EditDistance": _edit_distance, "HistogramFixedWidth": _histogram,
+    "MultilabelMarginLoss": _multilabel, "SplitV": _split_by, "ListDiff": _list_difference,
+    "MaxPoolWithArgmax": _max_pool_argmax, "NoRepeatNGram": _ngram, "NthElement": _nth,
+    "LSTM": _lstm, "RaggedRange": _ragged, "STFT": _stft,
+}
+
+PRIMITIVES: Mapping[str, type[Primitive]] = {
+    **make_primitives(_PLAIN, _WITH_INIT, _OWN), "Morph": Morph}
 """Every primitive class of this module by name."""
 BELOW: Mapping[str, type[Primitive]] = make_primitives({}, {
-    "ClipByNorm": (_clipped, {"axis": None}),
-    "InstanceNorm": (_instance_norm, {"epsilon": 1e-5, "momentum": 0.1}),
-    "GRUV2": (_gru, {**_STACK, "is_train": True}),
     "CudnnGRU": (lambda input, h, w, **_: _no_kernel("CudnnGRU", "nn.GRU"), _STACK),
     "LSTMV2": (lambda input, h, c, w, seq_lengths, **_: _no_kernel("LSTMV2", "nn.LSTM"),
                {**_STACK, "is_train": True}),
-})
+}, {"ClipByNorm": _clipped, "InstanceNorm": _instance_norm, "GRUV2": _gru})
 """Classes that `ops.operations` has, and `ops` has not."""

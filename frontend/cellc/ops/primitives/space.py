@@ -58,17 +58,21 @@ def _mode(pad_mode: Any, what: str) -> str:
 
 
 def _volume_pool(kind: str, what: str) -> Callable[..., Tensor]:
-    def max_pool(x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, pad_list: Any,
-                 ceil_mode: bool | None, data_format: str) -> Tensor:
+    def max_pool(
+        x: Tensor, *, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "VALID",
+        pad_list: Any = 0, ceil_mode: bool | None = None, data_format: str = "NCDHW",
+    ) -> Tensor:
         if _mode(pad_mode, what) != "pad":
             return volume.pool3d(kind, x, kernel_size, strides, pad_mode)
         out: Tensor = volume.max_pool3d(
             x, kernel_size, strides, _same_on_both_sides(pad_list, what), 1, bool(ceil_mode))
         return out
 
-    def mean_pool(x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, pad: Any,
-                  ceil_mode: bool, count_include_pad: bool, divisor_override: int,
-                  data_format: str) -> Tensor:
+    def mean_pool(
+        x: Tensor, *, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid",
+        pad: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+        divisor_override: int = 0, data_format: str = "NCDHW",
+    ) -> Tensor:
         if _mode(pad_mode, what) == "same":
             return volume.pool3d(kind, x, kernel_size, strides, pad_mode, count_include_pad)
         zeros = _same_on_both_sides(pad, what)
@@ -79,8 +83,8 @@ def _volume_pool(kind: str, what: str) -> Callable[..., Tensor]:
 
 
 def _max_pool_argmax(
-    x: Tensor, ksize: Any, strides: Any, pads: Any, dilation: Any, ceil_mode: bool,
-    data_format: str, argmax_type: DType,
+    x: Tensor, *, ksize: Any, strides: Any, pads: Any, dilation: Any = (1, 1, 1),
+    ceil_mode: bool = False, data_format: str = "NCDHW", argmax_type: DType = int64,
 ) -> Pair:
     values, index = volume.max_pool3d(x, ksize, strides, pads, dilation, ceil_mode, True)
     return values, cast_to(index, argmax_type)
@@ -89,8 +93,10 @@ def _max_pool_argmax(
 def _unpooled(spatial: int) -> Callable[..., Tensor]:
     function = volume.max_unpool2d if spatial == 2 else volume.max_unpool3d
 
-    def unpool(x: Tensor, argmax: Tensor, ksize: Any, strides: Any, pads: Any, output_shape: Any,
-               data_format: str) -> Tensor:
+    def unpool(
+        x: Tensor, argmax: Tensor, *, ksize: Any, strides: Any = 0, pads: Any = 0,
+        output_shape: Any = (), data_format: str = "NCHW" if spatial == 2 else "NCDHW",
+    ) -> Tensor:
         stride = None if strides in (0, (0,) * spatial) else strides
         return function(x, argmax, ksize, stride, pads, tuple(output_shape) or None)
 
@@ -99,7 +105,8 @@ def _unpooled(spatial: int) -> Callable[..., Tensor]:
 
 def _conv3d(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_channel: int, kernel_size: Any,
-    mode: int, pad_mode: str, pad: Any, stride: Any, dilation: Any, group: int, data_format: str,
+    mode: int = 1, pad_mode: str = "valid", pad: Any = 0, stride: Any = 1, dilation: Any = 1,
+    group: int = 1, data_format: str = "NCDHW",
 ) -> Tensor:
     five = tuple(v[-3:] if isinstance(v, (list, tuple)) else v for v in (stride, dilation))
     return window.conv3d(x, weight, bias, five[0], pad_mode, pad, five[1], group)
@@ -107,8 +114,8 @@ def _conv3d(
 
 def _conv3d_transpose(
     dout: Tensor, weight: Tensor, bias: None = None, *, in_channel: int, out_channel: int,
-    kernel_size: Any, mode: int, pad_mode: str, pad: Any, stride: Any, dilation: Any, group: int,
-    output_padding: Any, data_format: str,
+    kernel_size: Any, mode: int = 1, pad_mode: str = "valid", pad: Any = 0, stride: Any = 1,
+    dilation: Any = 1, group: int = 1, output_padding: Any = 0, data_format: str = "NCDHW",
 ) -> Tensor:
     if bias is not None:
         raise misuse("Conv3DTranspose", "'bias' must be None; add it to the result")
@@ -116,13 +123,15 @@ def _conv3d_transpose(
                                    output_padding)
 
 
-def _columns(x: Tensor, ksizes: Any, strides: Any, dilations: Any, pads: Any) -> Tensor:
+def _columns(
+    x: Tensor, *, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: Any = 0
+) -> Tensor:
     """Sliding blocks (N, C, elements of a block, blocks)."""
     out = window.unfold(x, ksizes, dilations, pads, strides)
     return shapes.reshape(out, (out.shape[0], x.shape[1], -1, out.shape[-1]))
 
 
-def _dropped(x: Tensor, keep_prob: float) -> Pair:
+def _dropped(x: Tensor, *, keep_prob: float = 0.5) -> Pair:
     ones = creation.ones((*x.shape[:2], 1, 1, 1), x.dtype)
     mask = draws.dropout3d(ones, 1.0 - keep_prob)
     return arith.mul(x, mask), shapes.broadcast_to(arith.ne(mask, 0), x.shape)
@@ -131,14 +140,18 @@ def _dropped(x: Tensor, keep_prob: float) -> Pair:
 # --- images ---------------------------------------------------------------------------------------
 
 
-def _sampled(input_x: Tensor, grid: Tensor, interpolation_mode: str, padding_mode: str,
-             align_corners: bool) -> Tensor:
+def _sampled(
+    input_x: Tensor, grid: Tensor, *, interpolation_mode: str = "bilinear",
+    padding_mode: str = "zeros", align_corners: bool = False,
+) -> Tensor:
     return sampling.grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def _resized(mode: str, what: str) -> Callable[..., Tensor]:
     """An image (N, C, H, W) of another size, by where MindSpore's options put the pixels."""
-    def resize(image: Tensor, size: Any, align_corners: bool, half_pixel_centers: bool) -> Tensor:
+    def resize(
+        image: Tensor, size: Any, *, align_corners: bool = False, half_pixel_centers: bool = False
+    ) -> Tensor:
         x, new = window.image_of(image, 2, what), ints(size, what, "size")
         if len(new) != 2 or min(new) < 1:
             raise misuse(what, "'size' must be 2 positive ints", size)
@@ -152,7 +165,9 @@ def _resized(mode: str, what: str) -> Callable[..., Tensor]:
     return resize
 
 
-def _resized_line(x: Tensor, size: Any, coordinate_transformation_mode: str) -> Tensor:
+def _resized_line(
+    x: Tensor, size: Any, *, coordinate_transformation_mode: str = "align_corners"
+) -> Tensor:
     align = choice(coordinate_transformation_mode, ("align_corners", "half_pixel"),
                    "ResizeLinear1D", "coordinate_transformation_mode") == "align_corners"
     return window.interpolate(x, ints(size, "ResizeLinear1D", "size")[0], None, "linear", align)
@@ -164,27 +179,13 @@ def _upsampled(x: Tensor, output_size: Any = None, scales: Any = None, *, mode: 
                               align_corners)
 
 
-def _nearest_volume(x: Tensor, output_size: Any = None, scales: Any = None) -> Tensor:
-    return _upsampled(x, output_size, scales, mode="nearest")
-
-
-def _linear_volume(x: Tensor, output_size: Any = None, scales: Any = None, *,
-                   align_corners: bool) -> Tensor:
-    return _upsampled(x, output_size, scales, mode="trilinear", align_corners=align_corners)
-
-
 # --- matrices -------------------------------------------------------------------------------------
 
 
-def _qr(x: Tensor, full_matrices: bool) -> Pair:
-    return orthogonal.qr(x, "complete" if full_matrices else "reduced")
-
-
-def _triangular(matrix: Tensor, rhs: Tensor, lower: bool, adjoint: bool) -> Tensor:
-    return orthogonal.triangular_solve(rhs, matrix, not lower, adjoint)[0]
-
-
-def _median(x: Tensor, global_median: bool, axis: int, keep_dims: bool, ignore_nan: bool) -> Pair:
+def _median(
+    x: Tensor, *, global_median: bool = False, axis: int = 0, keep_dims: bool = False,
+    ignore_nan: bool = False,
+) -> Pair:
     if ignore_nan:
         raise misuse("Median", "'ignore_nan' must be False on a CPU")
     if not global_median:
@@ -195,7 +196,7 @@ def _median(x: Tensor, global_median: bool, axis: int, keep_dims: bool, ignore_n
         cast_to(arith.eq(line, value), int32), 0)  # the first of equal ones
 
 
-def _cumulative(x: Tensor, axis: Any, exclusive: bool, reverse: bool) -> Tensor:
+def _cumulative(x: Tensor, axis: Any, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """log of the running sums of exponentials."""
     a = int(axis)
     line = shapes.flip(x, (a % x.ndim,)) if reverse else x
@@ -208,10 +209,6 @@ def _cumulative(x: Tensor, axis: Any, exclusive: bool, reverse: bool) -> Tensor:
     return shapes.flip(out, (a % x.ndim,)) if reverse else out
 
 
-def _log_space(start: Tensor, end: Tensor, steps: int, base: int, dtype: DType) -> Tensor:
-    return cast_to(arith.pow(float(base), creation.linspace(start, end, int(steps))), dtype)
-
-
 def _inverted(input_x: Any) -> tuple[int, ...]:
     """The permutation that undoes one given as a tuple of ints."""
     p = ints(input_x, "InvertPermutation", "input_x")
@@ -220,66 +217,50 @@ def _inverted(input_x: Any) -> tuple[int, ...]:
     return tuple(p.index(i) for i in range(len(p)))
 
 
-def _equal_count(x: Tensor, y: Tensor) -> Tensor:
-    return shapes.reshape(cast_to(reductions.sum(cast_to(arith.eq(x, y), int64)), x.dtype), (1,))
-
-
 _PLAIN: dict[str, Callable[..., Any]] = {
     "AdaptiveMaxPool3D": lambda x, output_size: volume.adaptive_max_pool3d(
         x, ints(output_size, "AdaptiveMaxPool3D", "output_size"), True),
-    "EqualCount": _equal_count, "FillV2": lambda shape, value: shapes.broadcast_to(
+    "EqualCount": lambda x, y:
+        shapes.reshape(cast_to(reductions.sum(cast_to(arith.eq(x, y), int64)), x.dtype), (1,)),
+    "FillV2": lambda shape, value: shapes.broadcast_to(
         tensor(value, "FillV2", "value"), ints(shape, "FillV2", "shape")),
-    "InvertPermutation": _inverted, "UpsampleNearest3D": _nearest_volume,
+    "InvertPermutation": _inverted,
+    "UpsampleNearest3D": lambda x, output_size=None, scales=None:
+        _upsampled(x, output_size, scales, mode="nearest"),
 }
 
-_WINDOW = {"mode": 1, "pad_mode": "valid", "pad": 0, "stride": 1, "dilation": 1, "group": 1}
-_FLAGS = {"align_corners": False, "half_pixel_centers": False}
-_GRID = {"interpolation_mode": "bilinear", "padding_mode": "zeros", "align_corners": False}
-
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    "AvgPool3D": (_volume_pool("avg", "AvgPool3D"), {
-        "kernel_size": 1, "strides": 1, "pad_mode": "valid", "pad": 0, "ceil_mode": False,
-        "count_include_pad": True, "divisor_override": 0, "data_format": "NCDHW"}),
     "Cholesky": (elimination.cholesky, {"upper": False}),
     "CholeskyInverse": (elimination.cholesky_inverse, {"upper": False}),
     "CholeskySolve": (elimination.cholesky_solve, {"upper": False}),
-    "Col2Im": (lambda x, output_size, kernel_size, dilation, padding, stride: band.col2im(
-        x, output_size, kernel_size, dilation, padding, stride),
-        {"kernel_size": REQUIRED, "dilation": 1, "padding": 0, "stride": 1}),
-    "Conv3D": (_conv3d, {"out_channel": REQUIRED, "kernel_size": REQUIRED, **_WINDOW,
-                         "data_format": "NCDHW"}),
-    "Conv3DTranspose": (_conv3d_transpose, {
-        "in_channel": REQUIRED, "out_channel": REQUIRED, "kernel_size": REQUIRED, **_WINDOW,
-        "output_padding": 0, "data_format": "NCDHW"}),
-    "CumulativeLogsumexp": (_cumulative, {"exclusive": False, "reverse": False}),
-    "Dropout3D": (_dropped, {"keep_prob": 0.5}),
-    "GridSampler2D": (_sampled, _GRID), "GridSampler3D": (_sampled, _GRID),
-    "Im2Col": (_columns, {"ksizes": REQUIRED, "strides": 1, "dilations": 1, "pads": 0}),
-    "LogSpace": (_log_space, {"steps": 10, "base": 10, "dtype": float32}),
     "MatrixPower": (linalg.matrix_power, {"n": REQUIRED}),
     "MatrixSolve": (elimination.matrix_solve, {"adjoint": False}),
-    "MatrixTriangularSolve": (_triangular, {"lower": True, "adjoint": False}),
-    "MaxPool3D": (_volume_pool("max", "MaxPool3D"), {
-        "kernel_size": 1, "strides": 1, "pad_mode": "VALID", "pad_list": 0, "ceil_mode": None,
-        "data_format": "NCDHW"}),
-    "MaxPool3DWithArgmax": (_max_pool_argmax, {
-        "ksize": REQUIRED, "strides": REQUIRED, "pads": REQUIRED, "dilation": (1, 1, 1),
-        "ceil_mode": False, "data_format": "NCDHW", "argmax_type": int64}),
-    "MaxUnpool2D": (_unpooled(2), {"ksize": REQUIRED, "strides": 0, "pads": 0, "output_shape": (),
-                                   "data_format": "NCHW"}),
-    "MaxUnpool3D": (_unpooled(3), {"ksize": REQUIRED, "strides": 0, "pads": 0, "output_shape": (),
-                                   "data_format": "NCDHW"}),
-    "Median": (_median, {"global_median": False, "axis": 0, "keep_dims": False,
-                         "ignore_nan": False}),
     "Mvlgamma": (classes.mvlgamma, {"p": REQUIRED}),
-    "Qr": (_qr, {"full_matrices": False}),
-    "ResizeBicubic": (_resized("bicubic", "ResizeBicubic"), _FLAGS),
-    "ResizeBilinearV2": (_resized("bilinear", "ResizeBilinearV2"), _FLAGS),
-    "ResizeLinear1D": (_resized_line, {"coordinate_transformation_mode": "align_corners"}),
-    "ResizeNearestNeighborV2": (_resized("nearest", "ResizeNearestNeighborV2"), _FLAGS),
     "Svd": (orthogonal.svd, {"full_matrices": False, "compute_uv": True}),
-    "UpsampleTrilinear3D": (_linear_volume, {"align_corners": False}),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives(_PLAIN, _WITH_INIT)
+_OWN: dict[str, Callable[..., Any]] = {
+    "AvgPool3D": _volume_pool("avg", "AvgPool3D"), "MaxPool3D": _volume_pool("max", "MaxPool3D"),
+    "Conv3D": _conv3d, "Conv3DTranspose": _conv3d_transpose,
+    "GridSampler2D": _sampled, "GridSampler3D": _sampled,
+    "MaxUnpool2D": _unpooled(2), "MaxUnpool3D": _unpooled(3),
+    "ResizeBicubic": _resized("bicubic", "ResizeBicubic"),
+    "ResizeBilinearV2": _resized("bilinear", "ResizeBilinearV2"),
+    "ResizeNearestNeighborV2": _resized("nearest", "ResizeNearestNeighborV2"),
+    "Col2Im": lambda x, output_size, *, kernel_size, dilation=1, padding=0, stride=1:
+        band.col2im(x, output_size, kernel_size, dilation, padding, stride),
+    "CumulativeLogsumexp": _cumulative, "Dropout3D": _dropped, "Im2Col": _columns,
+    "LogSpace": lambda start, end, *, steps=10, base=10, dtype=float32:
+        cast_to(arith.pow(float(base), creation.linspace(start, end, int(steps))), dtype),
+    "MatrixTriangularSolve": lambda matrix, rhs, *, lower=True, adjoint=False:
+        orthogonal.triangular_solve(rhs, matrix, not lower, adjoint)[0],
+    "MaxPool3DWithArgmax": _max_pool_argmax, "Median": _median,
+    "Qr": lambda x, *, full_matrices=False:
+        orthogonal.qr(x, "complete" if full_matrices else "reduced"),
+    "ResizeLinear1D": _resized_line,
+    "UpsampleTrilinear3D": lambda x, output_size=None, scales=None, *, align_corners=False:
+        _upsampled(x, output_size, scales, mode="trilinear", align_corners=align_corners),
+}
+
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives(_PLAIN, _WITH_INIT, _OWN)
 """Every primitive class of this module by name."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cellc_compiler.ir.op import REQUIRED
-
 from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
@@ -67,37 +65,15 @@ def _taken(x: Tensor, indices: Tensor) -> Tensor:
     return out
 
 
-def _adadelta(var: Tensor, accum: Tensor, accum_update: Tensor, lr: Any, rho: Any, grad: Tensor,
-              indices: Tensor, epsilon: float, use_locking: bool) -> _State:
-    return _by_rows("SparseApplyAdadelta", (var, accum, accum_update), grad, indices,
-                    lambda w, a, u, g: optimizer_steps.adadelta(w, a, u, lr, rho, epsilon, g))
-
-
-def _adagrad(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
-             update_slots: bool, use_locking: bool) -> _State:
-    return _by_rows("SparseApplyAdagrad", (var, accum), grad, indices,
-                    lambda w, a, g: optimizer_steps.adagrad(w, a, lr, g, update_slots=update_slots))
-
-
-def _adagrad_eps(var: Tensor, accum: Tensor, grad: Tensor, indices: Tensor, lr: float,
-                 epsilon: float, use_locking: bool, update_slots: bool) -> _State:
-    return _by_rows("SparseApplyAdagradV2", (var, accum), grad, indices,
-                    lambda w, a, g: optimizer_steps.adagrad_eps(w, a, lr, g, epsilon=epsilon,
-                                                     update_slots=update_slots))
-
-
 def _ftrl(what: str) -> Callable[..., _State]:
-    def function(var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, indices: Tensor,
-                 lr: float, l1: float, l2: float, lr_power: float, use_locking: bool) -> _State:
-        return _by_rows(what, (var, accum, linear), grad, indices,
-                        lambda w, a, z, g: optimizer_steps.ftrl(w, a, z, g, lr, l1, l2, lr_power))
-
-    return function
+    return lambda var, accum, linear, grad, indices, *, lr, l1, l2, lr_power, use_locking=False: \
+        _by_rows(what, (var, accum, linear), grad, indices,
+                 lambda w, a, z, g: optimizer_steps.ftrl(w, a, z, g, lr, l1, l2, lr_power))
 
 
 def _ftrl_shrinking(
-    var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, indices: Tensor, lr: float, l1: float,
-    l2: float, l2_shrinkage: float, lr_power: float, use_locking: bool,
+    var: Tensor, accum: Tensor, linear: Tensor, grad: Tensor, indices: Tensor, *, lr: float,
+    l1: float, l2: float, l2_shrinkage: float, lr_power: float, use_locking: bool = False,
 ) -> _State:
     """`SparseApplyFtrl`, whose linear part also takes 2 l2_shrinkage var (not the squares)."""
     def step(w: Tensor, a: Tensor, z: Tensor, g: Tensor) -> None:
@@ -108,25 +84,15 @@ def _ftrl_shrinking(
 
 
 def _proximal(what: str) -> Callable[..., _State]:
-    def function(var: Tensor, accum: Tensor, lr: Any, l1: Any, l2: Any, grad: Tensor,
-                 indices: Tensor, use_locking: bool) -> _State:
-        return _by_rows(what, (var, accum), grad, indices,
-                        lambda w, a, g: optimizer_steps.proximal_adagrad(w, a, lr, l1, l2, g))
-
-    return function
-
-
-def _rms(var: Tensor, ms: Tensor, mom: Tensor, lr: Any, grad: Tensor, indices: Tensor, rho: float,
-         momentum: float, epsilon: float, use_locking: bool) -> _State:
-    return _by_rows(
-        "SparseApplyRMSProp", (var, ms, mom), grad, indices,
-        lambda w, s, v, g: optimizer_steps.rms(w, s, v, lr, g, rho, momentum, epsilon))
+    return lambda var, accum, lr, l1, l2, grad, indices, *, use_locking=False: _by_rows(
+        what, (var, accum), grad, indices,
+        lambda w, a, g: optimizer_steps.proximal_adagrad(w, a, lr, l1, l2, g))
 
 
 def _adam(
     var: Tensor, m: Tensor, v: Tensor, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any,
-    beta2: Any, epsilon: Any, gradient: Tensor, indices: Tensor, use_locking: bool,
-    use_nesterov: bool,
+    beta2: Any, epsilon: Any, gradient: Tensor, indices: Tensor, *, use_locking: bool = False,
+    use_nesterov: bool = False,
 ) -> _State:
     """`Adam` of a gradient that is zero in all other rows: their moments decay, too."""
     _checked("FusedSparseAdam", var, gradient, indices)
@@ -137,8 +103,8 @@ def _adam(
 
 def _lazy_adam(
     var: Tensor, m: Tensor, v: Tensor, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any,
-    beta2: Any, epsilon: Any, gradient: Tensor, indices: Tensor, use_locking: bool,
-    use_nesterov: bool,
+    beta2: Any, epsilon: Any, gradient: Tensor, indices: Tensor, *, use_locking: bool = False,
+    use_nesterov: bool = False,
 ) -> _State:
     """`Adam` of the rows that have a gradient alone."""
     return _by_rows(
@@ -149,7 +115,7 @@ def _lazy_adam(
 
 def _adam_change(
     m: Tensor, v: Tensor, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
-    epsilon: Any, gradient: Tensor, use_locking: bool, use_nesterov: bool,
+    epsilon: Any, gradient: Tensor, *, use_locking: bool = False, use_nesterov: bool = False,
 ) -> Tensor:
     """Return the change that `Adam` adds to a parameter; the moments are stepped."""
     change = creation.zeros_like(m)
@@ -161,7 +127,8 @@ def _adam_change(
 
 def _lars(
     weight: Tensor, gradient: Tensor, norm_weight: Tensor, norm_gradient: Tensor,
-    weight_decay: Any, learning_rate: Any, epsilon: float, hyperpara: float, use_clip: bool,
+    weight_decay: Any, learning_rate: Any, *, epsilon: float = 1e-05, hyperpara: float = 0.001,
+    use_clip: bool = False,
 ) -> Tensor:
     """The gradient times the layer's rate of You et al. (2017), with the weights' decay."""
     w, g, wn, gn, decay, rate = optimizer_steps.wider(
@@ -171,28 +138,30 @@ def _lars(
     return cast_to(scaled, gradient.dtype)
 
 
-_LOCK = {"use_locking": False}
-_FTRL = {"lr": REQUIRED, "l1": REQUIRED, "l2": REQUIRED, "lr_power": REQUIRED, **_LOCK}
-
-_STEPS: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    "AdamNoUpdateParam": (_adam_change, {**_LOCK, "use_nesterov": False}),
-    "FusedSparseAdam": (_adam, {**_LOCK, "use_nesterov": False}),
-    "FusedSparseFtrl": (_ftrl("FusedSparseFtrl"), _FTRL),
-    "FusedSparseLazyAdam": (_lazy_adam, {**_LOCK, "use_nesterov": False}),
-    "FusedSparseProximalAdagrad": (_proximal("FusedSparseProximalAdagrad"), _LOCK),
-    "LARSUpdate": (_lars, {"epsilon": 1e-05, "hyperpara": 0.001, "use_clip": False}),
-    "SparseApplyAdadelta": (_adadelta, {"epsilon": REQUIRED, **_LOCK}),
-    "SparseApplyAdagrad": (_adagrad, {"lr": REQUIRED, "update_slots": True, **_LOCK}),
-    "SparseApplyAdagradV2": (_adagrad_eps, {"lr": REQUIRED, "epsilon": REQUIRED, **_LOCK,
-                                            "update_slots": True}),
-    "SparseApplyFtrl": (_ftrl("SparseApplyFtrl"), _FTRL),
-    "SparseApplyFtrlV2": (_ftrl_shrinking, {"lr": REQUIRED, "l1": REQUIRED, "l2": REQUIRED,
-                                            "l2_shrinkage": REQUIRED, "lr_power": REQUIRED,
-                                            **_LOCK}),
-    "SparseApplyProximalAdagrad": (_proximal("SparseApplyProximalAdagrad"), _LOCK),
-    "SparseApplyRMSProp": (_rms, {"rho": REQUIRED, "momentum": REQUIRED, "epsilon": REQUIRED,
-                                  **_LOCK}),
+_OWN: dict[str, Callable[..., Any]] = {
+    "AdamNoUpdateParam": _adam_change, "FusedSparseAdam": _adam,
+    "FusedSparseFtrl": _ftrl("FusedSparseFtrl"), "FusedSparseLazyAdam": _lazy_adam,
+    "FusedSparseProximalAdagrad": _proximal("FusedSparseProximalAdagrad"), "LARSUpdate": _lars,
+    "SparseApplyAdadelta": lambda var, accum, accum_update, lr, rho, grad, indices, *, epsilon,
+    use_locking=False: _by_rows(
+        "SparseApplyAdadelta", (var, accum, accum_update), grad, indices,
+        lambda w, a, u, g: optimizer_steps.adadelta(w, a, u, lr, rho, epsilon, g)),
+    "SparseApplyAdagrad": lambda var, accum, grad, indices, *, lr, update_slots=True,
+    use_locking=False: _by_rows(
+        "SparseApplyAdagrad", (var, accum), grad, indices,
+        lambda w, a, g: optimizer_steps.adagrad(w, a, lr, g, update_slots=update_slots)),
+    "SparseApplyAdagradV2": lambda var, accum, grad, indices, *, lr, epsilon, use_locking=False,
+    update_slots=True: _by_rows(
+        "SparseApplyAdagradV2", (var, accum), grad, indices,
+        lambda w, a, g: optimizer_steps.adagrad_eps(
+            w, a, lr, g, epsilon=epsilon, update_slots=update_slots)),
+    "SparseApplyFtrl": _ftrl("SparseApplyFtrl"), "SparseApplyFtrlV2": _ftrl_shrinking,
+    "SparseApplyProximalAdagrad": _proximal("SparseApplyProximalAdagrad"),
+    "SparseApplyRMSProp": lambda var, ms, mom, lr, grad, indices, *, rho, momentum, epsilon,
+    use_locking=False: _by_rows(
+        "SparseApplyRMSProp", (var, ms, mom), grad, indices,
+        lambda w, s, v, g: optimizer_steps.rms(w, s, v, lr, g, rho, momentum, epsilon)),
 }
 
-PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, _STEPS)
+PRIMITIVES: Mapping[str, type[Primitive]] = make_primitives({}, {}, _OWN)
 """Every primitive class of this module by name."""

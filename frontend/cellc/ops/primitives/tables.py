@@ -69,19 +69,35 @@ def make_primitive(
 def make_primitives(
     plain: Mapping[str, Callable[..., Any]],
     with_init: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]],
-    base: type[Primitive] = Primitive,
+    own: Mapping[str, Callable[..., Any]] | None = None, base: type[Primitive] = Primitive,
 ) -> dict[str, type[Primitive]]:
-    """The classes of tables: of functions, and of functions with the arguments of an init."""
-    return {name: make_primitive(name, f, base=base) for name, f in plain.items()} | {
-        name: make_primitive(name, f, parameters, base)
-        for name, (f, parameters) in with_init.items()}
+    """The classes of tables.
+
+    Args:
+        plain: functions without arguments of an init.
+        with_init: functions, and those of their parameters that the init takes, with defaults.
+        own: functions whose keyword-only parameters the init takes.
+        base: the base class.
+    """
+    rows: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
+        **{name: (f, {}) for name, f in plain.items()}, **with_init,
+        **{name: (f, _keywords(f)) for name, f in (own or {}).items()}}
+    return {name: make_primitive(name, f, init, base) for name, (f, init) in rows.items()}
+
+
+def _keywords(function: Any) -> dict[str, Any]:
+    """The keyword-only parameters of a function, with their defaults."""
+    code, given = function.__code__, function.__kwdefaults__ or {}
+    names = code.co_varnames[code.co_argcount:][:code.co_kwonlyargcount]
+    return {name: given.get(name, REQUIRED) for name in names}
 
 
 # --- functions that only primitives need ----------------------------------------------------------
 
 
-def _reduce_sum(x: Tensor, axis: Any = (), keep_dims: bool = False, skip_mode: bool = False
-                ) -> Tensor:
+def _reduce_sum(
+    x: Tensor, axis: Any = (), *, keep_dims: bool = False, skip_mode: bool = False
+) -> Tensor:
     if skip_mode and axis == ():
         return fresh(x)
     return reductions.sum(x, axis, keep_dims, dtype=x.dtype)
@@ -92,31 +108,9 @@ def _copy_of(x: Tensor) -> Tensor:
     return fresh(tensor(x, "Identity", "x"))
 
 
-def _reduce_prod(x: Tensor, axis: Any = (), keep_dims: bool = False) -> Tensor:
-    return reductions.prod(x, axis, keep_dims, x.dtype)
-
-
-def _reduce_std(x: Tensor, axis: Any, unbiased: bool, keep_dims: bool) -> tuple[Tensor, Tensor]:
-    return reductions.std_mean(x, axis, int(unbiased), keep_dims)
-
-
-def _argmax(input_x: Tensor, axis: int, output_type: DType) -> Tensor:
-    return cast_to(reductions.argmax(input_x, axis), output_type)
-
-
-def _argmin(x: Tensor, axis: int, output_type: DType) -> Tensor:
-    return cast_to(reductions.argmin(x, axis), output_type)
-
-
-def _arg_max_with_value(input: Tensor, axis: int, keep_dims: bool) -> tuple[Tensor, Tensor]:
-    return reductions.max(input, axis, keep_dims)[::-1]
-
-
-def _arg_min_with_value(input: Tensor, axis: int, keep_dims: bool) -> tuple[Tensor, Tensor]:
-    return reductions.min(input, axis, keep_dims)[::-1]
-
-
-def _matmul(x: Tensor, y: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+def _matmul(
+    x: Tensor, y: Tensor, *, transpose_a: bool = False, transpose_b: bool = False
+) -> Tensor:
     if x.ndim < 2 or y.ndim < 2:
         raise misuse("MatMul", "operands must have 2 axes or more", f"{x.shape} and {y.shape}")
     a, b = arith.as_numbers(*operands("MatMul", x, y))
@@ -128,7 +122,9 @@ def _matmul(x: Tensor, y: Tensor, transpose_a: bool, transpose_b: bool) -> Tenso
 
 
 def _running_sum(op: str) -> Callable[..., Tensor]:
-    def function(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+    def function(
+        x: Tensor, axis: int, *, exclusive: bool = False, reverse: bool = False
+    ) -> Tensor:
         return apply_one(op, x, axis=axis_of(axis, x.ndim, op), exclusive=bool(exclusive),
                          reverse=bool(reverse))
 
@@ -136,8 +132,9 @@ def _running_sum(op: str) -> Callable[..., Tensor]:
 
 
 def _conv2d(
-    x: Tensor, weight: Tensor, out_channel: int, kernel_size: Any, mode: int, pad_mode: str,
-    pad: Any, stride: Any, dilation: Any, group: int, data_format: str,
+    x: Tensor, weight: Tensor, *, out_channel: int, kernel_size: Any, mode: int = 1,
+    pad_mode: str = "valid", pad: Any = 0, stride: Any = 1, dilation: Any = 1, group: int = 1,
+    data_format: str = "NCHW",
 ) -> Tensor:
     return window.conv2d(x, weight, None, _pair(stride), pad_mode, pad, _pair(dilation), group)
 
@@ -148,17 +145,18 @@ def _pair(v: Any) -> Any:
 
 
 def conv_transpose(
-    dout: Tensor, weight: Tensor, size: Any, out_channel: int, kernel_size: Any, pad_mode: str,
-    pad: Any, pad_list: Any, mode: int, stride: Any, dilation: Any, group: int,
-    data_format: str,
+    dout: Tensor, weight: Tensor, size: Any, *, out_channel: int, kernel_size: Any,
+    pad_mode: str = "valid", pad: Any = 0, pad_list: Any = None, mode: int = 1, stride: Any = 1,
+    dilation: Any = 1, group: int = 1, data_format: str = "NCHW",
 ) -> Tensor:
     return window.conv2d_adjoint(dout, weight, tuple(size)[-2:], _pair(stride), pad_mode,
                                  pad if pad_list is None else pad_list, _pair(dilation), group)
 
 
-def _pooled(kind: str) -> Callable[..., Tensor]:
+def _pooled(kind: str, mode: str) -> Callable[..., Tensor]:
     def function(
-        x: Tensor, kernel_size: Any, strides: Any, pad_mode: str, data_format: str
+        x: Tensor, *, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = mode,
+        data_format: str = "NCHW",
     ) -> Tensor:
         return window.pool2d(kind, x, _pair(kernel_size), _pair(strides), pad_mode)
 
@@ -166,16 +164,17 @@ def _pooled(kind: str) -> Callable[..., Tensor]:
 
 
 def _max_pool_argmax(
-    x: Tensor, kernel_size: Any, strides: Any, pads: Any, dilation: Any, ceil_mode: bool,
-    argmax_type: DType,
+    x: Tensor, *, kernel_size: Any, strides: Any = None, pads: Any = 0, dilation: Any = (1, 1),
+    ceil_mode: bool = False, argmax_type: DType = int64,
 ) -> tuple[Tensor, Tensor]:
     values, index = window.max_pool2d(x, kernel_size, strides, pads, dilation, True, ceil_mode)
     return values, cast_to(index, argmax_type)
 
 
 def _batch_norm(
-    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, is_training: bool,
-    epsilon: float, momentum: float, data_format: str,
+    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *,
+    is_training: bool = False, epsilon: float = 1e-05, momentum: float = 0.1,
+    data_format: str = "NCHW",
 ) -> tuple[Tensor, ...]:
     out = activation.batch_norm(x, mean, variance, scale, bias, is_training, momentum, epsilon)
     if not is_training:
@@ -186,8 +185,8 @@ def _batch_norm(
 
 
 def _layer_norm(
-    input_x: Tensor, gamma: Tensor, beta: Tensor, begin_norm_axis: int, begin_params_axis: int,
-    epsilon: float,
+    input_x: Tensor, gamma: Tensor, beta: Tensor, *, begin_norm_axis: int = 1,
+    begin_params_axis: int = 1, epsilon: float = 1e-07,
 ) -> tuple[Tensor, Tensor, Tensor]:
     first = begin_norm_axis % input_x.ndim
     var, center = reductions.var_mean(input_x, tuple(range(first, input_x.ndim)), 0, True)
@@ -197,14 +196,10 @@ def _layer_norm(
     return out, center, var
 
 
-def _l2_normalize(x: Tensor, axis: Any, epsilon: float) -> Tensor:
+def _l2_normalize(x: Tensor, *, axis: Any = 0, epsilon: float = 1e-4) -> Tensor:
     wide = arith.wide(x)
     total = reductions.sum(arith.mul(wide, wide), axis, True)
     return cast_to(arith.mul(wide, apply("rsqrt", arith.maximum(total, float(epsilon)))), x.dtype)
-
-
-def _lp_norm(x: Tensor, axis: Any, p: float, keep_dims: bool, epsilon: float) -> Tensor:
-    return arith.maximum(reductions._vector_norm(x, float(p), axis, keep_dims), float(epsilon))
 
 
 def _dropout(x: Tensor, keep_prob: float, seed: Seed) -> tuple[Tensor, Tensor]:
@@ -213,7 +208,7 @@ def _dropout(x: Tensor, keep_prob: float, seed: Seed) -> tuple[Tensor, Tensor]:
     return arith.mul(x, mask), mask
 
 
-def _dropout2d(x: Tensor, keep_prob: float) -> tuple[Tensor, Tensor]:
+def _dropout2d(x: Tensor, *, keep_prob: float = 0.5) -> tuple[Tensor, Tensor]:
     ones = creation.ones((*x.shape[:-2], 1, 1), x.dtype)
     mask = draws.dropout2d(ones, 1.0 - keep_prob)
     return arith.mul(x, mask), shapes.broadcast_to(arith.ne(mask, 0), x.shape)
@@ -224,30 +219,21 @@ def _softmax_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tens
     return out, arith.sub(activation.softmax(logits, 1), labels)
 
 
-def _sparse_cross_entropy(logits: Tensor, labels: Tensor, is_grad: bool) -> Tensor:
+def _sparse_cross_entropy(logits: Tensor, labels: Tensor, *, is_grad: bool = False) -> Tensor:
     if not is_grad:
         return loss.cross_entropy(logits, labels)
     hot = cast_to(grid.one_hot(labels, logits.shape[1], 1.0, 0.0), logits.dtype)
     return arith.div(arith.sub(activation.softmax(logits, 1), hot), float(logits.shape[0]))
 
 
-def _nll(logits: Tensor, labels: Tensor, weight: Tensor, reduction: str, ignore_index: int
-         ) -> tuple[Tensor, Tensor]:
+def _nll(
+    logits: Tensor, labels: Tensor, weight: Tensor, *, reduction: str = "mean",
+    ignore_index: int = -100,
+) -> tuple[Tensor, Tensor]:
     counts = cast_to(arith.ne(labels, ignore_index), logits.dtype)
     known = arith.where(arith.ne(labels, ignore_index), labels, 0)
     total = reductions.sum(arith.mul(indexing.gather(weight, known, 0), counts))
     return loss.nll_loss(logits, labels, weight, ignore_index, reduction), total
-
-
-def _bce(input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str) -> Tensor:
-    return loss.binary_cross_entropy(input, target, weight, reduction)
-
-
-def _bce_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, posWeight: Tensor | None = None,
-    *, reduction: str,
-) -> Tensor:
-    return loss.binary_cross_entropy_with_logits(input, target, weight, posWeight, reduction)
 
 
 def _sigmoid_cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
@@ -260,23 +246,21 @@ def _gelu(x: Tensor) -> Tensor:
     return activation.gelu(x, "tanh")
 
 
-def _l2_loss(input_x: Tensor) -> Tensor:
-    return arith.div(reductions.sum(arith.mul(input_x, input_x)), 2.0)
-
-
-def _pad(x: Tensor, paddings: Any) -> Tensor:
+def _pad(x: Tensor, *, paddings: Any) -> Tensor:
     flat = tuple(int(v) for pair in reversed(tuple(paddings)) for v in pair)
     return shapes.pad(x, flat)
 
 
-def _mirror_pad(input_x: Tensor, paddings: Any, mode: str) -> Tensor:
+def _mirror_pad(input_x: Tensor, paddings: Any, *, mode: str = "REFLECT") -> Tensor:
     pairs = paddings.tolist() if isinstance(paddings, Tensor) else paddings
     low, high = (tuple(int(p[i]) for p in pairs) for i in (0, 1))
     return apply_one("pad_border", input_x, low=low, high=high, mode=mode.lower())
 
 
-def _pad_v3(x: Tensor, paddings: Any, constant_value: Any = None, *, mode: str,
-            paddings_contiguous: bool) -> Tensor:
+def _pad_v3(
+    x: Tensor, paddings: Any, constant_value: Any = None, *, mode: str = "constant",
+    paddings_contiguous: bool = True,
+) -> Tensor:
     counts = paddings.tolist() if isinstance(paddings, Tensor) else list(paddings)
     if not paddings_contiguous:
         half = len(counts) // 2
@@ -284,7 +268,7 @@ def _pad_v3(x: Tensor, paddings: Any, constant_value: Any = None, *, mode: str,
     return shapes.pad(x, counts, "replicate" if mode == "edge" else mode, constant_value)
 
 
-def _depth_to_space(x: Tensor, block_size: int) -> Tensor:
+def _depth_to_space(x: Tensor, *, block_size: int) -> Tensor:
     n, c, h, w = x.shape
     s = block_size
     blocks = shapes.reshape(x, (n, s, s, c // (s * s), h, w))
@@ -292,7 +276,7 @@ def _depth_to_space(x: Tensor, block_size: int) -> Tensor:
         shapes.transpose(blocks, (0, 3, 4, 1, 5, 2)), (n, c // (s * s), h * s, w * s))
 
 
-def _space_to_depth(x: Tensor, block_size: int) -> Tensor:
+def _space_to_depth(x: Tensor, *, block_size: int) -> Tensor:
     n, c, h, w = x.shape
     s = block_size
     blocks = shapes.reshape(x, (n, c, h // s, s, w // s, s))
@@ -312,20 +296,8 @@ def _unstack(input_x: Tensor, axis: int, num: int | None = None) -> tuple[Tensor
     return joining.unstack(input_x, axis)
 
 
-def _topk(input_x: Tensor, k: int, sorted: bool) -> tuple[Tensor, Tensor]:
-    return sorting.topk(input_x, k)
-
-
-def _one_hot(indices: Tensor, depth: int, on_value: Any, off_value: Any, axis: int) -> Tensor:
-    return grid.one_hot(indices, depth, on_value, off_value, axis)
-
-
 def _strided_slice(input_x: Tensor, begin: Any, end: Any, strides: Any, **masks: int) -> Tensor:
     return joining.strided_slice(input_x, begin, end, strides, **masks)
-
-
-def _tensor_shape(input_x: Tensor) -> Tensor:
-    return tensor_of(np.array(input_x.shape, np.int64))
 
 
 def _uniform_real(shape: Any, seed: Seed) -> Tensor:
@@ -344,10 +316,6 @@ def _shuffle(input_x: Tensor, seed: Seed) -> Tensor:
     return draws.shuffle(input_x, seed)
 
 
-def _bernoulli(x: Tensor, p: Any, seed: int, offset: int) -> Tensor:
-    return draws.bernoulli(x, p, None if seed == -1 else seed)
-
-
 def _embedding_lookup(input_params: Tensor, input_indices: Tensor, offset: int) -> Tensor:
     index = arith.sub(input_indices, offset)
     inside = arith.logical_and(arith.ge(index, 0), arith.lt(index, input_params.shape[0]))
@@ -363,35 +331,10 @@ def _scatter_with(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return call
 
 
-def _resize_nearest(input_x: Tensor, size: Any, align_corners: bool, half_pixel_centers: bool
-                    ) -> Tensor:
-    return window.interpolate(input_x, tuple(size), None, "nearest")
-
-
-def _scatter_with_axis(input_x: Tensor, indices: Tensor, update: Tensor, axis: int) -> Tensor:
-    return indexing.scatter_add_ext(input_x, axis, indices, update)
-
-
-def _index_put(x1: Tensor, x2: Tensor, indices: Any, accumulate: int) -> Tensor:
-    return overloaded.index_put(x1, indices, x2, accumulate)
-
-
-def _index_fill(x: Tensor, dim: Any, index: Tensor, value: Any) -> Tensor:
-    return indexing.index_fill(x, int(dim), index, value)
-
-
 def _diag_part(input_x: Tensor) -> Tensor:
     half = input_x.shape[: input_x.ndim // 2]
     square = shapes.reshape(input_x, (int(np.prod(half)),) * 2)
     return shapes.reshape(grid.diagonal(square), half)
-
-
-def _square_sum_all(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    return reductions.sum(arith.mul(x, x)), reductions.sum(arith.mul(y, y))
-
-
-def _squared_difference(x: Any, y: Any) -> Tensor:
-    return arith.square(arith.sub(x, y))
 
 
 def _div_no_nan(x: Any, y: Any) -> Tensor:
@@ -399,55 +342,46 @@ def _div_no_nan(x: Any, y: Any) -> Tensor:
     return arith.where(zero, 0, arith.true_divide(x, arith.where(zero, 1, y)))
 
 
-def _mul_no_nan(x: Any, y: Any) -> Tensor:
-    return arith.where(arith.eq(y, 0), 0, arith.mul(x, y))
-
-
 # --- the tables -----------------------------------------------------------------------------------
 
 _PLAIN: dict[str, Callable[..., Any]] = {
     "WhileLoop": control.while_loop, "ForiLoop": control.fori_loop, "Scan": control.scan,
     "Add": arith.add, "TensorAdd": arith.add, "Sub": arith.sub, "Mul": arith.mul,
-    "Div": arith.true_divide,
-    "RealDiv": arith.true_divide, "FloorDiv": arith.floor_divide, "FloorMod": arith.remainder,
-    "Mod": arith.fmod, "TruncateMod": arith.fmod, "Pow": arith.pow, "Maximum": arith.maximum,
-    "Minimum": arith.minimum, "Fmax": arith.fmax, "Fmin": arith.fmin, "Neg": arith.neg,
-    "Abs": arith.abs,
-    "Sign": arith.sign, "Square": arith.square, "Sqrt": arith.sqrt, "Reciprocal": arith.reciprocal,
-    "Inv": arith.inv, "Floor": arith.floor, "Ceil": arith.ceil, "Round": arith.round,
-    "Rint": arith.round,
-    "Trunc": arith.trunc, "Equal": arith.eq, "NotEqual": arith.ne, "Less": arith.lt,
-    "LessEqual": arith.le,
+    "Div": arith.true_divide, "RealDiv": arith.true_divide, "FloorDiv": arith.floor_divide,
+    "FloorMod": arith.remainder, "Mod": arith.fmod, "TruncateMod": arith.fmod, "Pow": arith.pow,
+    "Maximum": arith.maximum, "Minimum": arith.minimum, "Fmax": arith.fmax, "Fmin": arith.fmin,
+    "Neg": arith.neg, "Abs": arith.abs, "Sign": arith.sign, "Square": arith.square,
+    "Sqrt": arith.sqrt, "Reciprocal": arith.reciprocal, "Inv": arith.inv, "Floor": arith.floor,
+    "Ceil": arith.ceil, "Round": arith.round, "Rint": arith.round, "Trunc": arith.trunc,
+    "Equal": arith.eq, "NotEqual": arith.ne, "Less": arith.lt, "LessEqual": arith.le,
     "Greater": arith.gt, "GreaterEqual": arith.ge, "LogicalAnd": arith.logical_and,
     "LogicalOr": arith.logical_or, "LogicalNot": arith.logical_not, "LogicalXor": arith.logical_xor,
     "BitwiseAnd": arith.bitwise_and, "BitwiseOr": arith.bitwise_or, "BitwiseXor": arith.bitwise_xor,
     "Invert": arith.bitwise_not, "LeftShift": arith.bitwise_left_shift,
     "RightShift": arith.bitwise_right_shift, "IsNan": arith.isnan, "IsInf": arith.isinf,
     "IsFinite": arith.isfinite, "Select": arith.where, "MaskedFill": arith.masked_fill,
-    "Cast": arith.cast,
-    "AddN": special.addn, "AccumulateNV2": special.addn, "Addcmul": special.addcmul,
-    "Addcdiv": special.addcdiv,
-    "Lerp": special.lerp, "Xlogy": special.xlogy, "Xdivy": special.xdivy,
-    "Heaviside": special.heaviside,
+    "Cast": arith.cast, "AddN": special.addn, "AccumulateNV2": special.addn,
+    "Addcmul": special.addcmul, "Addcdiv": special.addcdiv, "Lerp": special.lerp,
+    "Xlogy": special.xlogy, "Xdivy": special.xdivy, "Heaviside": special.heaviside,
     "Hypot": special.hypot, "Sinc": special.sinc, "Real": arith.real, "Imag": arith.imag,
-    "Conj": arith.conj,
-    "Complex": arith.complex, "Polar": special.polar, "SquaredDifference": _squared_difference,
-    "DivNoNan": _div_no_nan, "MulNoNan": _mul_no_nan, "SquareSumAll": _square_sum_all,
+    "Conj": arith.conj, "Complex": arith.complex, "Polar": special.polar,
+    "SquaredDifference": lambda x, y: arith.square(arith.sub(x, y)),
+    "DivNoNan": _div_no_nan,
+    "MulNoNan": lambda x, y: arith.where(arith.eq(y, 0), 0, arith.mul(x, y)),
+    "SquareSumAll": lambda x, y: (reductions.sum(arith.mul(x, x)), reductions.sum(arith.mul(y, y))),
     **{name: VIEWS[function] for name, function in (
         ("Reshape", "reshape"), ("Transpose", "transpose"), ("ExpandDims", "expand_dims"))},
     "Flatten": shapes.flatten, "Tile": joining.tile, "Shape": shapes.shape, "DType": shapes.dtype,
-    "Rank": shapes.rank,
-    "Size": shapes.size,
-    "TensorShape": _tensor_shape, "Diag": grid.diag, "DiagPart": _diag_part, "Trace": grid.trace,
-    "Slice": VIEWS["slice"], "Identity": _copy_of, "Eye": creation.eye, "Fill": creation.fill,
-    "Fills": creation.fills, "Ones": creation.ones, "Zeros": creation.zeros,
-    "OnesLike": creation.ones_like,
+    "Rank": shapes.rank, "Size": shapes.size,
+    "TensorShape": lambda input_x: tensor_of(np.array(input_x.shape, np.int64)),
+    "Diag": grid.diag, "DiagPart": _diag_part, "Trace": grid.trace, "Slice": VIEWS["slice"],
+    "Identity": _copy_of, "Eye": creation.eye, "Fill": creation.fill, "Fills": creation.fills,
+    "Ones": creation.ones, "Zeros": creation.zeros, "OnesLike": creation.ones_like,
     "ZerosLike": creation.zeros_like, "LinSpace": creation.linspace,
-    "ScalarToTensor": creation.scalar_to_tensor,
-    "GatherD": indexing.gather_elements, "GatherNd": indexing.gather_nd,
-    "ScatterNd": indexing.scatter_nd,
-    "IndexFill": _index_fill, "MaskedScatter": overloaded.masked_scatter,
-    "PopulationCount": scattering.population_count,
+    "ScalarToTensor": creation.scalar_to_tensor, "GatherD": indexing.gather_elements,
+    "GatherNd": indexing.gather_nd, "ScatterNd": indexing.scatter_nd,
+    "IndexFill": lambda x, dim, index, value: indexing.index_fill(x, int(dim), index, value),
+    "MaskedScatter": overloaded.masked_scatter, "PopulationCount": scattering.population_count,
     "TensorScatterUpdate": indexing.tensor_scatter_update,
     "TensorScatterAdd": indexing.tensor_scatter_add,
     "TensorScatterSub": indexing.tensor_scatter_sub,
@@ -455,140 +389,127 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "TensorScatterDiv": indexing.tensor_scatter_div,
     "TensorScatterMax": indexing.tensor_scatter_max,
     "TensorScatterMin": indexing.tensor_scatter_min, "Assign": indexing.assign,
-    "AssignAdd": indexing.assign_add,
-    "AssignSub": indexing.assign_sub, "StopGradient": indexing.stop_gradient,
-    "Depend": indexing.depend,
+    "AssignAdd": indexing.assign_add, "AssignSub": indexing.assign_sub,
+    "StopGradient": indexing.stop_gradient, "Depend": indexing.depend,
     "UnsortedSegmentSum": indexing.unsorted_segment_sum,
     "UnsortedSegmentMax": indexing.unsorted_segment_max,
     "UnsortedSegmentMin": indexing.unsorted_segment_min,
     "UnsortedSegmentProd": indexing.unsorted_segment_prod, "MaskedSelect": sorting.masked_select,
     "NonZero": sorting.nonzero, "Unique": sorting.unique, "Dense": activation.dense,
-    "Ger": linalg.ger,
-    "ReLU": activation.relu, "ReLU6": activation.relu6, "GeLU": _gelu, "Gelu": _gelu,
-    "FastGeLU": activation.fast_gelu,
-    "SeLU": activation.selu, "Softplus": activation.softplus,
-    "Softsign": activation.softsign, "Mish": activation.mish, "PReLU": activation.prelu,
-    "L2Loss": _l2_loss,
-    "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
+    "Ger": linalg.ger, "ReLU": activation.relu, "ReLU6": activation.relu6, "GeLU": _gelu,
+    "Gelu": _gelu, "FastGeLU": activation.fast_gelu, "SeLU": activation.selu,
+    "Softplus": activation.softplus, "Softsign": activation.softsign, "Mish": activation.mish,
+    "PReLU": activation.prelu,
+    "L2Loss": lambda input_x: arith.div(reductions.sum(arith.mul(input_x, input_x)), 2.0),
+    "EmbeddingLookup": _embedding_lookup, "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
     "SigmoidCrossEntropyWithLogits": _sigmoid_cross_entropy,
 }
 
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    "ReduceSum": (_reduce_sum, {"keep_dims": False, "skip_mode": False}),
     "ReduceMean": (reductions.mean, {"keep_dims": False}),
-    "ReduceProd": (_reduce_prod, {"keep_dims": False}),
-    "ReduceMax": (lambda x, axis=(), *, keep_dims: reductions.amax(x, axis, keep_dims),
-                  {"keep_dims": False}),
-    "ReduceMin": (lambda x, axis=(), *, keep_dims: reductions.amin(x, axis, keep_dims),
-                  {"keep_dims": False}),
     "ReduceAll": (reductions.all, {"keep_dims": False}),
     "ReduceAny": (reductions.any, {"keep_dims": False}),
-    "ReduceStd": (_reduce_std, {"axis": (), "unbiased": True, "keep_dims": False}),
-    "Argmax": (_argmax, {"axis": -1, "output_type": int32}),
-    "Argmin": (_argmin, {"axis": -1, "output_type": int32}),
-    "ArgMaxWithValue": (_arg_max_with_value, {"axis": 0, "keep_dims": False}),
-    "ArgMinWithValue": (_arg_min_with_value, {"axis": 0, "keep_dims": False}),
-    "CountNonZero": (lambda x, dims: reductions.count_nonzero(x, dims), {"dims": None}),
-    "CumSum": (_running_sum("cumsum"), {"exclusive": False, "reverse": False}),
-    "CumProd": (_running_sum("cumprod"), {"exclusive": False, "reverse": False}),
     "Cummax": (reductions.cummax, {"axis": REQUIRED}),
     "Cummin": (reductions.cummin, {"axis": REQUIRED}),
-    "Sort": (sorting.sort, {"axis": -1, "descending": False}), "TopK": (_topk, {"sorted": True}),
-    "LpNorm": (_lp_norm, {"axis": REQUIRED, "p": 2, "keep_dims": False, "epsilon": 1e-12}),
-    "L2Normalize": (_l2_normalize, {"axis": 0, "epsilon": 1e-4}),
+    "Sort": (sorting.sort, {"axis": -1, "descending": False}),
     "IsClose": (arith.isclose, {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}),
     "NanToNum": (special.nan_to_num, {"nan": None, "posinf": None, "neginf": None}),
-    "MatMul": (_matmul, {"transpose_a": False, "transpose_b": False}),
-    "BatchMatMul": (_matmul, {"transpose_a": False, "transpose_b": False}),
-    "Einsum": (lambda xs, equation: linalg.einsum(equation, *xs), {"equation": REQUIRED}),
-    "Cross": (lambda x, y, dim: linalg.cross(x, y, None if dim == -65530 else dim),
-              {"dim": -65530}),
     "Cdist": (reductions.cdist, {"p": 2.0}), "Softmax": (activation.softmax, {"axis": -1}),
     "LogSoftmax": (activation.log_softmax, {"axis": -1}), "Elu": (activation.elu, {"alpha": 1.0}),
     "CeLU": (activation.celu, {"alpha": 1.0}), "GLU": (activation.glu, {"axis": -1}),
-    "BiasAdd": (lambda x, bias, data_format: activation.bias_add(x, bias), {"data_format": "NCHW"}),
     "RmsNorm": (activation.rms_norm, {"epsilon": 1e-06}),
     "LRN": (window.lrn, {"depth_radius": 5, "bias": 1.0, "alpha": 1.0, "beta": 0.5,
                          "norm_region": "ACROSS_CHANNELS"}),
-    "BatchNorm": (_batch_norm, {"is_training": False, "epsilon": 1e-05, "momentum": 0.1,
-                                "data_format": "NCHW"}),
-    "LayerNorm": (_layer_norm, {"begin_norm_axis": 1, "begin_params_axis": 1, "epsilon": 1e-07}),
-    "Conv2D": (_conv2d, {"out_channel": REQUIRED, "kernel_size": REQUIRED, "mode": 1,
-                         "pad_mode": "valid", "pad": 0, "stride": 1, "dilation": 1, "group": 1,
-                         "data_format": "NCHW"}),
-    "Conv2DTranspose": (conv_transpose, {
-        "out_channel": REQUIRED, "kernel_size": REQUIRED, "pad_mode": "valid", "pad": 0,
-        "pad_list": None, "mode": 1, "stride": 1, "dilation": 1, "group": 1,
-        "data_format": "NCHW"}),
-    "MaxPool": (_pooled("max"), {"kernel_size": 1, "strides": 1, "pad_mode": "valid",
-                                 "data_format": "NCHW"}),
-    "AvgPool": (_pooled("avg"), {"kernel_size": 1, "strides": 1, "pad_mode": "VALID",
-                                 "data_format": "NCHW"}),
-    "MaxPoolWithArgmaxV2": (_max_pool_argmax, {
-        "kernel_size": REQUIRED, "strides": None, "pads": 0, "dilation": (1, 1),
-        "ceil_mode": False, "argmax_type": int64}),
     "AdaptiveAvgPool2D": (window.adaptive_avg_pool2d, {"output_size": REQUIRED}),
-    "AdaptiveMaxPool2D": (lambda x, output_size: window.adaptive_max_pool2d(x, output_size, True),
-                          {"output_size": REQUIRED}),
-    "ResizeNearestNeighbor": (_resize_nearest, {"size": REQUIRED, "align_corners": False,
-                                                "half_pixel_centers": False}),
-    "BinaryCrossEntropy": (_bce, {"reduction": "mean"}),
-    "BCEWithLogitsLoss": (_bce_logits, {"reduction": "mean"}),
     "KLDivLoss": (loss.kl_div, {"reduction": "mean"}),
-    "NLLLoss": (_nll, {"reduction": "mean", "ignore_index": -100}),
     "SmoothL1Loss": (loss.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
     "SoftMarginLoss": (loss.soft_margin_loss, {"reduction": "mean"}),
-    "SparseSoftmaxCrossEntropyWithLogits": (_sparse_cross_entropy, {"is_grad": False}),
     "BroadcastTo": (VIEWS["broadcast_to"], {"shape": REQUIRED}),
-    "Concat": (joining.concat, {"axis": 0}),
-    "Stack": (joining.stack, {"axis": 0}), "Pack": (joining.stack, {"axis": 0}),
+    "Concat": (joining.concat, {"axis": 0}), "Stack": (joining.stack, {"axis": 0}),
+    "Pack": (joining.stack, {"axis": 0}),
     "Unstack": (viewing(_unstack), {"axis": 0, "num": None}),
     "Unpack": (viewing(_unstack), {"axis": 0}),
     "Split": (viewing(_split), {"axis": 0, "output_num": 1}),
     "Squeeze": (VIEWS["squeeze"], {"axis": ()}),
-    "ReverseV2": (lambda x, axis: shapes.flip(x, axis), {"axis": REQUIRED}),
     "Roll": (joining.roll, {"shifts": REQUIRED, "dims": None}),
     "Tril": (grid.tril, {"diagonal": 0}), "Triu": (grid.triu, {"diagonal": 0}),
-    "Pad": (_pad, {"paddings": REQUIRED}), "MirrorPad": (_mirror_pad, {"mode": "REFLECT"}),
-    "PadV3": (_pad_v3, {"mode": "constant", "paddings_contiguous": True}),
-    "DepthToSpace": (_depth_to_space, {"block_size": REQUIRED}),
-    "SpaceToDepth": (_space_to_depth, {"block_size": REQUIRED}),
     "StridedSlice": (viewing(_strided_slice), {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0,
                                       "new_axis_mask": 0, "shrink_axis_mask": 0}),
-    "OneHot": (_one_hot, {"axis": -1}),
-    "Meshgrid": (lambda inputs, indexing: grid.meshgrid(*inputs, indexing=indexing),
-                 {"indexing": "xy"}),
     "Range": (creation.range, {"maxlen": 1000000}),
-    "Gather": (lambda x, indices, axis, *,
-               batch_dims: indexing.gather(x, indices, axis, batch_dims),
-               {"batch_dims": 0}),
-    "EmbeddingLookup": (_embedding_lookup, {}),
     "InplaceAdd": (scattering.inplace_add, {"indices": REQUIRED}),
     "InplaceSub": (scattering.inplace_sub, {"indices": REQUIRED}),
     "InplaceIndexAdd": (scattering.inplace_index_add, {"axis": REQUIRED}),
-    "ScatterAddWithAxis": (_scatter_with_axis, {"axis": 0}),
-    "IndexPut": (_index_put, {"accumulate": 0}),
     "ReverseSequence": (scattering.reverse_sequence, {"seq_dim": REQUIRED, "batch_dim": 0}),
     "FillDiagonal": (overloaded.fill_diagonal, {"fill_value": REQUIRED, "wrap": False}),
     "IndexAdd": (indexing.index_add,
                  {"axis": REQUIRED, "use_lock": True, "check_index_bound": True}),
     "InplaceUpdate": (indexing.inplace_update, {"indices": REQUIRED}),
-    "TensorScatterElements": (
-        lambda x, indices, updates, *, axis, reduction: indexing.tensor_scatter_elements(
-            x, indices, updates, axis, reduction), {"axis": 0, "reduction": "none"}),
-    "SearchSorted": (
-        lambda seq, values, sorter=None, *, dtype, right: sorting.searchsorted(
-            seq, values, out_int32=dtype is int32, right=right, sorter=sorter),
-        {"dtype": int64, "right": False}),
     "Dropout": (_dropout, {"keep_prob": 0.5, "Seed0": 0, "Seed1": 0}),
-    "Dropout2D": (_dropout2d, {"keep_prob": 0.5}),
-    "Bernoulli": (_bernoulli, {"seed": -1, "offset": 0}),
     "Multinomial": (_multinomial, {"seed": 0, "seed2": 0, "dtype": int32}),
     "RandomShuffle": (_shuffle, {"seed": 0, "seed2": 0}),
     "StandardNormal": (draws.standard_normal, {"seed": 0, "seed2": 0}),
     "StandardLaplace": (draws.standard_laplace, {"seed": 0, "seed2": 0}),
     "UniformReal": (_uniform_real, {"seed": 0, "seed2": 0}),
     "UniformInt": (_uniform_int, {"seed": 0, "seed2": 0}),
+}
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "ReduceSum": _reduce_sum,
+    "ReduceProd": lambda x, axis=(), *, keep_dims=False:
+        reductions.prod(x, axis, keep_dims, x.dtype),
+    "ReduceMax": lambda x, axis=(), *, keep_dims=False: reductions.amax(x, axis, keep_dims),
+    "ReduceMin": lambda x, axis=(), *, keep_dims=False: reductions.amin(x, axis, keep_dims),
+    "ReduceStd": lambda x, *, axis=(), unbiased=True, keep_dims=False:
+        reductions.std_mean(x, axis, int(unbiased), keep_dims),
+    "Argmax": lambda input_x, *, axis=-1, output_type=int32:
+        cast_to(reductions.argmax(input_x, axis), output_type),
+    "Argmin": lambda x, *, axis=-1, output_type=int32:
+        cast_to(reductions.argmin(x, axis), output_type),
+    "ArgMaxWithValue": lambda input, *, axis=0, keep_dims=False:
+        reductions.max(input, axis, keep_dims)[::-1],
+    "ArgMinWithValue": lambda input, *, axis=0, keep_dims=False:
+        reductions.min(input, axis, keep_dims)[::-1],
+    "CountNonZero": lambda x, *, dims=None: reductions.count_nonzero(x, dims),
+    "CumSum": _running_sum("cumsum"), "CumProd": _running_sum("cumprod"),
+    "TopK": lambda input_x, k, *, sorted=True: sorting.topk(input_x, k),
+    "LpNorm": lambda x, *, axis, p=2, keep_dims=False, epsilon=1e-12:
+        arith.maximum(reductions._vector_norm(x, float(p), axis, keep_dims), float(epsilon)),
+    "L2Normalize": _l2_normalize,
+    "MatMul": _matmul, "BatchMatMul": _matmul,
+    "Einsum": lambda xs, *, equation: linalg.einsum(equation, *xs),
+    "Cross": lambda x, y, *, dim=-65530: linalg.cross(x, y, None if dim == -65530 else dim),
+    "BiasAdd": lambda x, bias, *, data_format="NCHW": activation.bias_add(x, bias),
+    "BatchNorm": _batch_norm, "LayerNorm": _layer_norm, "Conv2D": _conv2d,
+    "Conv2DTranspose": conv_transpose, "MaxPool": _pooled("max", "valid"),
+    "AvgPool": _pooled("avg", "VALID"), "MaxPoolWithArgmaxV2": _max_pool_argmax,
+    "AdaptiveMaxPool2D": lambda x, *, output_size: window.adaptive_max_pool2d(x, output_size, True),
+    "ResizeNearestNeighbor": lambda input_x, *, size, align_corners=False, half_pixel_centers=False:
+        window.interpolate(input_x, tuple(size), None, "nearest"),
+    "BinaryCrossEntropy": lambda input, target, weight=None, *, reduction="mean":
+        loss.binary_cross_entropy(input, target, weight, reduction),
+    "BCEWithLogitsLoss": lambda input, target, weight=None, posWeight=None, *, reduction="mean":
+        loss.binary_cross_entropy_with_logits(input, target, weight, posWeight, reduction),
+    "NLLLoss": _nll,
+    "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
+    "ReverseV2": lambda x, *, axis: shapes.flip(x, axis),
+    "Pad": _pad, "MirrorPad": _mirror_pad, "PadV3": _pad_v3, "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+    "OneHot": lambda indices, depth, on_value, off_value, *, axis=-1:
+        grid.one_hot(indices, depth, on_value, off_value, axis),
+    "Meshgrid": lambda inputs, *, indexing="xy": grid.meshgrid(*inputs, indexing=indexing),
+    "Gather": lambda x, indices, axis, *, batch_dims=0:
+        indexing.gather(x, indices, axis, batch_dims),
+    "ScatterAddWithAxis": lambda input_x, indices, update, *, axis=0:
+        indexing.scatter_add_ext(input_x, axis, indices, update),
+    "IndexPut": lambda x1, x2, indices, *, accumulate=0:
+        overloaded.index_put(x1, indices, x2, accumulate),
+    "TensorScatterElements": lambda x, indices, updates, *, axis=0, reduction="none":
+        indexing.tensor_scatter_elements(x, indices, updates, axis, reduction),
+    "SearchSorted": lambda seq, values, sorter=None, *, dtype=int64, right=False:
+        sorting.searchsorted(seq, values, out_int32=dtype is int32, right=right, sorter=sorter),
+    "Dropout2D": _dropout2d,
+    "Bernoulli": lambda x, p, *, seed=-1, offset=0:
+        draws.bernoulli(x, p, None if seed == -1 else seed),
 }
 
 _SCATTERS: dict[str, Callable[..., Tensor]] = {
@@ -609,7 +530,7 @@ PRIMITIVES: Mapping[str, type[Primitive]] = {
         for op in all_ops() if op.primitive}),
     **make_primitives(_PLAIN, _WITH_INIT | {
         name: (_scatter_with(f), {"use_locking": name in ("ScatterUpdate", "ScatterNdUpdate")})
-        for name, f in _SCATTERS.items()}),
+        for name, f in _SCATTERS.items()}, _OWN),
 }
 """Every primitive class by name."""
 
