@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from ...core.declared import NonNegativeNumber, integer, number
-from ..declared import argument, state
+from ..declared import argument
 from ..rules import about_zero, span
-from .base import ImageTransform, RandomImageTransform
+from .base import Drawn, ImageTransform
 from .colours import AdjustBrightness
 from .opencv import converted, weighted
 
@@ -68,7 +68,7 @@ def _about_one(value: Any) -> tuple[Any, Any]:
 Factors = Annotated[Any, span(0, one=_about_one)]
 
 
-class RandomColorAdjust(RandomImageTransform):
+class RandomColorAdjust(Drawn):
     """Brightness, contrast, saturation and hue changed at random."""
 
     brightness: Factors = argument(default=(1, 1), text=_FACTORS)
@@ -77,8 +77,6 @@ class RandomColorAdjust(RandomImageTransform):
     hue: Annotated[Any, span(-0.5, 0.5, one=about_zero)] = argument(
         default=(0, 0),
         text="between which parts of the circle; a number x means from -x to x.")
-
-    _drawn: list[ImageTransform] = state(default=[])
 
     def _draw(self, image: Any) -> None:
         kinds: list[tuple[Callable[[float], ImageTransform], tuple[float, float], int]] = [
@@ -89,10 +87,7 @@ class RandomColorAdjust(RandomImageTransform):
                        if bounds != (same, same)]
 
     def _apply(self, image: Any) -> Any:
-        image = self._of_colours(image)
-        for each in self._drawn:
-            image = each._apply(image)
-        return image
+        return super()._apply(self._of_colours(image))
 
 
 class Posterize(ImageTransform):

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from ...core.declared import NonNegative, integer
-from ..declared import argument, state
+from ..declared import argument
 from .adjusting import AdjustContrast, AdjustSaturation, Posterize
-from .base import Fill, ImageTransform, Inter, Plain, RandomImageTransform
+from .base import Drawn, Fill, ImageTransform, Inter, Plain
 from .colours import AdjustBrightness, Invert, Solarize
 from .shapes import Rotate
 from .tones import AdjustSharpness, AutoContrast, Equalize
@@ -87,18 +87,14 @@ class _Edges:
     fill_value: Any
 
 
-class _Augment(_Edges, RandomImageTransform):
+class _Augment(_Edges, Drawn):
     """Base of the policies: changes by name and magnitude, of uint8[height, width, 3]."""
 
     _texts = {"interpolation": "of rotations and shears: `Inter.NEAREST` or `Inter.BILINEAR`.",
               "fill_value": "of what is beyond the edges then."}
-    _drawn: list[ImageTransform] = state(default=[])
 
     def _apply(self, image: Any) -> Any:
-        image = self._of_colours(image)
-        for each in self._drawn:
-            image = each._apply(image)
-        return image
+        return super()._apply(self._of_colours(image))
 
     def _moved(self, shear: tuple[float, float], by: tuple[float, float]) -> ImageTransform:
         parts = tuple(max(-1.0, min(1.0, p)) for p in by)
@@ -129,7 +125,7 @@ class _Augment(_Edges, RandomImageTransform):
             amount = -amount
         change = self._change(name, amount, image)
         if change is not None:
-            self._drawn.append(change)
+            self._drawn = [*self._drawn, change]
 
 
 def _amount(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, IntEnum
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from ...core.declared import (
     one_of,
     per_axis,
 )
-from ..declared import Fields
+from ..declared import Fields, state
 from ..decoding import pillow
 from ..rules import several
 from ..transforms import RandomTransform, Transform
@@ -105,6 +106,17 @@ ImageTensorOperation = ImageTransform
 
 class RandomImageTransform(ImageTransform, RandomTransform):
     """Base of image transforms that draw."""
+
+
+class Drawn(RandomImageTransform):
+    """Base of transforms that are others, with what is drawn."""
+
+    _drawn: Sequence[ImageTransform] = state(default=())
+
+    def _apply(self, image: Any) -> Any:
+        for each in self._drawn:
+            image = each._apply(image)
+        return image
 
 
 class _Chance:

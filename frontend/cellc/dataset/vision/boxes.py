@@ -77,28 +77,28 @@ def _scaled(boxes: Array, before: tuple[int, ...], after: tuple[int, ...]) -> Ar
     return boxes
 
 
-class RandomHorizontalFlipWithBBox(_RandomWithBoxes):
+class _Mirrored(_RandomWithBoxes):
+    """Base of those that perhaps turn an axis around."""
+
+    prob: Share = argument(default=0.5, text="how likely it is.")
+    _axis = 0
+
+    def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
+        if not self.random.happens(self.prob):
+            return image, boxes
+        start = 1 - self._axis
+        boxes[:, start] = image.shape[self._axis] - boxes[:, start] - boxes[:, start + 2]
+        return np.ascontiguousarray(np.flip(image, self._axis)), boxes
+
+
+class RandomHorizontalFlipWithBBox(_Mirrored):
     """Perhaps the image and its boxes mirrored left to right."""
 
-    prob: Share = argument(default=0.5, text="how likely it is.")
-
-    def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
-        if not self.random.happens(self.prob):
-            return image, boxes
-        boxes[:, 0] = image.shape[1] - boxes[:, 0] - boxes[:, 2]
-        return np.ascontiguousarray(image[:, ::-1]), boxes
+    _axis = 1
 
 
-class RandomVerticalFlipWithBBox(_RandomWithBoxes):
+class RandomVerticalFlipWithBBox(_Mirrored):
     """Perhaps the image and its boxes upside down."""
-
-    prob: Share = argument(default=0.5, text="how likely it is.")
-
-    def _both(self, image: Array, boxes: Array) -> tuple[Array, Array]:
-        if not self.random.happens(self.prob):
-            return image, boxes
-        boxes[:, 1] = image.shape[0] - boxes[:, 1] - boxes[:, 3]
-        return np.ascontiguousarray(image[::-1]), boxes
 
 
 class ResizeWithBBox(_WithBoxes):

@@ -14,7 +14,7 @@ from ...core.declared import NON_NEGATIVE, Flag, NonNegative, Positive
 from ..declared import argument
 from ..decoding import pillow
 from ..rules import Byte, several
-from .base import Border, Fill, ImageTransform, Inter, RandomImageTransform, Size, is_picture
+from .base import Border, Drawn, Fill, ImageTransform, Inter, Size, is_picture
 from .shapes import Resize, Shorter, cropped, with_border
 
 Array = np.ndarray[Any, Any]
@@ -160,18 +160,14 @@ class ResizedCrop(ImageTransform):
         return self.resize._apply(cropped(image, self.top, self.left, self.height, self.width))
 
 
-class RandomResize(RandomImageTransform):
+class RandomResize(Drawn):
     """`Resize` with an interpolation that is drawn: NEAREST, BILINEAR, BICUBIC or AREA."""
 
     size: Shorter = argument(text="(height, width), or an int for the shorter side.")
-    _resize = Resize(1)
 
     def _draw(self, image: Any) -> None:
         ways = (Inter.BILINEAR, Inter.NEAREST, Inter.BICUBIC, Inter.AREA)
-        self._resize = Resize(self.size, ways[self.random.below(4)])
-
-    def _apply(self, image: Any) -> Any:
-        return self._resize._apply(image)
+        self._drawn = [Resize(self.size, ways[self.random.below(4)])]
 
 
 __all__ = ["FiveCrop", "PadToSize", "RandomResize", "ResizedCrop", "SliceMode", "SlicePatches",

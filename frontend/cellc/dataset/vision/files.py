@@ -5,7 +5,6 @@ Source: `mindspore.dataset.vision`.
 
 from __future__ import annotations
 
-import io
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from cellc_runtime.files import write_atomically
 
 from ...core.declared import Int, checks_arguments, instance
 from ...tensors.tensor import Tensor
-from ..decoding import pillow, read
+from ..decoding import opencv, read
 from .base import is_picture
 
 Array = np.ndarray[Any, Any]
@@ -39,16 +38,16 @@ def _bytes_of(who: str, name: str, given: Any) -> Array:
     return np.asarray(array)
 
 
-def _encoded(who: str, image: Any, kind: str, **options: int) -> bytes:
+def _encoded(who: str, image: Any, kind: str, option: str, value: int) -> Array:
     array = _bytes_of(who, "image", image)
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3)) or \
             not array.size:
         raise RuntimeError(f"{who}: an image should have the shape [height, width], [height, "
                            f"width, 1] or [height, width, 3], but has {array.shape}.")
-    plane = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
-    out = io.BytesIO()
-    pillow(who).fromarray(np.ascontiguousarray(plane)).save(out, kind, **options)
-    return out.getvalue()
+    with opencv(who) as library:
+        _, data = library.imencode(kind, array[..., ::-1] if array.ndim == 3 else array,
+                                   [getattr(library, option), value])
+    return np.asarray(data)
 
 
 @checks_arguments
@@ -67,7 +66,7 @@ def encode_jpeg(image: Any, quality: Int = 75) -> Array:
     """
     if not 1 <= quality <= 100:
         raise RuntimeError(f"quality should be in range [1, 100], but got {quality}.")
-    return np.frombuffer(_encoded("encode_jpeg", image, "JPEG", quality=quality), np.uint8).copy()
+    return _encoded("encode_jpeg", image, ".jpg", "IMWRITE_JPEG_QUALITY", quality)
 
 
 @checks_arguments
@@ -87,8 +86,7 @@ def encode_png(image: Any, compression_level: Int = 6) -> Array:
     if not 0 <= compression_level <= 9:
         raise RuntimeError("compression_level should be in range [0, 9], but got "
                            f"{compression_level}.")
-    data = _encoded("encode_png", image, "PNG", compress_level=compression_level)
-    return np.frombuffer(data, np.uint8).copy()
+    return _encoded("encode_png", image, ".png", "IMWRITE_PNG_COMPRESSION", compression_level)
 
 
 def _source(filename: str) -> Path:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..decoding import library, pillow
+from ..decoding import opencv, pillow
 from .base import Inter
 
 Array = np.ndarray[Any, Any]
@@ -17,20 +15,6 @@ _WAYS = {Inter.NEAREST: "INTER_NEAREST", Inter.BILINEAR: "INTER_LINEAR",
          Inter.BICUBIC: "INTER_CUBIC", Inter.AREA: "INTER_AREA"}
 _KINDS = ("uint8", "uint16", "int16", "float32", "float64")
 """The elements that all of the functions take; others become float32 for them."""
-
-
-@contextmanager
-def opencv() -> Iterator[ModuleType]:
-    """The library, without Intel's primitives, which round otherwise: MindSpore is built so."""
-    found = library("cv2", "cellc.dataset.vision", "OpenCV")
-    before = found.ipp.useIPP()  # a setting of this thread
-    found.ipp.setUseIPP(False)
-    try:
-        yield found
-    except found.error as error:
-        raise RuntimeError(f"OpenCV cannot transform the image: {error}") from error
-    finally:
-        found.ipp.setUseIPP(before)
 
 
 def _applied(image: Array, work: Callable[[Any, Array], Any]) -> Array:

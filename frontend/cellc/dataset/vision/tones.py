@@ -22,7 +22,7 @@ from ...core.declared import (
 from ..declared import argument
 from ..rules import several, span
 from .adjusting import Posterize, brightness
-from .base import ImageTransform, Likely, Perhaps, RandomImageTransform, Size
+from .base import Drawn, ImageTransform, Likely, Perhaps, RandomImageTransform, Size
 from .colours import Solarize
 from .opencv import converted, equalized, sharpened, smoothed, weighted
 
@@ -114,17 +114,13 @@ class RandomEqualize(Perhaps, Equalize):
     """Perhaps `Equalize`."""
 
 
-class RandomSharpness(RandomImageTransform):
+class RandomSharpness(Drawn):
     """`AdjustSharpness` by a factor that is drawn."""
 
     degrees: Annotated[Any, span(0)] = argument(default=(0.1, 1.9), text="between which factors.")
-    _factor = 1.0
 
     def _draw(self, image: Any) -> None:
-        self._factor = self.random.real(self.degrees[0], self.degrees[1])
-
-    def _apply(self, image: Any) -> Any:
-        return sharpened(image, self._factor)
+        self._drawn = [AdjustSharpness(self.random.real(*self.degrees))]
 
 
 class RandomColor(RandomImageTransform):
@@ -135,7 +131,7 @@ class RandomColor(RandomImageTransform):
     _factor = 1.0
 
     def _draw(self, image: Any) -> None:
-        self._factor = self.random.real(self.degrees[0], self.degrees[1])
+        self._factor = self.random.real(*self.degrees)
 
     def _apply(self, image: Any) -> Any:
         if self._only_bytes(image).ndim != 3 or image.shape[2] != 3:
@@ -211,36 +207,28 @@ class ConvertColor(ImageTransform):
         return converted(image, self.convert_mode.name.removeprefix("COLOR_"))
 
 
-class RandomPosterize(RandomImageTransform):
+class RandomPosterize(Drawn):
     """`Posterize` to a number of bits that is drawn."""
 
     bits: Annotated[Any, several(
         integer(1, 8), 2, one=lambda value: (value, value), rising=True)] = argument(
             default=(8, 8), text="the number, or the (least, greatest) of it.")
-    _posterize = Posterize(8)
 
     def _draw(self, image: Any) -> None:
         low, high = self.bits
-        self._posterize = Posterize(low + self.random.below(high - low + 1))
-
-    def _apply(self, image: Any) -> Any:
-        return self._posterize._apply(image)
+        self._drawn = [Posterize(low + self.random.below(high - low + 1))]
 
 
-class RandomSolarize(RandomImageTransform):
+class RandomSolarize(Drawn):
     """`Solarize` within a range that is drawn."""
 
     threshold: Annotated[Any, several(integer(0, 255), 2, rising=True)] = argument(
         default=(0, 255), text="the (least, greatest) value of that range.")
-    _solarize = Solarize(0)
 
     def _draw(self, image: Any) -> None:
         low, high = self.threshold
         ends = [low + self.random.below(high - low + 1) for _ in range(2)]
-        self._solarize = Solarize(tuple(sorted(ends)))
-
-    def _apply(self, image: Any) -> Any:
-        return self._solarize._apply(image)
+        self._drawn = [Solarize(tuple(sorted(ends)))]
 
 
 class _OfSpaces(ImageTransform):

@@ -12,7 +12,7 @@ from ...core.declared import Number, PositiveNumber, Rule, Share, number, one_of
 from ..declared import argument, state
 from ..decoding import pillow
 from ..rules import about_zero, several, span
-from .base import Fill, ImageTransform, Inter, Plain, RandomImageTransform
+from .base import Drawn, Fill, ImageTransform, Inter, Plain, RandomImageTransform
 from .opencv import projected, warped
 
 Array = np.ndarray[Any, Any]
@@ -64,7 +64,7 @@ _SHEARS = Rule("a non-negative number, (min, max), or two of these",
                lambda value: (_RANGE if _RANGE.fits(value) else _FOUR).normal(value))
 
 
-class RandomAffine(RandomImageTransform):
+class RandomAffine(Drawn):
     """`Affine` with what is drawn."""
 
     degrees: Angles = argument(text="a number x for -x to x, or (least, greatest).")
@@ -80,7 +80,6 @@ class RandomAffine(RandomImageTransform):
              "range along the height; None for none.")
     resample: Plain = Inter.NEAREST
     fill_value: Fill = argument(default=0, text="see `Affine`.")
-    _drawn: Affine | None = state(default=None)
 
     def _prepare(self) -> None:
         self.translate, self.shear = (
@@ -90,13 +89,9 @@ class RandomAffine(RandomImageTransform):
 
     def _draw(self, image: Any) -> None:
         real, t, s = self.random.real, self.translate, self.shear
-        self._drawn = Affine(
+        self._drawn = [Affine(
             real(*self.degrees), (real(t[0], t[1]), real(t[2], t[3])), real(*self.scale),
-            (real(s[0], s[1]), real(s[2], s[3])), self.resample, self.fill_value)
-
-    def _apply(self, image: Any) -> Any:
-        assert self._drawn is not None
-        return self._drawn._apply(image)
+            (real(s[0], s[1]), real(s[2], s[3])), self.resample, self.fill_value)]
 
 
 Corners = Annotated[Any, several(several(number(-1e9, 1e9), 2), 4)]
