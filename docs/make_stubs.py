@@ -21,9 +21,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import resolve_name
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +34,7 @@ from cellc import dataset, ops
 from cellc.common.tensor import Tensor
 from cellc.mint.functions import FUNCTIONS as MINT
 from cellc.mint.nn._functional import FUNCTIONS as MINT_FUNCTIONAL
+from cellc.numpy import arrays, creation, linear, reductions
 from cellc.numpy.elementwise import FUNCTIONS as ELEMENTWISE
 from cellc.ops.functional.generated import FUNCTIONS as MADE
 from cellc.ops.functional.sparse_elementwise import FUNCTIONS as SPARSE
@@ -110,7 +112,7 @@ def result(fn: Function) -> tuple[str, Mapping[str, Any]]:
 
     That of a lambda is that of the call which it makes.
     """
-    fn = inspect.unwrap(fn)
+    fn = _plain(fn)
     if fn is bool:
         return "bool", {}
     if _made(fn):
@@ -126,6 +128,12 @@ def result(fn: Function) -> tuple[str, Mapping[str, Any]]:
     return (stated, home) if stated != "Any" else ("Any", _ANY)
 
 
+def _plain(fn: Any) -> Function:
+    """The function that was written; what `native_body` gives is a partial call of it."""
+    found: Function = inspect.unwrap(fn.func if isinstance(fn, partial) else fn)
+    return found
+
+
 _ANY = {"Any": Any}
 _TENSOR = {"Tensor": Tensor}
 
@@ -137,7 +145,7 @@ def _made(fn: Function) -> bool:
 
 def _home(fn: Function) -> Mapping[str, Any]:
     """Where the annotations of a function are known."""
-    return getattr(inspect.unwrap(fn), "__globals__", _ANY)
+    return getattr(_plain(fn), "__globals__", _ANY)
 
 
 @cache
@@ -222,9 +230,10 @@ def _parameters(fn: Function) -> list[inspect.Parameter]:
     found = list(inspect.signature(fn).parameters.values())
     if not _made(fn):
         plain = inspect.unwrap(fn)
-        known = _passed(plain) if getattr(plain, "__name__", "") == "<lambda>" else {}
-        return [p.replace(annotation=known[p.name]) if p.name in known
-                and p.annotation is _EMPTY else p for p in found]
+        written = getattr(plain, "__code__", None)
+        known = _passed(plain) if written and written.co_name == "<lambda>" else {}
+        return [p.replace(annotation=known[p.name]) if p.name in known and p.annotation is _EMPTY
+                and p.kind in (_POSITIONAL, _NAMED) else p for p in found]
     alone = sum(p.default is _EMPTY for p in found) == 1
     return [p.replace(annotation=_of_default(p.default) if p.default is not _EMPTY
                       else "Tensor" if alone else "Any") for p in found]
@@ -239,6 +248,7 @@ class _Passed(str):
 def _passed(fn: Function) -> dict[str, str]:
     """The annotations of a lambda's parameters: those of the functions that it passes them to."""
     known = {**_home(fn), **inspect.getclosurevars(fn).nonlocals}
+    own = inspect.signature(fn).parameters
     found: dict[str, str] = {}
     for body in _lambdas(fn):
         for node in (n for n in ast.walk(body) if isinstance(n, ast.Call)):
@@ -248,12 +258,16 @@ def _passed(fn: Function) -> dict[str, str]:
             except (TypeError, ValueError):  # a builtin
                 continue
             by_name = {p.name: p for p in names}
-            given = [*zip(names, node.args, strict=False),
+            plain = takewhile(lambda a: not isinstance(a, ast.Starred), node.args)
+            given = [*zip(names, plain, strict=False),
                      *((by_name[k.arg], k.value) for k in node.keywords if k.arg in by_name)]
             for parameter, value in given:
                 if isinstance(value, ast.Name) and isinstance(parameter.annotation, str) and \
                         parameter.kind is not parameter.VAR_POSITIONAL:
-                    text = _Passed(parameter.annotation)
+                    stated = parameter.annotation
+                    none = value.id in own and own[value.id].default is None and not re.search(
+                        r"\b(None|Any)\b", stated)
+                    text = _Passed(stated + " | None" * none)
                     text.home = _home(called) if called else _ANY
                     found.setdefault(value.id, text)
     return found
@@ -541,7 +555,9 @@ STUBS: dict[str, Callable[[], str]] = {
         "The functions of `cellc.mint.nn.functional`.", MINT_FUNCTIONAL),
     "sparse": lambda: functions("Elementwise functions of sparse tensors.", SPARSE, alike=True),
     "numpy": lambda: functions(
-        "The functions of tables in `cellc.numpy`.", ELEMENTWISE, alike=True),
+        "The functions of tables in `cellc.numpy`.", {
+            **ELEMENTWISE, **arrays.ROWS, **creation.ROWS, **linear.ROWS, **reductions.ROWS},
+        alike=True),
     "__init__": lambda: '"""Stubs of what is made at run time; see `docs/make_stubs.py`."""\n',
 }
 """What is in each stub, by its name."""

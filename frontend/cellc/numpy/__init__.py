@@ -48,7 +48,9 @@ __all__ += reductions.__all__
 for _module in (applied, arrays, creation, elementwise, linear, reductions):
     globals().update((_n, entry(getattr(_module, _n), _n, __name__)) for _n in _module.__all__)
 __dir__ = public_names(__name__)
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    from ..stubs.numpy import *  # noqa: F403
+else:
     def __getattr__(name: str) -> Any:
         if name == "fft":  # a module that few need
             return imported(".fft", __name__)

@@ -7,12 +7,14 @@ part in promotion as such.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from cellc_runtime.dtypes import BY_NAME, DType, bool_, float32, int32
 
+from ..ops.arguments import named
 from ..ops.functional import joining, shapes
 from ..tensors.dtype import convert
 from ..tensors.promotion import cast_to, fresh, is_scalar, promoted
@@ -95,6 +97,12 @@ def repeated(x: Tensor, shape: Any) -> Tensor:
 def finished(x: Tensor, dtype: Any, what: str) -> Tensor:
     """`x` in the element type asked for (None: as it is)."""
     return x if dtype is None else cast_to(x, to_dtype(dtype, what))
+
+
+def rows(table: Mapping[str, tuple[str, Callable[..., Any]]]) -> dict[str, Callable[..., Any]]:
+    """The functions of a table of documentation and code, under their names."""
+    return {name: named(function, name, f"{doc} Source: `mindspore.numpy.{name}`.")
+            for name, (doc, function) in table.items()}
 
 
 def from_array(x: Any, dtype: DType) -> Tensor:

@@ -20,7 +20,7 @@ from ..ops.arguments import axis_of, choice, integer, ints, is_int
 from ..ops.functional import arith, grid, indexing, joining, reductions, shapes, sorting
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from ._tensors import as_tensor, many, repeated, together
+from ._tensors import as_tensor, many, repeated, rows, together
 
 _all, _any, _max, _range = builtins.all, builtins.any, builtins.max, builtins.range
 
@@ -39,17 +39,7 @@ def isscalar(element: Any) -> bool:
     return isinstance(element, (int, float, complex, str)) and not isinstance(element, Tensor)
 
 
-def array_str(a: Tensor) -> str:
-    """The text of an array. Source: `mindspore.numpy.array_str`."""
-    return str(as_tensor(a, "array_str", "a").asnumpy())
-
-
 # --- shapes ---------------------------------------------------------------------------------------
-
-
-def reshape(x: Any, new_shape: Any) -> Tensor:
-    """The same elements under another shape. Source: `mindspore.numpy.reshape`."""
-    return shapes.reshape(as_tensor(x, "reshape"), (new_shape,) if is_int(new_shape) else new_shape)
 
 
 def ravel(x: Any) -> Tensor:
@@ -85,16 +75,6 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
     return shapes.transpose(x, tuple(reversed(_range(x.ndim))) if axes is None else axes)
 
 
-def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
-    """Two axes exchanged. Source: `mindspore.numpy.swapaxes`."""
-    return shapes.swapaxes(as_tensor(x, "swapaxes"), axis1, axis2)
-
-
-def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
-    """Axes moved to other places. Source: `mindspore.numpy.moveaxis`."""
-    return shapes.moveaxis(as_tensor(a, "moveaxis", "a"), source, destination)
-
-
 def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
     """One axis moved before another."""
     t = as_tensor(x, "rollaxis")
@@ -106,29 +86,9 @@ def rollaxis(x: Any, axis: int, start: int = 0) -> Tensor:
     return shapes.moveaxis(t, a, at - 1 if a < at else at)
 
 
-def atleast_1d(*arys: Any) -> Any:
-    """A scalar as a vector. Source: `mindspore.numpy.atleast_1d`."""
-    return _each(shapes.atleast_1d, arys, "atleast_1d")
-
-
-def atleast_2d(*arys: Any) -> Any:
-    """At least two axes. Source: `mindspore.numpy.atleast_2d`."""
-    return _each(shapes.atleast_2d, arys, "atleast_2d")
-
-
-def atleast_3d(*arys: Any) -> Any:
-    """At least three axes. Source: `mindspore.numpy.atleast_3d`."""
-    return _each(shapes.atleast_3d, arys, "atleast_3d")
-
-
 def _each(function: Any, arys: tuple[Any, ...], what: str) -> Any:
     out = [function(as_tensor(a, what, "arys")) for a in arys]
     return out[0] if len(out) == 1 else out
-
-
-def broadcast_to(array: Any, shape: Any) -> Tensor:
-    """Repeated along axes of length 1 and new axes. Source: `mindspore.numpy.broadcast_to`."""
-    return repeated(as_tensor(array, "broadcast_to", "array"), (shape,) if is_int(shape) else shape)
 
 
 def broadcast_arrays(*args: Any) -> list[Tensor]:
@@ -155,37 +115,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
                        axis)
 
 
-def stack(arrays: Any, axis: int = 0) -> Tensor:
-    """Arrays of one shape joined along a new axis. Source: `mindspore.numpy.stack`."""
-    return joining.stack(together(many(arrays, "stack", "arrays")), axis)
-
-
-def hstack(tup: Any) -> Tensor:
-    """Joined along the second axis (the first of vectors). Source: `mindspore.numpy.hstack`."""
-    return joining.hstack(together(many(tup, "hstack", "tup")))
-
-
-def vstack(tup: Any) -> Tensor:
-    """Joined along the first axis, vectors as rows. Source: `mindspore.numpy.vstack`."""
-    return joining.vstack(together(many(tup, "vstack", "tup")))
-
-
-def dstack(tup: Any) -> Tensor:
-    """Joined along the third axis. Source: `mindspore.numpy.dstack`."""
-    return joining.dstack(together(many(tup, "dstack", "tup")))
-
-
-def column_stack(tup: Any) -> Tensor:
-    """Joined along the second axis, vectors as columns. Source: `mindspore.numpy.column_stack`."""
-    return joining.column_stack(together(many(tup, "column_stack", "tup")))
-
-
 # --- parts ----------------------------------------------------------------------------------------
-
-
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
-    """Parts of nearly equal length, or cut at places. Source: `mindspore.numpy.array_split`."""
-    return tuple(joining.tensor_split(as_tensor(x, "array_split"), indices_or_sections, axis))
 
 
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
@@ -205,16 +135,6 @@ def hsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
     return split(t, indices_or_sections, 1 if t.ndim > 1 else 0)
 
 
-def vsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Parts along the first axis. Source: `mindspore.numpy.vsplit`."""
-    return split(x, indices_or_sections, 0)
-
-
-def dsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Parts along the third axis. Source: `mindspore.numpy.dsplit`."""
-    return split(x, indices_or_sections, 2)
-
-
 # --- order and repeats ----------------------------------------------------------------------------
 
 
@@ -222,21 +142,6 @@ def flip(m: Any, axis: Any = None) -> Tensor:
     """Elements in reverse order along axes. Source: `mindspore.numpy.flip`."""
     x = as_tensor(m, "flip", "m")
     return shapes.flip(x, tuple(_range(x.ndim)) if axis is None else axis)
-
-
-def fliplr(m: Any) -> Tensor:
-    """Columns in reverse order. Source: `mindspore.numpy.fliplr`."""
-    return shapes.flip(as_tensor(m, "fliplr", "m"), 1)
-
-
-def flipud(m: Any) -> Tensor:
-    """Rows in reverse order. Source: `mindspore.numpy.flipud`."""
-    return shapes.flip(as_tensor(m, "flipud", "m"), 0)
-
-
-def rot90(a: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
-    """Rotated k times by 90 degrees. Source: `mindspore.numpy.rot90`."""
-    return joining.rot90(as_tensor(a, "rot90", "a"), k, axes)
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
@@ -260,22 +165,7 @@ def tile(a: Any, reps: Any) -> Tensor:
     return joining.tile(x, (1,) * (x.ndim - len(counts)) + counts)
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
-    """Each element repeated. Source: `mindspore.numpy.repeat`."""
-    return joining.repeat_interleave(as_tensor(a, "repeat", "a"), repeats, axis)
-
-
 # --- triangles and diagonals ----------------------------------------------------------------------
-
-
-def tril(m: Any, k: int = 0) -> Tensor:
-    """Zeros above the k-th diagonal. Source: `mindspore.numpy.tril`."""
-    return grid.tril(as_tensor(m, "tril", "m"), k)
-
-
-def triu(m: Any, k: int = 0) -> Tensor:
-    """Zeros below the k-th diagonal. Source: `mindspore.numpy.triu`."""
-    return grid.triu(as_tensor(m, "triu", "m"), k)
 
 
 def diag(v: Any, k: int = 0) -> Tensor:
@@ -286,16 +176,6 @@ def diag(v: Any, k: int = 0) -> Tensor:
     if x.ndim != 2:
         raise misuse("numpy.diag", "'v' must have 1 or 2 axes", f"shape {x.shape}")
     return grid.diagonal(x, k)
-
-
-def diagflat(v: Any, k: int = 0) -> Tensor:
-    """A matrix with all elements on a diagonal. Source: `mindspore.numpy.diagflat`."""
-    return grid.diagflat(as_tensor(v, "diagflat", "v"), k)
-
-
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """A diagonal of two axes. Source: `mindspore.numpy.diagonal`."""
-    return grid.diagonal(as_tensor(a, "diagonal", "a"), offset, axis1, axis2)
 
 
 # --- selection ------------------------------------------------------------------------------------
@@ -477,13 +357,61 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     return both, first, second
 
 
+ROWS = rows({
+    "array_split": ("Parts of nearly equal length, or cut at places.",
+        lambda x, indices_or_sections, axis=0:
+        tuple(joining.tensor_split(as_tensor(x, "array_split"), indices_or_sections, axis))),
+    "array_str": ("The text of an array.", lambda a: str(as_tensor(a, "array_str", "a").asnumpy())),
+    "atleast_1d": ("A scalar as a vector.",
+        lambda *arys: _each(shapes.atleast_1d, arys, "atleast_1d")),
+    "atleast_2d": ("At least two axes.",
+        lambda *arys: _each(shapes.atleast_2d, arys, "atleast_2d")),
+    "atleast_3d": ("At least three axes.",
+        lambda *arys: _each(shapes.atleast_3d, arys, "atleast_3d")),
+    "broadcast_to": ("Repeated along axes of length 1 and new axes.", lambda array, shape:
+        repeated(as_tensor(array, "broadcast_to", "array"), (shape,) if is_int(shape) else shape)),
+    "column_stack": ("Joined along the second axis, vectors as columns.",
+        lambda tup: joining.column_stack(together(many(tup, "column_stack", "tup")))),
+    "diagflat": ("A matrix with all elements on a diagonal.",
+        lambda v, k=0: grid.diagflat(as_tensor(v, "diagflat", "v"), k)),
+    "diagonal": ("A diagonal of two axes.", lambda a, offset=0, axis1=0, axis2=1:
+        grid.diagonal(as_tensor(a, "diagonal", "a"), offset, axis1, axis2)),
+    "dsplit": ("Parts along the third axis.",
+        lambda x, indices_or_sections: split(x, indices_or_sections, 2)),
+    "dstack": ("Joined along the third axis.",
+        lambda tup: joining.dstack(together(many(tup, "dstack", "tup")))),
+    "fliplr": ("Columns in reverse order.", lambda m: shapes.flip(as_tensor(m, "fliplr", "m"), 1)),
+    "flipud": ("Rows in reverse order.", lambda m: shapes.flip(as_tensor(m, "flipud", "m"), 0)),
+    "hstack": ("Joined along the second axis (the first of vectors).",
+        lambda tup: joining.hstack(together(many(tup, "hstack", "tup")))),
+    "moveaxis": ("Axes moved to other places.", lambda a, source, destination:
+        shapes.moveaxis(as_tensor(a, "moveaxis", "a"), source, destination)),
+    "repeat": ("Each element repeated.", lambda a, repeats, axis=None:
+        joining.repeat_interleave(as_tensor(a, "repeat", "a"), repeats, axis)),
+    "reshape": ("The same elements under another shape.", lambda x, new_shape:
+        shapes.reshape(as_tensor(x, "reshape"), (new_shape,) if is_int(new_shape) else new_shape)),
+    "rot90": ("Rotated k times by 90 degrees.",
+        lambda a, k=1, axes=(0, 1): joining.rot90(as_tensor(a, "rot90", "a"), k, axes)),
+    "stack": ("Arrays of one shape joined along a new axis.",
+        lambda arrays, axis=0: joining.stack(together(many(arrays, "stack", "arrays")), axis)),
+    "swapaxes": ("Two axes exchanged.",
+        lambda x, axis1, axis2: shapes.swapaxes(as_tensor(x, "swapaxes"), axis1, axis2)),
+    "tril": ("Zeros above the k-th diagonal.",
+        lambda m, k=0: grid.tril(as_tensor(m, "tril", "m"), k)),
+    "triu": ("Zeros below the k-th diagonal.",
+        lambda m, k=0: grid.triu(as_tensor(m, "triu", "m"), k)),
+    "vsplit": ("Parts along the first axis.",
+        lambda x, indices_or_sections: split(x, indices_or_sections, 0)),
+    "vstack": ("Joined along the first axis, vectors as rows.",
+        lambda tup: joining.vstack(together(many(tup, "vstack", "tup")))),
+})
+"""Functions of one call, by name."""
+globals().update(ROWS)
+
 __all__ = [
-    "append", "argwhere", "array_split", "array_str", "atleast_1d", "atleast_2d", "atleast_3d",
-    "broadcast_arrays", "broadcast_to", "choose", "column_stack", "concatenate", "diag",
-    "diagflat", "diagonal", "digitize", "dsplit", "dstack", "expand_dims", "flip", "fliplr",
-    "flipud", "hsplit", "hstack", "in1d", "intersect1d", "isin", "isscalar", "moveaxis",
-    "ravel", "ravel_multi_index", "repeat", "reshape", "roll", "rollaxis", "rot90",
-    "searchsorted", "select", "setdiff1d", "size", "split", "squeeze", "stack", "swapaxes",
-    "take", "take_along_axis", "tile", "transpose", "tril", "triu", "unique", "unravel_index",
-    "vsplit", "vstack",
+    "append", "argwhere", "broadcast_arrays", "choose", "concatenate", "diag", "digitize",
+    "expand_dims", "flip", "hsplit", "in1d", "intersect1d", "isin", "isscalar", "ravel",
+    "ravel_multi_index", "roll", "rollaxis", "searchsorted", "select", "setdiff1d", "size", "split",
+    "squeeze", "take", "take_along_axis", "tile", "transpose", "unique", "unravel_index",
 ]
+__all__ += sorted(ROWS)

@@ -21,7 +21,7 @@ from ..ops.arguments import Ints, axis_of, integer, shape_of
 from ..ops.functional import arith, creation, draws, grid, joining, shapes
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
-from ._tensors import as_tensor, finished, from_array, repeated, to_dtype
+from ._tensors import as_tensor, finished, from_array, repeated, rows, to_dtype
 
 _range = builtins.range
 
@@ -32,11 +32,6 @@ def array(obj: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Ten
     if ndmin > x.ndim:
         return shapes.reshape(x, (1,) * (ndmin - x.ndim) + x.shape)
     return x.copy() if copy and x is obj else x
-
-
-def asarray(a: Any, dtype: Any = None) -> Tensor:
-    """A tensor of a number, a list or a tensor. Source: `mindspore.numpy.asarray`."""
-    return finished(as_tensor(a, "asarray", "a"), dtype, "asarray")
 
 
 def asfarray(a: Any, dtype: Any = float32) -> Tensor:
@@ -60,16 +55,6 @@ def ones(shape: Any, dtype: Any = float32) -> Tensor:
     return creation.ones(_shape(shape, "ones"), to_dtype(dtype, "ones"))
 
 
-def zeros(shape: Any, dtype: Any = float32) -> Tensor:
-    """A tensor of zeros. Source: `mindspore.numpy.zeros`."""
-    return creation.zeros(_shape(shape, "zeros"), to_dtype(dtype, "zeros"))
-
-
-def empty(shape: Any, dtype: Any = float32) -> Tensor:
-    """A tensor whose elements do not matter (zeros). Source: `mindspore.numpy.empty`."""
-    return creation.zeros(_shape(shape, "empty"), to_dtype(dtype, "empty"))
-
-
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     """A tensor filled with a number or a broadcast array. Source: `mindspore.numpy.full`."""
     x = finished(as_tensor(fill_value, "full", "fill_value"), dtype, "full")
@@ -81,26 +66,6 @@ def _like(a: Any, value: Any, dtype: Any, shape: Any, what: str) -> Tensor:
     to = x.dtype if dtype is None else to_dtype(dtype, what)
     dims = x.shape if shape is None else _shape(shape, what)
     return full(dims, value, to)
-
-
-def ones_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
-    """Ones in the shape and type of `a`. Source: `mindspore.numpy.ones_like`."""
-    return _like(a, 1, dtype, shape, "ones_like")
-
-
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Tensor:
-    """Zeros in the shape and type of `a`. Source: `mindspore.numpy.zeros_like`."""
-    return _like(a, 0, dtype, shape, "zeros_like")
-
-
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
-    """A number in the shape and type of `a`. Source: `mindspore.numpy.full_like`."""
-    return _like(a, fill_value, dtype, shape, "full_like")
-
-
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None) -> Tensor:
-    """The shape and type of `prototype`, zeros. Source: `mindspore.numpy.empty_like`."""
-    return _like(prototype, 0, dtype, shape, "empty_like")
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Tensor:
@@ -182,41 +147,11 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tenso
     return from_array(np.eye(N, M, k), to)
 
 
-def identity(n: int, dtype: Any = float32) -> Tensor:
-    """The n by n matrix of ones on the diagonal. Source: `mindspore.numpy.identity`."""
-    return eye(n, n, 0, dtype)
-
-
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
-    """Ones at and below the k-th diagonal. Source: `mindspore.numpy.tri`."""
-    return grid.tril(ones((N, N if M is None else M), dtype), k)
-
-
 # --- windows --------------------------------------------------------------------------------------
 
 
 def _window(values: Callable[[int], Any], M: int) -> Tensor:
     return from_array(values(integer(M, f"numpy.{values.__name__}", "M")), float32)
-
-
-def bartlett(M: int) -> Tensor:
-    """The Bartlett window (a triangle). Source: `mindspore.numpy.bartlett`."""
-    return _window(np.bartlett, M)
-
-
-def blackman(M: int) -> Tensor:
-    """The Blackman window. Source: `mindspore.numpy.blackman`."""
-    return _window(np.blackman, M)
-
-
-def hamming(M: int) -> Tensor:
-    """The Hamming window. Source: `mindspore.numpy.hamming`."""
-    return _window(np.hamming, M)
-
-
-def hanning(M: int) -> Tensor:
-    """The Hann window. Source: `mindspore.numpy.hanning`."""
-    return _window(np.hanning, M)
 
 
 # --- grids and sets of indices --------------------------------------------------------------------
@@ -319,11 +254,6 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Tensor, ...]:
     return triu_indices(rows, k, columns)
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
-    """Positions of the main diagonal. Source: `mindspore.numpy.diag_indices`."""
-    return (arange(integer(n, "numpy.diag_indices", "n")),) * ndim
-
-
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     """Columns of powers of x, falling unless `increasing`."""
     v = as_tensor(x, "vander")
@@ -352,16 +282,6 @@ def _drawn_as(dtype: Any, what: str) -> DType:
     if not to.is_float:
         raise ValueError(f"For 'numpy.{what}', 'dtype' must be a float type, but got {to}.")
     return to
-
-
-def rand(*shape: Any, dtype: Any = float32) -> Tensor:
-    """Uniform numbers in [0, 1). Source: `mindspore.numpy.rand`."""
-    return draws.rand(_sizes(shape, "rand"), dtype=_drawn_as(dtype, "rand"))
-
-
-def randn(*shape: Any, dtype: Any = float32) -> Tensor:
-    """Standard normal numbers. Source: `mindspore.numpy.randn`."""
-    return draws.randn(_sizes(shape, "randn"), dtype=_drawn_as(dtype, "randn"))
 
 
 def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: Any = int32
@@ -477,11 +397,43 @@ pi, inf, nan = math.pi, math.inf, math.nan
 PINF, NINF = math.inf, -math.inf
 
 
+ROWS = rows({
+    "asarray": ("A tensor of a number, a list or a tensor.",
+        lambda a, dtype=None: finished(as_tensor(a, "asarray", "a"), dtype, "asarray")),
+    "bartlett": ("The Bartlett window (a triangle).", lambda M: _window(np.bartlett, M)),
+    "blackman": ("The Blackman window.", lambda M: _window(np.blackman, M)),
+    "diag_indices": ("Positions of the main diagonal.",
+        lambda n, ndim=2: (arange(integer(n, "numpy.diag_indices", "n")),) * ndim),
+    "empty": ("A tensor whose elements do not matter (zeros).", lambda shape, dtype=float32:
+        creation.zeros(_shape(shape, "empty"), to_dtype(dtype, "empty"))),
+    "empty_like": ("The shape and type of `prototype`, zeros.",
+        lambda prototype, dtype=None, shape=None: _like(prototype, 0, dtype, shape, "empty_like")),
+    "full_like": ("A number in the shape and type of `a`.",
+        lambda a, fill_value, dtype=None, shape=None:
+        _like(a, fill_value, dtype, shape, "full_like")),
+    "hamming": ("The Hamming window.", lambda M: _window(np.hamming, M)),
+    "hanning": ("The Hann window.", lambda M: _window(np.hanning, M)),
+    "identity": ("The n by n matrix of ones on the diagonal.",
+        lambda n, dtype=float32: eye(n, n, 0, dtype)),
+    "ones_like": ("Ones in the shape and type of `a`.",
+        lambda a, dtype=None, shape=None: _like(a, 1, dtype, shape, "ones_like")),
+    "rand": ("Uniform numbers in [0, 1).", lambda *shape, dtype=float32:
+        draws.rand(_sizes(shape, "rand"), dtype=_drawn_as(dtype, "rand"))),
+    "randn": ("Standard normal numbers.", lambda *shape, dtype=float32:
+        draws.randn(_sizes(shape, "randn"), dtype=_drawn_as(dtype, "randn"))),
+    "tri": ("Ones at and below the k-th diagonal.", lambda N, M=None, k=0, dtype=float32:
+        grid.tril(ones((N, N if M is None else M), dtype), k)),
+    "zeros": ("A tensor of zeros.", lambda shape, dtype=float32:
+        creation.zeros(_shape(shape, "zeros"), to_dtype(dtype, "zeros"))),
+    "zeros_like": ("Zeros in the shape and type of `a`.",
+        lambda a, dtype=None, shape=None: _like(a, 0, dtype, shape, "zeros_like")),
+})
+"""Functions of one call, by name."""
+globals().update(ROWS)
+
 __all__ = [
-    "NINF", "PINF", "arange", "array", "asarray", "asfarray", "bartlett", "blackman", "copy",
-    "diag_indices", "empty", "empty_like", "eye", "full", "full_like", "geomspace", "hamming",
-    "hanning", "identity", "indices", "inf", "ix_", "linspace", "logspace", "meshgrid", "mgrid",
-    "nan", "ogrid", "ones", "ones_like", "pad", "pi", "rand", "randint", "randn", "tri",
-    "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "vander", "zeros",
-    "zeros_like",
+    "NINF", "PINF", "arange", "array", "asfarray", "copy", "eye", "full", "geomspace", "indices",
+    "inf", "ix_", "linspace", "logspace", "meshgrid", "mgrid", "nan", "ogrid", "ones", "pad", "pi",
+    "randint", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "vander",
 ]
+__all__ += sorted(ROWS)

@@ -12,7 +12,7 @@ from ..ops.arguments import axis_of, integer
 from ..ops.functional import arith, grid, joining, linalg, reductions, shapes, special
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
-from ._tensors import as_tensor, finished, from_array, many, together
+from ._tensors import as_tensor, finished, from_array, many, rows, together
 
 
 def _two(what: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
@@ -32,11 +32,6 @@ def dot(a: Any, b: Any) -> Tensor:
     return linalg.tensordot(x, y, ((x.ndim - 1,), (inner_axis,)))
 
 
-def inner(a: Any, b: Any) -> Tensor:
-    """The sum of products over the last axes. Source: `mindspore.numpy.inner`."""
-    return linalg.inner(*_two("inner", a, b))
-
-
 def outer(a: Any, b: Any) -> Tensor:
     """All products of an element of a and one of b. Source: `mindspore.numpy.outer`."""
     x, y = _two("outer", a, b)
@@ -46,16 +41,6 @@ def outer(a: Any, b: Any) -> Tensor:
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
     """The matrix product. Source: `mindspore.numpy.matmul`."""
     return finished(linalg.matmul(*_two("matmul", x1, x2)), dtype, "matmul")
-
-
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
-    """The sum of products over given axes. Source: `mindspore.numpy.tensordot`."""
-    return linalg.tensordot(*_two("tensordot", a, b), axes)
-
-
-def kron(a: Any, b: Any) -> Tensor:
-    """The Kronecker product. Source: `mindspore.numpy.kron`."""
-    return linalg.kron(*_two("kron", a, b))
 
 
 def multi_dot(arrays: Any) -> Tensor:
@@ -132,11 +117,6 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     out = joining.stack([arith.sub(arith.mul(xs[1], y2), arith.mul(x2, ys[1])),
                          arith.sub(arith.mul(x2, ys[0]), arith.mul(xs[0], y2)), flat], -1)
     return shapes.moveaxis(out, -1, axis_of(axisc, out.ndim, "numpy.cross"))
-
-
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The norm of vectors or matrices. Source: `mindspore.numpy.norm`."""
-    return reductions.norm(inexact(as_tensor(x, "norm")), ord, axis, keepdims)
 
 
 # --- polynomials: coefficients from the highest power down ----------------------------------------
@@ -219,7 +199,20 @@ def polyval(p: Any, x: Any) -> Tensor:
     return out
 
 
+ROWS = rows({
+    "inner": ("The sum of products over the last axes.",
+        lambda a, b: linalg.inner(*_two("inner", a, b))),
+    "kron": ("The Kronecker product.", lambda a, b: linalg.kron(*_two("kron", a, b))),
+    "norm": ("The norm of vectors or matrices.", lambda x, ord=None, axis=None, keepdims=False:
+        reductions.norm(inexact(as_tensor(x, "norm")), ord, axis, keepdims)),
+    "tensordot": ("The sum of products over given axes.",
+        lambda a, b, axes=2: linalg.tensordot(*_two("tensordot", a, b), axes)),
+})
+"""Functions of one call, by name."""
+globals().update(ROWS)
+
 __all__ = [
-    "cross", "dot", "inner", "kron", "matmul", "matrix_power", "multi_dot", "norm", "outer",
-    "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "tensordot", "trace",
+    "cross", "dot", "matmul", "matrix_power", "multi_dot", "outer", "polyadd", "polyder", "polyint",
+    "polymul", "polysub", "polyval", "trace",
 ]
+__all__ += sorted(ROWS)

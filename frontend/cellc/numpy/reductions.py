@@ -18,7 +18,7 @@ from ..ops.functional import arith, grid, joining, reductions, shapes
 from ..ops.functional.sorting import bins
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
-from ._tensors import as_tensor, finished, many, to_dtype, together
+from ._tensors import as_tensor, finished, many, rows, to_dtype, together
 from .arrays import searchsorted
 from .creation import linspace
 from .linear import dot, matmul
@@ -65,16 +65,6 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     total = reductions.sum(w, axis)
     out = arith.div(reductions.sum(arith.mul(t, w), axis), total)
     return (out, total) if returned else out
-
-
-def var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
-    """The variance. Source: `mindspore.numpy.var`."""
-    return reductions.var(inexact(as_tensor(x, "var")), axis, ddof, keepdims)
-
-
-def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
-    """The standard deviation. Source: `mindspore.numpy.std`."""
-    return reductions.std(inexact(as_tensor(x, "std")), axis, ddof, keepdims)
 
 
 def _extreme(what: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
@@ -125,20 +115,10 @@ def argmax(a: Any, axis: int | None = None) -> Tensor:
     return reductions.argmax(as_tensor(a, "argmax", "a"), axis)
 
 
-def argmin(a: Any, axis: int | None = None) -> Tensor:
-    """The position of the first smallest element. Source: `mindspore.numpy.argmin`."""
-    return cast_to(reductions.argmin(as_tensor(a, "argmin", "a"), axis), int64)
-
-
 def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero, int32. Source: `mindspore.numpy.count_nonzero`."""
     t = arith.ne(as_tensor(x, "count_nonzero"), 0)
     return reductions.sum(t, axis, keepdims, dtype=int32)
-
-
-def sometrue(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether one element is non-zero. Source: `mindspore.numpy.sometrue`."""
-    return reductions.any(as_tensor(a, "sometrue", "a"), axis, keepdims)
 
 
 # --- running --------------------------------------------------------------------------------------
@@ -155,21 +135,6 @@ def _running(op: str, a: Any, axis: Any, dtype: Any, nothing: float | None) -> T
     if axis is None:
         x, axis = shapes.ravel(x), 0
     return apply_one(op, x, axis=axis_of(axis, x.ndim, f"numpy.{op}"))
-
-
-def cumsum(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
-    """Running sums; without axis, of all elements. Source: `mindspore.numpy.cumsum`."""
-    return _running("cumsum", a, axis, dtype, None)
-
-
-def cumprod(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
-    """Running products. Source: `mindspore.numpy.cumprod`."""
-    return _running("cumprod", a, axis, dtype, None)
-
-
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None) -> Tensor:
-    """Running sums, NaN as 0. Source: `mindspore.numpy.nancumsum`."""
-    return _running("cumsum", a, axis, dtype, 0.0)
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
@@ -279,16 +244,6 @@ def _nan_extreme(what: str, a: Any, axis: Any, dtype: Any, keepdims: bool) -> Te
     return finished(out, dtype, what)
 
 
-def nanmax(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The largest element that is not NaN. Source: `mindspore.numpy.nanmax`."""
-    return _nan_extreme("nanmax", a, axis, dtype, keepdims)
-
-
-def nanmin(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The smallest element that is not NaN. Source: `mindspore.numpy.nanmin`."""
-    return _nan_extreme("nanmin", a, axis, dtype, keepdims)
-
-
 def _wide(x: Tensor) -> Tensor:
     return cast_to(x, float32) if x.dtype is float16 else inexact(x)
 
@@ -315,13 +270,6 @@ def nanvar(
     count = reductions.sum(cast_to(_known(x), x.dtype), axis, keepdims)
     out = arith.div(reductions.sum(arith.mul(apart, apart), axis, keepdims), arith.sub(count, ddof))
     return finished(out, dtype, "nanvar")
-
-
-def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
-) -> Tensor:
-    """The standard deviation of what is not NaN. Source: `mindspore.numpy.nanstd`."""
-    return finished(arith.sqrt(nanvar(a, axis, None, ddof, keepdims)), dtype, "nanstd")
 
 
 # --- covariance -----------------------------------------------------------------------------------
@@ -554,10 +502,38 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     return correlate(x, shapes.flip(w, 0), mode)
 
 
+ROWS = rows({
+    "argmin": ("The position of the first smallest element.",
+        lambda a, axis=None: cast_to(reductions.argmin(as_tensor(a, "argmin", "a"), axis), int64)),
+    "cumprod": ("Running products.",
+        lambda a, axis=None, dtype=None: _running("cumprod", a, axis, dtype, None)),
+    "cumsum": ("Running sums; without axis, of all elements.",
+        lambda a, axis=None, dtype=None: _running("cumsum", a, axis, dtype, None)),
+    "nancumsum": ("Running sums, NaN as 0.",
+        lambda a, axis=None, dtype=None: _running("cumsum", a, axis, dtype, 0.0)),
+    "nanmax": ("The largest element that is not NaN.",
+        lambda a, axis=None, dtype=None, keepdims=False:
+        _nan_extreme("nanmax", a, axis, dtype, keepdims)),
+    "nanmin": ("The smallest element that is not NaN.",
+        lambda a, axis=None, dtype=None, keepdims=False:
+        _nan_extreme("nanmin", a, axis, dtype, keepdims)),
+    "nanstd": ("The standard deviation of what is not NaN.",
+        lambda a, axis=None, dtype=None, ddof=0, keepdims=False:
+        finished(arith.sqrt(nanvar(a, axis, None, ddof, keepdims)), dtype, "nanstd")),
+    "sometrue": ("Whether one element is non-zero.", lambda a, axis=None, keepdims=False:
+        reductions.any(as_tensor(a, "sometrue", "a"), axis, keepdims)),
+    "std": ("The standard deviation.", lambda x, axis=None, ddof=0, keepdims=False:
+        reductions.std(inexact(as_tensor(x, "std")), axis, ddof, keepdims)),
+    "var": ("The variance.", lambda x, axis=None, ddof=0, keepdims=False:
+        reductions.var(inexact(as_tensor(x, "var")), axis, ddof, keepdims)),
+})
+"""Functions of one call, by name."""
+globals().update(ROWS)
+
 __all__ = [
-    "amax", "amin", "argmax", "argmin", "average", "bincount", "convolve", "corrcoef",
-    "correlate", "count_nonzero", "cov", "cumprod", "cumsum", "diff", "ediff1d", "gradient",
-    "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "max", "mean", "min",
-    "nancumsum", "nanmax", "nanmean", "nanmin", "nanstd", "nansum", "nanvar", "ptp", "sometrue",
-    "std", "sum", "trapz", "var",
+    "amax", "amin", "argmax", "average", "bincount", "convolve", "corrcoef", "correlate",
+    "count_nonzero", "cov", "diff", "ediff1d", "gradient", "histogram", "histogram2d",
+    "histogram_bin_edges", "histogramdd", "max", "mean", "min", "nanmean", "nansum", "nanvar",
+    "ptp", "sum", "trapz",
 ]
+__all__ += sorted(ROWS)

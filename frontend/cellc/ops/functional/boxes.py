@@ -172,8 +172,6 @@ def nms_with_mask(bboxes: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor,
     Args:
         bboxes: floats (n, 5): the box and its score.
         iou_threshold: a box goes whose overlap with a better one that stays is above it.
-
-    Source: `mindspore.ops.NMSWithMask`.
     """
     what = "NMSWithMask"
     x = rows_of(bboxes, 5, what, "bboxes")
@@ -364,8 +362,6 @@ def roi_align(
 
     Returns:
         (n, C, pooled_height, pooled_width).
-
-    Source: `mindspore.ops.ROIAlign`.
     """
     what = "ROIAlign"
     x, regions = tensor(features, what, "features"), rows_of(rois, 5, what, "rois")

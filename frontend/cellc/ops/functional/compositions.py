@@ -308,8 +308,6 @@ def fft_with_size(
         norm: as for `ops.fft`.
         onesided: of a real signal, half of the frequencies.
         signal_sizes: of the result of a real inverse; the last is 2 (n - 1) by default.
-
-    Source: `mindspore.ops.FFTWithSize`.
     """
     what = "FFTWithSize"
     t, k = tensor(x, what, "x"), integer(signal_ndim, what, "signal_ndim")

@@ -66,8 +66,6 @@ def while_loop(cond_func: Callable[[Any], Any], loop_func: Callable[[Any], Any],
 
     Returns:
         The final value.
-
-    Source: `mindspore.ops.WhileLoop`.
     """
     _function("WhileLoop", "cond_func", cond_func)
     _function("WhileLoop", "loop_func", loop_func)
@@ -86,8 +84,6 @@ def fori_loop(lower: int | Tensor, upper: int | Tensor, loop_func: Callable[[Any
 
     Returns:
         The final value.
-
-    Source: `mindspore.ops.ForiLoop`.
     """
     for name, bound in (("lower", lower), ("upper", upper)):
         if isinstance(bound, bool) or not isinstance(bound, (int, Tensor)):
@@ -111,8 +107,6 @@ def scan(loop_func: Callable[[Any, Any], Any], init: Any, xs: Any, length: int |
 
     Returns:
         The last carried value, and the list of the results.
-
-    Source: `mindspore.ops.Scan`.
     """
     _function("Scan", "loop_func", loop_func)
     if xs is not None and not isinstance(xs, (tuple, list, Tensor)):

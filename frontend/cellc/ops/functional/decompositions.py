@@ -410,8 +410,6 @@ def matrix_solve_ls(
         rhs: (..., m, k), of the same type.
         l2_regularizer: a float64 scalar; without `fast` it counts as 0.
         fast: by the normal equations, else by a QR decomposition, which takes floats only.
-
-    Source: `mindspore.ops.MatrixSolveLs`.
     """
     what = "MatrixSolveLs"
     x, b = matrices(matrix, what, "matrix"), matrices(rhs, what, "rhs")
@@ -442,8 +440,6 @@ def nuclear_norm(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
         x: float32 or float64, 2 axes or more.
         dim: the axes of rows and columns; may be None for a matrix.
         keepdim: keep them as size 1.
-
-    Source: `mindspore.ops.NuclearNorm`.
     """
     t = matrices(x, "NuclearNorm", "x", (float32, float64))
     if dim is None and t.ndim != 2:
@@ -622,8 +618,6 @@ def matrix_logarithm(x: Tensor) -> Tensor:
 
     Args:
         x: (..., n, n), complex64 or complex128.
-
-    Source: `mindspore.ops.MatrixLogarithm`.
     """
     t = _square(x, "MatrixLogarithm", "x", (complex64, complex128))
 

@@ -51,8 +51,6 @@ def deformable_offsets(
 
     Returns:
         (N, C, H' h, W' w): adjacent windows.
-
-    Source: `mindspore.ops.DeformableOffsets`.
     """
     what = "DeformableOffsets"
     image, moves = tensor(x, what, "x"), tensor(offsets, what, "offsets")

@@ -261,8 +261,6 @@ def _one_type(values: Tensor, dense: Tensor, what: str) -> None:
 
 def sparse_to_dense(indices: Tensor, values: Tensor, sparse_shape: Any) -> Tensor:
     """A dense tensor from places (n, axes) and values (n); the last of one place counts.
-
-    Source: `mindspore.ops.SparseToDense`.
     """
     shape = _static(sparse_shape, "SparseToDense", "sparse_shape")
     i, v = _points(indices, values, shape, "SparseToDense")
@@ -273,8 +271,6 @@ def sparse_dense_add(
     x1_indices: Tensor, x1_values: Tensor, x1_shape: Any, x2: Tensor
 ) -> Tensor:
     """A dense tensor with values (n) added at places (n, axes).
-
-    Source: `mindspore.ops.SparseTensorDenseAdd`.
     """
     what = "SparseTensorDenseAdd"
     shape, dense = _static(x1_shape, what, "x1_shape"), tensor(x2, what, "x2")
@@ -293,8 +289,6 @@ def sparse_dense_matmul(
 
     Args:
         adjoint_st, adjoint_dt: transpose the sparse, the dense one first.
-
-    Source: `mindspore.ops.SparseTensorDenseMatmul`.
     """
     what = "SparseTensorDenseMatmul"
     turn, other = boolean(adjoint_st, what, "adjoint_st"), boolean(adjoint_dt, what, "adjoint_dt")
@@ -380,8 +374,6 @@ def sparse_slice(
 
     Returns:
         The places (k, axes) in the part, the values (k) and the shape of the part.
-
-    Source: `mindspore.ops.SparseSlice`.
     """
     what = "SparseSlice"
     i, v = _place_rows(indices, what, "indices", 2), tensor(values, what, "values")

@@ -163,8 +163,6 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     Args:
         a, b: above 0, up to about 10000.
         x: in [0, 1]; all of one float type and shape.
-
-    Source: `mindspore.ops.Betainc`.
     """
     given = [tensor(t, "Betainc", n) for t, n in ((a, "a"), (b, "b"), (x, "x"))]
     if not given[0].dtype.is_float or len({t.dtype for t in given}) > 1:

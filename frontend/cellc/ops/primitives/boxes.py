@@ -29,10 +29,6 @@ from ..primitive import Primitive
 from .tables import make_primitives
 
 
-def _choice(input_x: Tensor, count: int, seed: Any) -> tuple[Tensor, Tensor]:
-    return boxes.choice_with_mask(input_x, count, seed)
-
-
 def _suppressed(
     overlaps: Tensor, scores: Tensor, max_output_size: Any, overlap_threshold: Any,
     score_threshold: Any,
@@ -135,8 +131,10 @@ def _patches(
 
 
 def _fractional(kind: str) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    def function(x: Tensor, pooling_ratio: Any, pseudo_random: bool, overlapping: bool,
-                 deterministic: bool, seed: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def function(
+        x: Tensor, *, pooling_ratio: Any, pseudo_random: bool = False, overlapping: bool = False,
+        deterministic: bool = False, seed: Any,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         return images.fractional_pool(kind, x, pooling_ratio, pseudo_random, overlapping,
                                       deterministic, seed)
 
@@ -166,8 +164,6 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 }
 
 _BOX = {"means": (0.0,) * 4, "stds": (1.0,) * 4}
-_FRACTIONAL = {"pooling_ratio": REQUIRED, "pseudo_random": False, "overlapping": False,
-               "deterministic": False, "seed": 0, "seed2": 0}
 
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "BoundingBoxDecode": (boxes.bounding_box_decode, {
@@ -175,13 +171,10 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "BoundingBoxEncode": (boxes.bounding_box_encode, _BOX),
     "ExtractGlimpse": (images.extract_glimpse, {"centered": True, "normalized": True,
                                                 "uniform_noise": True, "noise": "uniform"}),
-    "FractionalAvgPool": (_fractional("mean"), _FRACTIONAL),
-    "FractionalMaxPool": (_fractional("max"), _FRACTIONAL),
     "NMSWithMask": (boxes.nms_with_mask, {"iou_threshold": 0.5}),
     "ROIAlign": (boxes.roi_align, {
         "pooled_height": REQUIRED, "pooled_width": REQUIRED, "spatial_scale": REQUIRED,
         "sample_num": 2, "roi_end_mode": 1}),
-    "RandomChoiceWithMask": (_choice, {"count": 256, "seed": 0, "seed2": 0}),
     "ResizeArea": (images.resize_area, {"align_corners": False}),
     "ScaleAndTranslate": (images.scale_and_translate, {"kernel_type": "lanczos3",
                                                        "antialias": True}),
@@ -197,6 +190,9 @@ _OWN: dict[str, Callable[..., Any]] = {
     "ExtractImagePatches": _patches,
     "ExtractVolumePatches": lambda input_x, *, kernel_size, strides, padding:
         images.volume_patches(input_x, kernel_size, strides, padding),
+    "FractionalAvgPool": _fractional("mean"), "FractionalMaxPool": _fractional("max"),
+    "RandomChoiceWithMask": lambda input_x, *, count=256, seed:
+        boxes.choice_with_mask(input_x, count, seed),
     "FractionalMaxPoolWithFixedKsize": _fixed(2), "FractionalMaxPool3DWithFixedKsize": _fixed(3),
 }
 

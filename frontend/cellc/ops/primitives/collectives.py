@@ -65,18 +65,6 @@ def _all_to_all_vc(
     return _all_to_all_v(input_x, send, receive, group=group, block_size=block_size)
 
 
-def _all_gather_v(input_x: Tensor, output_split_sizes: Any, *, group: str = _WORLD) -> Tensor:
-    return collectives.all_gather_rows(
-        input_x, _sizes(output_split_sizes, "output_split_sizes", "AllGatherV", group), group)
-
-
-def _reduce_scatter_v(
-    input_x: Tensor, input_split_sizes: Any, *, op: str = "sum", group: str = _WORLD
-) -> Tensor:
-    return collectives.reduce_scatter_rows(
-        input_x, _sizes(input_split_sizes, "input_split_sizes", "ReduceScatterV", group), op, group)
-
-
 def _sizes(given: Any, name: str, what: str, group: str) -> list[int]:
     """A number of elements for each process of a group."""
     found, count = collectives.counts(given), len(ranks_of(group, what))
@@ -210,7 +198,8 @@ def _send(
 _VirtualDataset = VirtualDataset
 _OWN: dict[str, Callable[..., Any]] = {
     "AllGather": lambda input_x, *, group=_WORLD: collectives.all_gather(input_x, group),
-    "AllGatherV": _all_gather_v,
+    "AllGatherV": lambda input_x, output_split_sizes, *, group=_WORLD: collectives.all_gather_rows(
+        input_x, _sizes(output_split_sizes, "output_split_sizes", "AllGatherV", group), group),
     "AllReduce": lambda input_x, *, op="sum", group=_WORLD:
         collectives.all_reduce(input_x, op, group),
     "AlltoAll": lambda input_x, *, split_count, split_dim, concat_dim, group=_WORLD:
@@ -228,7 +217,10 @@ _OWN: dict[str, Callable[..., Any]] = {
     "Reduce": _reduce,
     "ReduceScatter": lambda input_x, *, op="sum", group=_WORLD:
         collectives.reduce_scatter(input_x, op, group),
-    "ReduceScatterV": _reduce_scatter_v, "Send": _send,
+    "ReduceScatterV": lambda input_x, input_split_sizes, *, op="sum", group=_WORLD:
+        collectives.reduce_scatter_rows(input_x, _sizes(
+            input_split_sizes, "input_split_sizes", "ReduceScatterV", group), op, group),
+    "Send": _send,
 }
 
 _KINDS = {"group": str, "group_back": str, "op": str, "root_rank": int, "dest_rank": int,

@@ -23,26 +23,15 @@ from .tables import make_primitives
 Seed = draws.Seed
 
 
-def _random_gamma(shape: Any, alpha: Tensor, seed: Seed) -> Tensor:
-    return rejection.random_gamma(shape, alpha, seed)
-
-
-def _poisson(shape: Any, mean: Tensor, seed: Seed) -> Tensor:
-    return cast_to(rejection.counts_over(shape, mean, seed, "Poisson"), int32)
-
-
-def _random_poisson(shape: Any, rate: Tensor, dtype: DType, seed: Seed) -> Tensor:
-    return rejection.random_poisson(shape, rate, seed, dtype)
-
-
-def _truncated(shape: Any, dtype: DType, seed: Seed) -> Tensor:
+def _truncated(shape: Any, *, dtype: DType = float32, seed: Seed) -> Tensor:
     out: Tensor = apply("random_truncated_normal", draws.drawing_key(seed, "TruncatedNormal"),
                         shape=shape_of(shape, "TruncatedNormal"), dtype=dtype)
     return out
 
 
-def _between(shape: Any, mean: Tensor, stdevs: Tensor, min: Tensor, max: Tensor, seed: Seed
-             ) -> Tensor:
+def _between(
+    shape: Any, mean: Tensor, stdevs: Tensor, min: Tensor, max: Tensor, *, seed: Seed
+) -> Tensor:
     what = "ParameterizedTruncatedNormal"
     dims = shape_of(shape, what)
     for name, t in (("mean", mean), ("stdevs", stdevs), ("min", min), ("max", max)):
@@ -120,8 +109,8 @@ def _masked(input_x: Tensor, mask: Tensor, keep_prob: Any) -> Tensor:
 
 def _distorted_box(
     image_size: Tensor, bounding_boxes: Tensor, min_object_covered: Tensor,
-    aspect_ratio_range: Any, area_range: Any, max_attempts: int,
-    use_image_if_no_bounding_boxes: bool, seed: Seed,
+    *, seed: Seed, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (0.05, 1.0),
+    max_attempts: int = 100, use_image_if_no_bounding_boxes: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A part of an image, of a drawn size and place, that covers enough of one of the boxes.
 
@@ -203,26 +192,24 @@ def _hits(true_classes: Tensor, sampled_candidates: Tensor, *, num_true: int = 1
     return cast_to(row, int32), place, weight
 
 
-_SEEDS = {"seed": 0, "seed2": 0}
-
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "DropoutDoMask": (_masked, {}),
     "DropoutGenMask": (_bit_mask, {"Seed0": 0, "Seed1": 0}),
     "LogUniformCandidateSampler": (classes.log_uniform_candidate_sampler, {
         "num_true": 1, "num_sampled": 5, "unique": True, "range_max": 5, "seed": 0}),
-    "ParameterizedTruncatedNormal": (_between, _SEEDS), "Poisson": (_poisson, _SEEDS),
-    "RandomGamma": (_random_gamma, _SEEDS),
-    "RandomPoisson": (_random_poisson, {**_SEEDS, "dtype": int64}),
-    "SampleDistortedBoundingBoxV2": (_distorted_box, {
-        **_SEEDS, "aspect_ratio_range": (0.75, 1.33), "area_range": (0.05, 1.0),
-        "max_attempts": 100, "use_image_if_no_bounding_boxes": False}),
-    "TruncatedNormal": (_truncated, {"dtype": float32, **_SEEDS}),
     "UniformCandidateSampler": (classes.uniform_candidate_sampler, {
         "num_true": REQUIRED, "num_sampled": REQUIRED, "unique": REQUIRED, "range_max": REQUIRED,
         "seed": 0, "remove_accidental_hits": False}),
 }
 
 _OWN: dict[str, Callable[..., Any]] = {
+    "ParameterizedTruncatedNormal": _between,
+    "Poisson": lambda shape, mean, *, seed:
+        cast_to(rejection.counts_over(shape, mean, seed, "Poisson"), int32),
+    "RandomGamma": lambda shape, alpha, *, seed: rejection.random_gamma(shape, alpha, seed),
+    "RandomPoisson": lambda shape, rate, *, seed, dtype=int64:
+        rejection.random_poisson(shape, rate, seed, dtype),
+    "SampleDistortedBoundingBoxV2": _distorted_box, "TruncatedNormal": _truncated,
     "Cauchy": _cauchy, "ComputeAccidentalHits": _hits, "LogNormalReverse": _log_normal,
     "MultinomialWithReplacement": lambda x, seed, offset, *, numsamples, replacement=False:
         rejection.multinomial_with_replacement(x, seed, offset, numsamples, replacement),

@@ -60,10 +60,6 @@ def _set_item(kind: type) -> Callable[..., Any]:
     return function
 
 
-def _set_dict(data: Mapping[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
-    return {**data, key: value}
-
-
 def _tuple_div(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
     if len(x) != len(y) or any(b == 0 or a % b for a, b in zip(x, y, strict=True)):
         raise misuse("tuple_div", f"the ints of {x} must be multiples of those of {y}")
@@ -112,14 +108,6 @@ def _hyper_add(x: Any, y: Any) -> Any:
     return arith.add(x, y)
 
 
-def _tensor_of_bool(x: Tensor) -> bool:
-    return tensor(x, "is_tensor_bool_cond", "x").size == 1
-
-
-def _array_to_scalar(x: Tensor) -> Any:
-    return tensor(x, "array_to_scalar", "x").item()
-
-
 def _element_unknown(x: Any) -> bool:
     if not has_open_length(x):
         raise TypeError("For 'is_dynamic_sequence_element_unknown', the input should be variable "
@@ -153,14 +141,16 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "make_slice": slice, "make_range": make_range,
     "tuple_len": len, "list_len": len, "tuple_getitem": operator.getitem,
     "list_getitem": operator.getitem, "dict_getitem": operator.getitem,
-    "tuple_setitem": _set_item(tuple), "list_setitem": _set_item(list), "dict_setitem": _set_dict,
+    "tuple_setitem": _set_item(tuple), "list_setitem": _set_item(list),
+    "dict_setitem": lambda data, key, value: {**data, key: value},
     "tuple_reversed": lambda x: tuple(x)[::-1], "tuple_equal": operator.eq,
     "list_equal": operator.eq, "tuple_div": _tuple_div,
     "SliceGetItem": lambda x, name: getattr(x, name),
     "shape_mul": lambda shape: math.prod(shape), "shape_": shapes.shape,
     "reduced_shape": _reduced_shape, "broadcast_gradient_args": _gradient_axes,
     "typeof": _type_of, "hastype": _has_type, "isconstant": is_known,
-    "is_tensor_bool_cond": _tensor_of_bool, "array_to_scalar": _array_to_scalar,
+    "is_tensor_bool_cond": lambda x: tensor(x, "is_tensor_bool_cond", "x").size == 1,
+    "array_to_scalar": lambda x: tensor(x, "array_to_scalar", "x").item(),
     "is_sequence_value_unknown": lambda x: not is_known(x),
     "is_sequence_shape_unknown": has_open_length,
     "is_dynamic_sequence_element_unknown": _element_unknown,

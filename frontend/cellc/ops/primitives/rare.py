@@ -416,14 +416,6 @@ def _label_counts(labels: Tensor, blank: int) -> Tensor:
     return reductions.sum(cast_to(known, int32), 1, dtype=int32)
 
 
-def _ctc_v2(
-    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, *, blank: int = 0,
-    reduction: str = "none", zero_infinity: bool = False,
-) -> Pair:
-    return ctc.ctc_loss_v2(log_probs, targets, input_lengths, target_lengths, blank, reduction,
-                           zero_infinity)
-
-
 def _edit_distance(
     hypothesis_indices: Tensor, hypothesis_values: Tensor, hypothesis_shape: Tensor,
     truth_indices: Tensor, truth_values: Tensor, truth_shape: Tensor, *, normalize: bool = True,
@@ -491,15 +483,6 @@ def _levenshtein(a: Tensor, a_sizes: np.ndarray[Any, Any], b: Tensor, b_sizes: n
     table = joining.stack(lines, 1)
     at = tensor_of(np.stack([np.arange(count), a_sizes, b_sizes], 1).astype(np.int64))
     return indexing.gather_nd(table, at)
-
-
-def _stft(
-    x: Tensor, window: Tensor, *, n_fft: int, hop_length: int, win_length: int, normalized: bool,
-    onesided: bool, return_complex: bool,
-) -> Tensor:
-    return compositions.stft(
-        x, n_fft, hop_length, win_length, window, False, "constant", normalized,
-        onesided, return_complex)
 
 
 def _tridiagonal(superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tensor) -> Tensor:
@@ -662,14 +645,22 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
 }
 
 _OWN: dict[str, Callable[..., Any]] = {
-    "Assert": _assert, "CTCLoss": _ctc, "CTCLossV2": _ctc_v2, "ConfusionMatrix": _confusion,
+    "Assert": _assert, "CTCLoss": _ctc,
+    "CTCLossV2": lambda log_probs, targets, input_lengths, target_lengths, *, blank=0,
+    reduction="none", zero_infinity=False: ctc.ctc_loss_v2(
+        log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity),
+    "ConfusionMatrix": _confusion,
     "Conv2DBackpropInput": conv_transpose, "DataFormatDimMap": _dim_map,
     "DataFormatVecPermute": _vec_permute, "DepthwiseConv2dNative": _depthwise,
     "DynamicShape": lambda input_x, *, dtype=9: compositions.dyn_shape(input_x),
     "EditDistance": _edit_distance, "HistogramFixedWidth": _histogram,
     "MultilabelMarginLoss": _multilabel, "SplitV": _split_by, "ListDiff": _list_difference,
     "MaxPoolWithArgmax": _max_pool_argmax, "NoRepeatNGram": _ngram, "NthElement": _nth,
-    "LSTM": _lstm, "RaggedRange": _ragged, "STFT": _stft,
+    "LSTM": _lstm, "RaggedRange": _ragged,
+    "STFT": lambda x, window, *, n_fft, hop_length, win_length, normalized, onesided,
+    return_complex: compositions.stft(
+        x, n_fft, hop_length, win_length, window, False, "constant", normalized, onesided,
+        return_complex),
 }
 
 PRIMITIVES: Mapping[str, type[Primitive]] = {

@@ -44,13 +44,6 @@ def _euclidean(x: Tensor, axes: Any = None, *, keep_dims: bool = False) -> Tenso
     return cast_to(arith.sqrt(total), x.dtype)
 
 
-def _triplet(
-    x: Tensor, positive: Tensor, negative: Tensor, margin: Any, *, p: int = 2, swap: bool = False,
-    eps: float = 1e-06, reduction: str = "mean",
-) -> Tensor:
-    return loss.triplet_margin_loss(x, positive, negative, margin, p, eps, swap, reduction)
-
-
 _PLAIN: dict[str, Callable[..., Any]] = {
     "ComplexAbs": arith.abs,
     "ConjugateTranspose": lambda x, perm: arith.conj(x.transpose(perm)),
@@ -105,7 +98,9 @@ _OWN: dict[str, Callable[..., Any]] = {
     "BatchToSpace": lambda x, *, block_size, crops: blocks.batch_to_space_nd(x, block_size, crops),
     "MultiMarginLoss": lambda x, target, weight=None, *, p=1, margin=1.0, reduction="mean":
         loss.multi_margin_loss(x, target, p, margin, weight, reduction),
-    "TripletMarginLoss": _triplet,
+    "TripletMarginLoss": lambda x, positive, negative, margin, *, p=2, swap=False, eps=1e-06,
+    reduction="mean": loss.triplet_margin_loss(
+        x, positive, negative, margin, p, eps, swap, reduction),
     "RandpermV2": lambda n, *, seed=0, offset=0, dtype=int64:
         draws.randperm(int(n), seed, offset, dtype),
 }

@@ -76,7 +76,8 @@ def make_primitives(
     Args:
         plain: functions without arguments of an init.
         with_init: functions, and those of their parameters that the init takes, with defaults.
-        own: functions whose keyword-only parameters the init takes.
+        own: functions whose keyword-only parameters the init takes; `seed` without a default is
+            the stream of a `SeededPrimitive`, whose init takes two seeds.
         base: the base class.
     """
     rows: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
@@ -89,7 +90,10 @@ def _keywords(function: Any) -> dict[str, Any]:
     """The keyword-only parameters of a function, with their defaults."""
     code, given = function.__code__, function.__kwdefaults__ or {}
     names = code.co_varnames[code.co_argcount:][:code.co_kwonlyargcount]
-    return {name: given.get(name, REQUIRED) for name in names}
+    taken = {name: given.get(name, REQUIRED) for name in names}
+    return {key: value for name, default in taken.items() for key, value in (
+        (("seed", 0), ("seed2", 0)) if (name, default) == ("seed", REQUIRED)
+        else ((name, default),))}
 
 
 # --- functions that only primitives need ----------------------------------------------------------
@@ -129,14 +133,6 @@ def _running_sum(op: str) -> Callable[..., Tensor]:
                          reverse=bool(reverse))
 
     return function
-
-
-def _conv2d(
-    x: Tensor, weight: Tensor, *, out_channel: int, kernel_size: Any, mode: int = 1,
-    pad_mode: str = "valid", pad: Any = 0, stride: Any = 1, dilation: Any = 1, group: int = 1,
-    data_format: str = "NCHW",
-) -> Tensor:
-    return window.conv2d(x, weight, None, _pair(stride), pad_mode, pad, _pair(dilation), group)
 
 
 def _pair(v: Any) -> Any:
@@ -296,26 +292,6 @@ def _unstack(input_x: Tensor, axis: int, num: int | None = None) -> tuple[Tensor
     return joining.unstack(input_x, axis)
 
 
-def _strided_slice(input_x: Tensor, begin: Any, end: Any, strides: Any, **masks: int) -> Tensor:
-    return joining.strided_slice(input_x, begin, end, strides, **masks)
-
-
-def _uniform_real(shape: Any, seed: Seed) -> Tensor:
-    return draws.rand(shape, seed=seed)
-
-
-def _uniform_int(shape: Any, minval: Any, maxval: Any, seed: Seed) -> Tensor:
-    return draws.randint(int(minval), int(maxval), shape, seed, dtype=int32)
-
-
-def _multinomial(x: Tensor, num_samples: int, seed: Seed, dtype: DType) -> Tensor:
-    return cast_to(draws.multinomial(x, num_samples, True, seed), dtype)
-
-
-def _shuffle(input_x: Tensor, seed: Seed) -> Tensor:
-    return draws.shuffle(input_x, seed)
-
-
 def _embedding_lookup(input_params: Tensor, input_indices: Tensor, offset: int) -> Tensor:
     index = arith.sub(input_indices, offset)
     inside = arith.logical_and(arith.ge(index, 0), arith.lt(index, input_params.shape[0]))
@@ -433,8 +409,8 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Squeeze": (VIEWS["squeeze"], {"axis": ()}),
     "Roll": (joining.roll, {"shifts": REQUIRED, "dims": None}),
     "Tril": (grid.tril, {"diagonal": 0}), "Triu": (grid.triu, {"diagonal": 0}),
-    "StridedSlice": (viewing(_strided_slice), {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0,
-                                      "new_axis_mask": 0, "shrink_axis_mask": 0}),
+    "StridedSlice": (viewing(joining.strided_slice), dict.fromkeys(
+        ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)),
     "Range": (creation.range, {"maxlen": 1000000}),
     "InplaceAdd": (scattering.inplace_add, {"indices": REQUIRED}),
     "InplaceSub": (scattering.inplace_sub, {"indices": REQUIRED}),
@@ -445,12 +421,8 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
                  {"axis": REQUIRED, "use_lock": True, "check_index_bound": True}),
     "InplaceUpdate": (indexing.inplace_update, {"indices": REQUIRED}),
     "Dropout": (_dropout, {"keep_prob": 0.5, "Seed0": 0, "Seed1": 0}),
-    "Multinomial": (_multinomial, {"seed": 0, "seed2": 0, "dtype": int32}),
-    "RandomShuffle": (_shuffle, {"seed": 0, "seed2": 0}),
     "StandardNormal": (draws.standard_normal, {"seed": 0, "seed2": 0}),
     "StandardLaplace": (draws.standard_laplace, {"seed": 0, "seed2": 0}),
-    "UniformReal": (_uniform_real, {"seed": 0, "seed2": 0}),
-    "UniformInt": (_uniform_int, {"seed": 0, "seed2": 0}),
 }
 
 _OWN: dict[str, Callable[..., Any]] = {
@@ -479,7 +451,10 @@ _OWN: dict[str, Callable[..., Any]] = {
     "Einsum": lambda xs, *, equation: linalg.einsum(equation, *xs),
     "Cross": lambda x, y, *, dim=-65530: linalg.cross(x, y, None if dim == -65530 else dim),
     "BiasAdd": lambda x, bias, *, data_format="NCHW": activation.bias_add(x, bias),
-    "BatchNorm": _batch_norm, "LayerNorm": _layer_norm, "Conv2D": _conv2d,
+    "BatchNorm": _batch_norm, "LayerNorm": _layer_norm,
+    "Conv2D": lambda x, weight, *, out_channel, kernel_size, mode=1, pad_mode="valid", pad=0,
+    stride=1, dilation=1, group=1, data_format="NCHW": window.conv2d(
+        x, weight, None, _pair(stride), pad_mode, pad, _pair(dilation), group),
     "Conv2DTranspose": conv_transpose, "MaxPool": _pooled("max", "valid"),
     "AvgPool": _pooled("avg", "VALID"), "MaxPoolWithArgmaxV2": _max_pool_argmax,
     "AdaptiveMaxPool2D": lambda x, *, output_size: window.adaptive_max_pool2d(x, output_size, True),
@@ -508,6 +483,12 @@ _OWN: dict[str, Callable[..., Any]] = {
     "SearchSorted": lambda seq, values, sorter=None, *, dtype=int64, right=False:
         sorting.searchsorted(seq, values, out_int32=dtype is int32, right=right, sorter=sorter),
     "Dropout2D": _dropout2d,
+    "Multinomial": lambda x, num_samples, *, seed, dtype=int32:
+        cast_to(draws.multinomial(x, num_samples, True, seed), dtype),
+    "RandomShuffle": lambda input_x, *, seed: draws.shuffle(input_x, seed),
+    "UniformReal": lambda shape, *, seed: draws.rand(shape, seed=seed),
+    "UniformInt": lambda shape, minval, maxval, *, seed:
+        draws.randint(int(minval), int(maxval), shape, seed, dtype=int32),
     "Bernoulli": lambda x, p, *, seed=-1, offset=0:
         draws.bernoulli(x, p, None if seed == -1 else seed),
 }
