@@ -15,7 +15,7 @@ import pytest
 import cellc.dataset as ds
 from cellc.core.declared import Positive, Rule, Share, number
 from cellc.dataset import audio, text, transforms, vision
-from cellc.dataset.declared import Argument, Declared, Fields, argument, state
+from cellc.dataset.declared import Declared, Fields, argument, state
 
 MADE = [value for place in (ds, audio, text, transforms, vision) for value in vars(place).values()
         if isinstance(value, type) and issubclass(value, Declared) and value._takes
@@ -102,8 +102,9 @@ def test_classes_of_users_keep_their_constructors(tmp_path: Path) -> None:
 def test_a_default_is_checked_as_a_value() -> None:
     rule = Rule("a number", lambda v: True, normal=lambda v: v + 1)
 
-    class Odd(Declared, transforms.Transform, takes="x", own={"x": Argument("int", rule, 1)}):
+    class Odd(Declared, transforms.Transform, takes="x"):
         __module__ = "cellc.in_a_test"
+        x: int = argument("int", rule, 1)
 
         def _choose(self, **choice: Any) -> None:
             assert choice == {}

@@ -12,7 +12,8 @@ import cellc as ms
 from cellc import Tensor, ops
 from cellc.verification import verify
 from cellc.verification.derivatives import Unknown, check_rule, has_rule
-from cellc.verification.judge import error_in_ulps, judge, judge_expansion
+from cellc.verification.judge import judge, judge_expansion
+from cellc.verification.values import error_in_ulps
 from cellc_compiler.driver import compile_graph
 from cellc_compiler.interpret import evaluate, expand_node, summed
 from cellc_compiler.ir.graph import Builder, Graph, Node

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..core.declared import instance
-from .declared import PICTURES, Argument
+from .declared import PICTURES, argument
 from .listed import FILE, Entry, ListedDataset, lines_of
 from .rows import HIDDEN
 from .rules import existing
@@ -55,8 +55,7 @@ def _padded(rows: list[list[float]], fill: float) -> list[list[float]]:
 
 
 class CocoDataset(
-    AnnotatedDataset, own={"task": Argument("str", _TEXT, "Detection")},
-    takes=f"dataset_dir annotation_file task {PICTURES} extra_metadata decrypt",
+    AnnotatedDataset, takes=f"dataset_dir annotation_file task {PICTURES} extra_metadata decrypt"
 ):
     """COCO: pictures, and what a file of JSON says of them. Pictures of which it says nothing are
     left out.
@@ -78,6 +77,7 @@ class CocoDataset(
     """
 
     annotation_file: Path
+    task: str = argument("str", _TEXT, "Detection")
     _has_classes = False
     _tasks = {
         "Detection": ("bbox", "category_id", "iscrowd"), "Stuff": ("segmentation", "iscrowd"),
@@ -174,7 +174,6 @@ class _said:
 class VOCDataset(
     AnnotatedDataset,
     takes=f"dataset_dir task usage class_indexing {PICTURES} extra_metadata decrypt",
-    own={"task": Argument("str", _TEXT, "Segmentation"), "usage": Argument("str", _TEXT, "train")},
 ):
     """Pascal VOC: pictures, and what is in them.
 
@@ -192,6 +191,8 @@ class VOCDataset(
     Reference: Everingham et al., 2010.
     """
 
+    task: str = argument("str", _TEXT, "Segmentation")
+    usage: str = argument("str", _TEXT, "train")
     class_indexing: dict[str, int] | None
     _tasks = {"Segmentation": ("target",),
               "Detection": ("bbox", "label", "difficult", "truncate")}

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.declared import Rule, one_of
 from . import rules
-from .declared import LINES, ROWS, Argument
+from .declared import LINES, ROWS, argument
 from .rows import Row
 from .samplers import Shuffle
 from .sources import MappableDataset
@@ -118,9 +118,10 @@ class WikiTextDataset(_Lines):
     _parts = {part: f"wiki.{part}.tokens" for part in ("train", "test", "valid")}
 
 
-class EnWik9Dataset(_Lines, takes=f"dataset_dir {LINES}", defaults={"shuffle": True}):
+class EnWik9Dataset(_Lines, takes=f"dataset_dir {LINES}"):
     """Lines of Wikipedia's XML, empty ones too. Reference: Mahoney, 2006."""
 
+    shuffle: Any = ORDER.but(default=True)
     _parts = {"all": "enwik9"}
 
     def _prepare(self) -> None:
@@ -230,13 +231,7 @@ _TASKS = {
 """Columns of each task, for training and for the test; a path where they lie deeper."""
 
 
-class CLUEDataset(
-    FileDataset, takes=f"dataset_files task usage {LINES}",
-    own={"task": Argument("str", one_of(*_TASKS, kind=str), "AFQMC",
-                          text=", ".join(f'"{task}"' for task in _TASKS) + "."),
-         "usage": Argument("str", one_of("train", "test", "eval", kind=str), "train",
-             text='"train", "test" or "eval".')},
-):
+class CLUEDataset(FileDataset, takes=f"dataset_files task usage {LINES}"):
     """Tasks of understanding Chinese, from files with an object of JSON in each line.
 
     Strings are strings, ints uint32, lists arrays of strings; the columns are sorted by name.
@@ -244,8 +239,10 @@ class CLUEDataset(
     Reference: Xu et al., 2020.
     """
 
-    task: str
-    usage: str
+    task: str = argument("str", one_of(*_TASKS, kind=str), "AFQMC",
+                         text=", ".join(f'"{task}"' for task in _TASKS) + ".")
+    usage: str = argument("str", one_of("train", "test", "eval", kind=str), "train",
+                          text='"train", "test" or "eval".')
 
     def _prepare(self) -> None:
         paths = _TASKS[self.task][self.usage == "test"]
@@ -286,13 +283,12 @@ _LANGUAGES = Rule(
 class Multi30kDataset(
     FolderDataset, takes=f"dataset_dir usage language_pair {LINES}",
     usages=("train", "test", "valid", "all"),
-    own={"shuffle": ORDER.but(default=None, none=Shuffle.GLOBAL),
-         "language_pair": Argument("Any", _LANGUAGES, None, ["en", "de"],
-                                   '["en", "de"] or ["de", "en"]; None: the first.')},
 ):
     """Sentences about pictures in two languages. Reference: Elliott et al., 2016."""
 
-    language_pair: list[str]
+    shuffle: Any = ORDER.but(default=None, none=Shuffle.GLOBAL)
+    language_pair: list[str] = argument("Any", _LANGUAGES, None, ["en", "de"],
+                                        '["en", "de"] or ["de", "en"]; None: the first.')
     _columns = {"text": None, "translation": None}
 
     def _prepare(self) -> None:

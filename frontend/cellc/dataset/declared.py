@@ -2,8 +2,8 @@
 
 A transform declares its arguments in its class, as in `length: Positive = argument(text="...")`. A
 dataset lists the names of what it takes, `class Caltech256Dataset(ListedDataset, takes=PICTURES)`;
-`ARGUMENTS` or the class declares them. Signature, docstring and checks are made from that; the
-rules are those of `core.declared`. Type checkers read the signatures of datasets in
+`ARGUMENTS` or the body of the class declares them. Signature, docstring and checks are made from
+that; the rules are those of `core.declared`. Type checkers read the signatures of datasets in
 `stubs/datasets.pyi`.
 """
 
@@ -48,29 +48,37 @@ class Argument(NamedTuple):
         return self._replace(**changes)
 
 
-def flag(default: bool | None, text: str = "", none: Any = REQUIRED) -> Argument:
+def argument(
+    kind: str = "Any", rule: Rule | None = None, default: Any = REQUIRED, none: Any = REQUIRED,
+    text: str = "",
+) -> Any:
+    """An argument as the value of an annotated name in the body of a class; see `Argument`."""
+    return Argument(kind, rule, default, none, text)
+
+
+def flag(default: bool | None, text: str = "", none: Any = REQUIRED) -> Any:
     """An argument that is a bool."""
     return Argument("bool" if default is not None else "bool | None", BOOL, default, none, text)
 
 
-def whole(default: int, low: int, text: str) -> Argument:
+def whole(default: int, low: int, text: str) -> Any:
     """An argument that is an int of `low` or more."""
     return Argument("int", integer(low), default, text=text)
 
 
-def one_of(*words: str, default: Any = None, text: str = "") -> Argument:
+def one_of(*words: str, default: Any = None, none: str = "", text: str = "") -> Any:
     """An argument that is one of some words; None means "all", or the first of them."""
     shown = [f'"{word}"' for word in words]
-    none = "all" if "all" in words else words[0]
+    none = none or ("all" if "all" in words else words[0])
     text = text or f"{', '.join(shown[:-1])} or {shown[-1]}; None: \"{none}\""
     return Argument("str" if default else "str | None", declared.one_of(*words, kind=str), default,
                     REQUIRED if default is REQUIRED else none, f"{text}.")
 
 
-def must_be(*words: str) -> Argument:
+def must_be(*words: str) -> Any:
     """An argument that is one of some words, the first by default."""
-    return one_of(*words, default=words[0]).but(
-        none=REQUIRED, text=f"{', '.join(repr(word) for word in words)}.")
+    return Argument("str", declared.one_of(*words, kind=str), words[0],
+                    text=f"{', '.join(map(repr, words))}.")
 
 
 _SHARD = "take the part of one of several processes."
@@ -104,6 +112,13 @@ ARGUMENTS: dict[str, Argument] = {
                                   "it is renamed so that its name starts otherwise."),
 }
 """The arguments that several constructors have."""
+
+
+def common(name: str, **changes: Any) -> Any:
+    """One of `ARGUMENTS`, with some attributes changed."""
+    return ARGUMENTS[name].but(**changes)
+
+
 ROWS = "num_samples num_parallel_workers shuffle sampler num_shards shard_id cache"
 PICTURES = "num_samples num_parallel_workers shuffle decode sampler num_shards shard_id cache"
 LINES = "num_samples num_parallel_workers shuffle num_shards shard_id cache"
@@ -112,12 +127,11 @@ _CHOICE = frozenset(ROWS.split())
 
 
 class Declared:
-    """Base of datasets whose constructors are made from lists of arguments.
+    """Base of datasets whose constructors are made from lists of arguments: common ones, and those
+    that are declared in the body of the class.
 
     Class keywords:
         takes: the names of the arguments, in order.
-        own: arguments of this class, or other declarations of common ones.
-        defaults: other defaults of common arguments.
         usages: the values of the argument `usage`.
     """
 
@@ -126,21 +140,19 @@ class Declared:
     _arguments: Mapping[str, Argument] = ARGUMENTS
 
     def __init_subclass__(
-        cls, takes: str = "", own: Mapping[str, Argument] | None = None,
-        defaults: Mapping[str, Any] | None = None, usages: tuple[str, ...] = (), **more: Any,
+        cls, takes: str = "", usages: tuple[str, ...] = (), **more: Any
     ) -> None:
         known: dict[str, Argument] = {}
         for base in reversed(cls.__mro__):
             known |= vars(base).get("_arguments", {})
-        known |= own or {}
-        for name, default in (defaults or {}).items():
-            known[name] = known[name].but(default=default)
-        if usages:
-            known["usage"] = one_of(*usages, default=(defaults or {}).get("usage"))
+        own = {name: one for name, one in vars(cls).items() if isinstance(one, Argument)}
+        for name in own:
+            delattr(cls, name)
+        known |= own | ({"usage": one_of(*usages)} if usages else {})
         is_plain = "__init__" in vars(cls) or (cls.__doc__ or "").startswith("Base of")
         cls._arguments = known
         cls._takes = "" if "__init__" in vars(cls) else takes or cls._takes
-        if cls._takes and (takes or own or defaults or usages):
+        if cls._takes and (takes or own or usages):
             init: Any = _constructor(cls._takes.split(), known)
             cls.__init__ = init  # type: ignore[method-assign]  # the one that the lists describe
         if declared.is_ours(cls) and cls.__name__[0] != "_" and not is_plain:
@@ -153,11 +165,6 @@ class Declared:
     def _choose(self, **choice: Any) -> None:
         """Set up the choice of rows."""
         raise TypeError(f"{type(self).__name__} must choose rows.")
-
-
-def argument(*, default: Any = REQUIRED, none: Any = REQUIRED, text: str = "") -> Any:
-    """An argument as the value of an annotated name in the body of a class; see `Argument`."""
-    return Argument(default=default, none=none, text=text)
 
 
 def state(*, default: Any, init: Literal[False] = False) -> Any:
@@ -177,7 +184,7 @@ class Fields(Declared):
     """Descriptions of arguments that several classes declare."""
 
     def __init_subclass__(cls, **more: Any) -> None:
-        own = {}
+        own: list[str] = []
         for name, kind in vars(cls).get("__annotations__", {}).items():
             stated = vars(cls).get(name, REQUIRED)
             one = stated if isinstance(stated, Argument) else Argument(default=stated)
@@ -186,15 +193,14 @@ class Fields(Declared):
             if name[0] == "_" or str(kind).startswith("ClassVar"):
                 continue
             rule, optional = declared.rule_of(kind, vars(sys.modules[cls.__module__]), True)
-            own[name] = one.but(
+            own.append(name)
+            setattr(cls, name, one.but(
                 kind=kind, rule=rule, none=None if optional and one.none is REQUIRED else one.none,
-                text=one.text or cls._texts.get(name, f"{rule}."))
-            if name in vars(cls):
-                delattr(cls, name)
+                text=one.text or cls._texts.get(name, f"{rule}.")))
         before = (name for base in reversed(cls.__mro__)
                   for name in vars(base).get("_takes", "").split())
         takes = dict.fromkeys([*before, *own]) if own else ()
-        super().__init_subclass__(takes=" ".join(takes), own=own, **more)
+        super().__init_subclass__(takes=" ".join(takes), **more)
 
     def _choose(self, **choice: Any) -> None:
         """There are no rows to choose."""

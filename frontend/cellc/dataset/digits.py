@@ -17,11 +17,7 @@ QMNIST_LABELS = 0xC02
 """The magic number of a table of int32 in the IDX format."""
 
 
-class EMnistDataset(
-    MnistDataset, takes=f"dataset_dir name usage {ROWS}",
-    own={"name": one_of("byclass", "bymerge", "balanced", "letters", "digits", "mnist",
-                        default=REQUIRED)},
-):
+class EMnistDataset(MnistDataset, takes=f"dataset_dir name usage {ROWS}"):
     """Images of handwritten digits and letters, EMNIST.
 
     Args:
@@ -30,7 +26,8 @@ class EMnistDataset(
     Reference: Cohen et al., 2017.
     """
 
-    name: str
+    name: str = one_of("byclass", "bymerge", "balanced", "letters", "digits", "mnist",
+                       default=REQUIRED)
 
     def _load(self) -> dict[str, Any]:
         parts = ["test", "train"] if self.usage == "all" else [self.usage]
@@ -48,7 +45,7 @@ class EMnistDataset(
 
 
 class QMnistDataset(
-    EMnistDataset, takes=f"dataset_dir usage compat {ROWS}", own={"compat": flag(True)},
+    EMnistDataset, takes=f"dataset_dir usage compat {ROWS}",
     usages=("train", "test", "test10k", "test50k", "nist", "all"),
 ):
     """Images of handwritten digits, QMNIST: label is uint32[8] with all that is known of a digit
@@ -64,7 +61,7 @@ class QMnistDataset(
     Reference: Yadav and Bottou, 2019.
     """
 
-    compat: bool
+    compat: bool = flag(True)
 
     def _load(self) -> dict[str, Any]:
         parts = ["train", "test", "nist"] if self.usage == "all" else [self.usage]

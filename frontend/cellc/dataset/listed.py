@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import rules
-from .declared import ARGUMENTS, PICTURES, ROWS, Argument, flag
+from .declared import PICTURES, ROWS, argument, common, flag, one_of
 from .decoding import decoded, pillow
 from .rows import Row
 from .sources import MappableDataset
@@ -180,10 +180,7 @@ class RenderedSST2Dataset(
                 yield from ((path, label) for path in pictures_of(self.dataset_dir / part / name))
 
 
-class OmniglotDataset(
-    ListedDataset, takes=f"dataset_dir background {PICTURES}",
-    own={"background": flag(None, "which of the folders; None: the first.", none=True)},
-):
+class OmniglotDataset(ListedDataset, takes=f"dataset_dir background {PICTURES}"):
     """Handwritten characters, in a folder for each in one for each alphabet; label is the
     character's place among all.
 
@@ -193,7 +190,7 @@ class OmniglotDataset(
     Reference: Lake et al., 2015.
     """
 
-    background: bool
+    background: bool = flag(None, "which of the folders; None: the first.", none=True)
     _columns = {"image": FILE, "label": np.int32}
 
     def _find(self) -> Iterator[Entry]:
@@ -206,7 +203,7 @@ class OmniglotDataset(
 
 class LSUNDataset(
     ListedDataset, takes=f"dataset_dir usage classes {PICTURES}",
-    usages=("train", "test", "valid", "all"), own={"classes": Argument("Any", rules.NAMES, None)},
+    usages=("train", "test", "valid", "all"),
 ):
     """Scenes, in folders such as `bedroom_train` and `bedroom_val`; label is the folder's place
     among the chosen ones.
@@ -218,7 +215,7 @@ class LSUNDataset(
     Reference: Yu et al., 2015.
     """
 
-    classes: list[str] | None
+    classes: list[str] | None = argument("Any", rules.NAMES, None)
     _columns = {"image": FILE, "label": np.uint32}
 
     def _find(self) -> Iterator[Entry]:
@@ -252,7 +249,6 @@ class Food101Dataset(ListedDataset, takes=f"dataset_dir usage {PICTURES}"):
 class Places365Dataset(
     ListedDataset, takes=f"dataset_dir usage small decode {ROWS}",
     usages=("train-standard", "train-challenge", "val"),
-    own={"small": flag(True, "whether pictures have 256 x 256 pixels.")},
 ):
     """Places of 365 kinds.
 
@@ -263,7 +259,7 @@ class Places365Dataset(
     Reference: Zhou et al., 2017.
     """
 
-    small: bool
+    small: bool = flag(True, "whether pictures have 256 x 256 pixels.")
     _columns = {"image": FILE, "label": np.uint32}
 
     def _find(self) -> Iterator[Entry]:
@@ -279,7 +275,7 @@ class Places365Dataset(
 
 
 class CelebADataset(
-    ListedDataset, usages=("all", "train", "valid", "test"), defaults={"usage": "all"},
+    ListedDataset,
     takes="dataset_dir num_parallel_workers shuffle usage sampler decode extensions num_samples "
           "num_shards shard_id cache decrypt",
 ):
@@ -292,6 +288,7 @@ class CelebADataset(
     Reference: Liu et al., 2015.
     """
 
+    usage: str = one_of("all", "train", "valid", "test", default="all")
     extensions: tuple[str, ...] | None
     _columns = {"image": FILE, "attr": np.uint32}
     _has_classes = False
@@ -339,10 +336,7 @@ class SBUDataset(ListedDataset):
                 yield path, caption.strip()
 
 
-class FlickrDataset(
-    ListedDataset, takes=f"dataset_dir annotation_file {PICTURES}",
-    own={"decode": ARGUMENTS["decode"].but(kind="bool | None", default=None)},
-):
+class FlickrDataset(ListedDataset, takes=f"dataset_dir annotation_file {PICTURES}"):
     """Photographs and sentences about them; annotation is an array of strings.
 
     Args:
@@ -353,6 +347,7 @@ class FlickrDataset(
     """
 
     annotation_file: Path
+    decode: bool = common("decode", kind="bool | None", default=None)
     _columns = {"image": FILE, "annotation": None}
 
     def _find(self) -> Iterator[Entry]:
@@ -369,14 +364,14 @@ class FlickrDataset(
 
 
 class ManifestDataset(
-    ListedDataset, usages=("train", "eval", "inference"), defaults={"usage": "train"},
-    own={"dataset_file": Argument("str", rules.FILE, text="the file of the list.")},
+    ListedDataset,
     takes="dataset_file usage num_samples num_parallel_workers shuffle sampler class_indexing "
           "decode num_shards shard_id cache",
 ):
     """Pictures that a file lists, an object of JSON in each line."""
 
-    dataset_file: Path
+    dataset_file: Path = argument("str", rules.FILE, text="the file of the list.")
+    usage: str = one_of("train", "eval", "inference", default="train")
     class_indexing: dict[str, int] | None
     _columns = {"image": FILE, "label": np.int32}
 

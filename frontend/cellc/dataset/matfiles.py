@@ -15,13 +15,11 @@ import numpy as np
 from cellc_runtime.unpacking import BASE, MOST_TIMES, ZLIB, unpacked
 
 from . import rules
-from .declared import ARGUMENTS, must_be, one_of, whole
+from .declared import common, must_be, one_of, whole
 from .listed import FILE, Entry, ListedDataset, folders_of, pictures_of
 from .pictures import MnistDataset
 
 _FEWER = "num_samples num_parallel_workers shuffle decode sampler num_shards shard_id"
-_ONE = {"num_parallel_workers": ARGUMENTS["num_parallel_workers"].but(
-    kind="int", default=1, none=None)}
 _HEAD = 128
 _MATRIX, _COMPRESSED = 14, 15
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8",
@@ -88,7 +86,6 @@ def arrays_of(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 class SVHNDataset(
     MnistDataset, usages=("train", "test", "extra", "all"),
-    own={"num_parallel_workers": whole(1, 1, "accepted for compatibility.")},
     takes="dataset_dir usage num_samples num_parallel_workers shuffle sampler num_shards shard_id",
 ):
     """Pictures of house numbers' digits.
@@ -100,6 +97,7 @@ class SVHNDataset(
     Reference: Netzer et al., 2011.
     """
 
+    num_parallel_workers: Any = whole(1, 1, "accepted for compatibility.")
     _columns = {"image": "uint8[32, 32, 3]", "label": np.uint32}
 
     def _prepare(self) -> None:
@@ -154,11 +152,7 @@ def _numbers_of(path: Path, name: str) -> np.ndarray[Any, Any]:
     return found
 
 
-class Flowers102Dataset(
-    ListedDataset, takes=f"dataset_dir task usage {_FEWER}",
-    own={"task": must_be("Classification", "Segmentation"),
-         "usage": must_be("all", "train", "valid", "test"), **_ONE},
-):
+class Flowers102Dataset(ListedDataset, takes=f"dataset_dir task usage {_FEWER}"):
     """Flowers of 102 kinds; for "Segmentation" with a picture that shows the flower alone.
 
     Args:
@@ -167,7 +161,9 @@ class Flowers102Dataset(
     Reference: Nilsback and Zisserman, 2008.
     """
 
-    task: str
+    task: str = must_be("Classification", "Segmentation")
+    usage: str = must_be("all", "train", "valid", "test")
+    num_parallel_workers: Any = common("num_parallel_workers", kind="int", default=1, none=None)
     _sets = {"train": ("trnid",), "valid": ("valid",), "test": ("tstid",),
              "all": ("trnid", "tstid", "valid")}
 
@@ -198,10 +194,7 @@ _OUTLINES = {"Faces": "Faces_2", "Faces_easy": "Faces_3", "Motorbikes": "Motorbi
 """Folders of outlines whose names are not those of the pictures' folders."""
 
 
-class Caltech101Dataset(
-    ListedDataset, takes=f"dataset_dir target_type {_FEWER}",
-    own={"target_type": one_of("category", "annotation", "all").but(none="category"), **_ONE},
-):
+class Caltech101Dataset(ListedDataset, takes=f"dataset_dir target_type {_FEWER}"):
     """Things of 101 kinds: category counts the folders, annotation is an outline (float64[2, n]).
 
     Args:
@@ -211,7 +204,8 @@ class Caltech101Dataset(
     Reference: Fei-Fei et al., 2004.
     """
 
-    target_type: str
+    target_type: str = one_of("category", "annotation", "all", none="category")
+    num_parallel_workers: Any = common("num_parallel_workers", kind="int", default=1, none=None)
 
     def _prepare(self) -> None:
         super()._prepare()

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.declared import POSITIVE
 from . import rules
-from .declared import ROWS, Argument, whole
+from .declared import ROWS, argument, whole
 from .decoding import decoded, pillow
 from .rows import Row
 from .rules import several
@@ -142,8 +142,6 @@ class ImageFolderDataset(
     MappableDataset,
     takes="dataset_dir num_samples num_parallel_workers shuffle sampler extensions class_indexing "
           "decode num_shards shard_id cache decrypt",
-    own={"decrypt": Argument("Any", rules.nothing("files are read as they are"), None,
-                             text="must be None.")},
 ):
     """Pictures in folders, one folder for each class.
 
@@ -155,6 +153,8 @@ class ImageFolderDataset(
     extensions: tuple[str, ...] | None
     class_indexing: dict[str, int] | None
     decode: bool
+    decrypt: Any = argument("Any", rules.nothing("files are read as they are"), None,
+                            text="must be None.")
     _columns = {"image": np.uint8, "label": np.int32}
     _files: list[tuple[Path, int]] | None = None
 
@@ -203,24 +203,21 @@ class ImageFolderDataset(
 
 
 class FakeImageDataset(
-    MappableDataset, takes=f"num_images image_size num_classes base_seed {ROWS}",
-    own={"num_images": whole(1000, 1, "how many there are."),
-         "image_size": Argument("Sequence[int]", several(POSITIVE, 3, error=ValueError),
-                                (224, 224, 3), text="height, width and channels."),
-         "num_classes": whole(10, 1, "labels are below it."),
-         "base_seed": whole(0, -rules.INT32_MAX - 1, "of the first image; the next have the seeds "
-                            "that follow.")},
+    MappableDataset, takes=f"num_images image_size num_classes base_seed {ROWS}"
 ):
     """Images of random numbers, MindSpore's.
 
     An image is the bytes of float64 numbers, the positive ones of a normal distribution and zeros.
     """
 
-    num_images: int
-    image_size: tuple[int, ...]
-    base_seed: int
-    num_classes: Any
+    num_images: int = whole(1000, 1, "how many there are.")
+    image_size: tuple[int, ...] = argument(
+        "Sequence[int]", several(POSITIVE, 3, error=ValueError), (224, 224, 3),
+        text="height, width and channels.")
+    num_classes: Any = whole(10, 1, "labels are below it.")
     """How many labels there are: a number, as in MindSpore, where other datasets have a method."""
+    base_seed: int = whole(0, -rules.INT32_MAX - 1, "of the first image; the next have the seeds "
+                                                    "that follow.")
     _columns = {"image": np.uint8, "label": np.uint32}
 
     def _count(self) -> int:

@@ -12,7 +12,7 @@ from ..records.reader import Records
 from ..records.schema import Field
 from ..records.tfrecord import Feature, TFRecordFile
 from . import rules
-from .declared import Argument, flag
+from .declared import argument, flag
 from .rows import Row, Run, own_value
 from .samplers import (
     BuiltinSampler,
@@ -71,18 +71,17 @@ def _readable(files: Any) -> Any:
 _FILES = Rule("a path or a list of them", lambda value: isinstance(value, str) or (
     isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)),
     normal=_readable)
-COLUMNS = Argument("Any", rules.NAMES, None, text="which columns; None for all.")
+
+
+def _columns_list() -> Any:
+    """The argument of the columns that are read."""
+    return argument("Any", rules.NAMES, None, text="which columns; None for all.")
 
 
 class MindDataset(
     MappableDataset,
     takes="dataset_files columns_list num_parallel_workers shuffle num_shards shard_id sampler "
           "padded_sample num_padded num_samples cache",
-    own={"dataset_files": Argument("str | list[str]", _FILES), "columns_list": COLUMNS,
-         "padded_sample": Argument("Mapping[str, Any] | None", instance(dict), None,
-                                   text="a row that is added after the others; it needs "
-                                        "`columns_list`."),
-         "num_padded": Argument("int | None", NON_NEGATIVE, None, text="how many times.")},
 ):
     """Rows of MindRecord files; the columns are the fields, sorted by name.
 
@@ -98,10 +97,12 @@ class MindDataset(
         RuntimeError: a file is damaged, or there is no such column.
     """
 
-    dataset_files: str | list[str]
-    columns_list: list[str] | None
-    padded_sample: Mapping[str, Any] | None
-    num_padded: int
+    dataset_files: str | list[str] = argument("str | list[str]", _FILES)
+    columns_list: list[str] | None = _columns_list()
+    padded_sample: Mapping[str, Any] | None = argument(
+        "Mapping[str, Any] | None", instance(dict), None,
+        text="a row that is added after the others; it needs `columns_list`.")
+    num_padded: int = argument("int | None", NON_NEGATIVE, None, text="how many times.")
 
     def _prepare(self) -> None:
         self._records = Records(self.dataset_files)
@@ -210,13 +211,6 @@ class TFRecordDataset(
     FileDataset,
     takes="dataset_files schema columns_list num_samples num_parallel_workers shuffle num_shards "
           "shard_id shard_equal_rows cache compression_type",
-    own={"schema": Argument("str | Schema | None", _SCHEMA, None,
-                            text="a `Schema`, or the path of its JSON file."),
-         "columns_list": COLUMNS,
-         "shard_equal_rows": flag(False, "take a run of rows instead, so that all parts are "
-                                         "equally long."),
-         "compression_type": Argument("str | None", one_of("", "GZIP", "ZLIB"), None, "",
-                                      '"GZIP" or "ZLIB"; "" or None for none.')},
 ):
     """Rows of TFRecord files of `tf.train.Example` messages.
 
@@ -231,10 +225,13 @@ class TFRecordDataset(
         RuntimeError: a file is damaged, or its features do not fit the schema.
     """
 
-    schema: Schema | None
-    columns_list: list[str] | None
-    shard_equal_rows: bool
-    compression_type: str
+    schema: Schema | None = argument("str | Schema | None", _SCHEMA, None,
+                                     text="a `Schema`, or the path of its JSON file.")
+    columns_list: list[str] | None = _columns_list()
+    shard_equal_rows: bool = flag(False, "take a run of rows instead, so that all parts are "
+                                         "equally long.")
+    compression_type: str = argument("str | None", one_of("", "GZIP", "ZLIB"), None, "",
+                                     '"GZIP" or "ZLIB"; "" or None for none.')
     _read_columns: list[dict[str, Any]] | None = None
 
     def _choose(

@@ -12,18 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..core import declared
-from .declared import ARGUMENTS, PICTURES, Argument, must_be, one_of
+from .declared import PICTURES, argument, common, must_be, one_of
 from .listed import FILE, Entry, ListedDataset, damaged, folders_of, lines_of, pictures_of
 
 
-class DIV2KDataset(
-    ListedDataset,
-    takes=f"dataset_dir usage downgrade scale {PICTURES}",
-    own={"usage": must_be("train", "valid", "all"),
-         "downgrade": must_be("bicubic", "unknown", "mild", "difficult", "wild"),
-         "scale": Argument("int", declared.one_of(2, 3, 4, 8, kind=int), 2),
-         "decode": ARGUMENTS["decode"].but(kind="bool | None", default=None)},
-):
+class DIV2KDataset(ListedDataset, takes=f"dataset_dir usage downgrade scale {PICTURES}"):
     """Pictures of 2000 pixels a side, and the same made smaller.
 
     Args:
@@ -34,8 +27,10 @@ class DIV2KDataset(
     Reference: Agustsson and Timofte, 2017.
     """
 
-    downgrade: str
-    scale: int
+    usage: str = must_be("train", "valid", "all")
+    downgrade: str = must_be("bicubic", "unknown", "mild", "difficult", "wild")
+    scale: int = argument("int", declared.one_of(2, 3, 4, 8, kind=int), 2)
+    decode: bool = common("decode", kind="bool | None", default=None)
     _columns = {"hr_image": FILE, "lr_image": FILE}
 
     def _prepare(self) -> None:
@@ -117,7 +112,6 @@ _FUNNELS = {"funneled": "lfw_funneled", "original": "lfw", "deepfunneled": "lfw-
 class LFWDataset(
     ListedDataset, takes=f"dataset_dir task usage image_set {PICTURES}",
     usages=("10fold", "train", "test", "all"),
-    own={"task": one_of("people", "pairs"), "image_set": one_of(*_FUNNELS)},
 ):
     """Faces: of whom each is, or whether two are of one person (label is 1).
 
@@ -128,8 +122,8 @@ class LFWDataset(
     Reference: Huang et al., 2007.
     """
 
-    task: str
-    image_set: str
+    task: str = one_of("people", "pairs")
+    image_set: str = one_of(*_FUNNELS)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -225,13 +219,7 @@ _CITY_ENDS = {"instance": "instanceIds.png", "semantic": "labelIds.png", "color"
               "polygon": "polygons.json"}
 
 
-class CityscapesDataset(
-    ListedDataset, takes=f"dataset_dir usage quality_mode task {PICTURES}",
-    own={"usage": must_be("train", "test", "val", "all", "train_extra"),
-         "quality_mode": must_be("fine", "coarse"),
-         "task": must_be("instance", "semantic", "polygon", "color"),
-         "decode": ARGUMENTS["decode"].but(kind="bool | None", default=None)},
-):
+class CityscapesDataset(ListedDataset, takes=f"dataset_dir usage quality_mode task {PICTURES}"):
     """Streets, and for each pixel (or by outlines, a text of JSON) what it shows.
 
     Args:
@@ -240,8 +228,10 @@ class CityscapesDataset(
     Reference: Cordts et al., 2016.
     """
 
-    quality_mode: str
-    task: str
+    usage: str = must_be("train", "test", "val", "all", "train_extra")
+    quality_mode: str = must_be("fine", "coarse")
+    task: str = must_be("instance", "semantic", "polygon", "color")
+    decode: bool = common("decode", kind="bool | None", default=None)
 
     def _prepare(self) -> None:
         super()._prepare()

@@ -12,7 +12,7 @@ from ..core.declared import Rule, instance
 from ..tensors import dtype as dtypes
 from . import rules
 from .batching import BatchInfo, _column, stack
-from .declared import ARGUMENTS, Argument, Declared, flag
+from .declared import Declared, argument, common, flag
 from .operations import name_of
 from .pipeline import Dataset
 from .rows import Row, Run, failed, own_value
@@ -152,26 +152,12 @@ class ArrayDataset(MappableDataset):
 _ROWS = Rule(
     "a function, something iterable, or an object with __getitem__", lambda value: callable(value)
     or any(hasattr(value, name) for name in ("__getitem__", "__iter__", "__next__")))
-_FEW = {"num_parallel_workers": ARGUMENTS["num_parallel_workers"].but(
-    kind="int", default=1, none=None)}
 
 
 class GeneratorDataset(
     MappableDataset,
     takes="source column_names column_types schema num_samples num_parallel_workers shuffle "
           "sampler num_shards shard_id python_multiprocessing max_rowsize batch_sampler collate_fn",
-    own={"source": Argument("Any", _ROWS),
-         "column_names": Argument("Any", rules.NAMES, None, text="one or several."),
-         "column_types": Argument("Any", default=None, text="the dtypes that values must have; "
-                                  "None for any."),
-         "schema": Argument("Any", rules.nothing(
-             "give column_names, and column_types where types are to be checked"), None,
-             text="must be None."),
-         "python_multiprocessing": flag(True),
-         "max_rowsize": Argument("Any", rules.ROW_SIZES, None,
-                                 rules.ROW_SIZES.normal(None)),
-         "batch_sampler": Argument("Any", default=None),
-         "collate_fn": Argument("Callable[..., Any] | None", default=None), **_FEW},
 ):
     """Rows from Python: a function that gives an iterator, something iterable, or an object with
     `__getitem__` and `__len__`.
@@ -192,13 +178,19 @@ class GeneratorDataset(
         RuntimeError: (when rows are asked for) the source fails, or its rows do not fit.
     """
 
-    source: Any
-    column_names: list[str]
-    column_types: Any
-    python_multiprocessing: bool
-    max_rowsize: tuple[int, int]
-    batch_sampler: Any
-    collate_fn: Callable[..., Any] | None
+    source: Any = argument("Any", _ROWS)
+    column_names: list[str] = argument("Any", rules.NAMES, None, text="one or several.")
+    column_types: Any = argument(
+        default=None, text="the dtypes that values must have; None for any.")
+    schema: Any = argument("Any", rules.nothing(
+        "give column_names, and column_types where types are to be checked"), None,
+        text="must be None.")
+    num_parallel_workers: Any = common("num_parallel_workers", kind="int", default=1, none=None)
+    python_multiprocessing: bool = flag(True)
+    max_rowsize: tuple[int, int] = argument(
+        "Any", rules.ROW_SIZES, None, rules.ROW_SIZES.normal(None))
+    batch_sampler: Any = argument(default=None)
+    collate_fn: Callable[..., Any] | None = argument("Callable[..., Any] | None", default=None)
     num_samples: int | None
     _has_classes = False
 
@@ -359,8 +351,7 @@ _DATA = Rule("an array, list, tuple or dict that is not empty",
 
 
 class NumpySlicesDataset(
-    ArrayDataset, own={"data": Argument("Any", _DATA),
-                       "column_names": Argument("Any", rules.NAMES, None), **_FEW},
+    ArrayDataset,
     takes="data column_names num_samples num_parallel_workers shuffle sampler num_shards shard_id",
 ):
     """Rows of arrays: one for each position along the first axis.
@@ -370,8 +361,9 @@ class NumpySlicesDataset(
         column_names: None: those of the dict, or column_0, column_1 and so on.
     """
 
-    data: Any
-    column_names: list[str] | None
+    data: Any = argument("Any", _DATA)
+    column_names: list[str] | None = argument("Any", rules.NAMES, None)
+    num_parallel_workers: Any = common("num_parallel_workers", kind="int", default=1, none=None)
 
     def _prepare(self) -> None:
         data, given = self.__dict__.pop("data"), self.__dict__.pop("column_names")

@@ -128,10 +128,7 @@ class LJSpeechDataset(_Spoken):
             yield self.dataset_dir / "wavs" / f"{fields[0]}.wav", *fields[1:]
 
 
-class CMUArcticDataset(
-    _Spoken, takes=f"dataset_dir name {ROWS}",
-    own={"name": one_of(*_VOICES, text='who reads, as "aew"; None for this one')},
-):
+class CMUArcticDataset(_Spoken, takes=f"dataset_dir name {ROWS}"):
     """Sentences that several read.
 
     Args:
@@ -140,7 +137,7 @@ class CMUArcticDataset(
     Reference: Kominek and Black, 2003.
     """
 
-    name: str
+    name: str = one_of(*_VOICES, text='who reads, as "aew"; None for this one')
     _columns = {"waveform": _WAVE, "sample_rate": np.uint32, "transcript": None,
                 "utterance_id": None}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.declared import Rule, instance
 from . import config, rules
-from .declared import LINES, Argument
+from .declared import LINES, Argument, argument
 from .operations import shuffled
 from .rows import Row, Run
 from .rules import several
@@ -35,7 +35,7 @@ ORDER = Argument(
          "neither.")
 
 
-class FileDataset(SourceDataset, own={"shuffle": ORDER}):
+class FileDataset(SourceDataset):
     """Base of datasets whose files are read from the start to the end.
 
     As many files as there are workers are read at once, and their rows come in turn, one of each. A
@@ -44,6 +44,7 @@ class FileDataset(SourceDataset, own={"shuffle": ORDER}):
     """
 
     dataset_files: list[str]
+    shuffle: Any = ORDER
     _columns: Mapping[str, Any] = {}
     _read_files: list[Sequence[Row]] | None = None
 
@@ -163,11 +164,7 @@ _DELIMITER = Rule(
 
 
 class CSVDataset(
-    FileDataset, takes=f"dataset_files field_delim column_defaults column_names {LINES}",
-    own={"field_delim": Argument("str", _DELIMITER, ",", text="what is between the fields."),
-         "column_defaults": Argument("Any", several(instance(int, float, str)), None),
-         "column_names": Argument("Any", rules.NAMES, None, text="None: the first line of each "
-                                  "file has them.")},
+    FileDataset, takes=f"dataset_files field_delim column_defaults column_names {LINES}"
 ):
     """The rows of files of comma-separated values.
 
@@ -176,9 +173,11 @@ class CSVDataset(
             or str; None: all are strings.
     """
 
-    field_delim: str
-    column_defaults: Sequence[Any] | None
-    column_names: list[str] | None
+    field_delim: str = argument("str", _DELIMITER, ",", text="what is between the fields.")
+    column_defaults: Sequence[Any] | None = argument(
+        "Any", several(instance(int, float, str)), None)
+    column_names: list[str] | None = argument(
+        "Any", rules.NAMES, None, text="None: the first line of each file has them.")
     _header = False
 
     def _prepare(self) -> None:

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from ..core.declared import Rule, one_of
-from .declared import Argument
+from .declared import argument
 from .listed import damaged
 from .rows import Row
-from .samplers import Shuffle
-from .texts import ORDER, FolderDataset, _text
+from .texts import FolderDataset, _text
 
 _TAKES = "num_samples shuffle num_shards shard_id num_parallel_workers cache"
 _WITH_ENGLISH = ("ar", "cs", "de", "fr")
 _SETS = ("dev2010", "tst2010", "tst2011", "tst2012", "tst2013", "tst2014")
 
 
-def _pairs(*known: tuple[str, str]) -> Argument:
+def _pairs(*known: tuple[str, str]) -> Any:
     """The argument of a pair of languages; None: from German to English."""
-    return Argument("Any", Rule(
+    return argument("Any", Rule(
         "two languages of the collection, from and to", lambda value: isinstance(
             value, (list, tuple)), lambda value: tuple(value) in known, list), None, ["de", "en"],
         text="from which language to which; None: from German to English.")
 
 
-def _set(default: str) -> Argument:
-    return Argument("str | None", one_of(*_SETS, kind=str), None, default,
+def _set(default: str) -> Any:
+    return argument("str | None", one_of(*_SETS, kind=str), None, default,
                     text=f'which set: {", ".join(_SETS)}; None: "{default}".')
 
 
@@ -85,10 +85,6 @@ def _talks(path: str) -> list[str]:
 class IWSLT2016Dataset(
     _Translated, takes=f"dataset_dir usage language_pair valid_set test_set {_TAKES}",
     usages=("train", "test", "valid", "all"),
-    own={"shuffle": ORDER.but(default=Shuffle.GLOBAL), "valid_set": _set("tst2013"),
-         "test_set": _set("tst2014"),
-         "language_pair": _pairs(*((a, "en") for a in _WITH_ENGLISH),
-                                 *(("en", b) for b in _WITH_ENGLISH))},
 ):
     """Talks in English and Arabic, Czech, French or German.
 
@@ -98,8 +94,10 @@ class IWSLT2016Dataset(
     Reference: Cettolo et al., 2016.
     """
 
-    valid_set: str
-    test_set: str
+    language_pair: list[str] = _pairs(*((a, "en") for a in _WITH_ENGLISH),
+                                      *(("en", b) for b in _WITH_ENGLISH))
+    valid_set: str = _set("tst2013")
+    test_set: str = _set("tst2014")
     _year = "16"
 
     def _folder(self) -> Path:
@@ -113,8 +111,6 @@ _FIVE = ("de", "en", "it", "nl", "ro")
 class IWSLT2017Dataset(
     _Translated, takes=f"dataset_dir usage language_pair {_TAKES}",
     usages=("train", "test", "valid", "all"),
-    own={"shuffle": ORDER.but(default=Shuffle.GLOBAL),
-         "language_pair": _pairs(*((a, b) for a in _FIVE for b in _FIVE if a != b))},
 ):
     """Talks in German, English, Italian, Dutch and Romanian.
 
@@ -124,6 +120,7 @@ class IWSLT2017Dataset(
     Reference: Cettolo et al., 2017.
     """
 
+    language_pair: list[str] = _pairs(*((a, b) for a in _FIVE for b in _FIVE if a != b))
     _year = "17"
 
     def _folder(self) -> Path:

@@ -12,11 +12,11 @@ import numpy as np
 
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run
-from cellc_compiler.ir.graph import Graph, Node, Value
+from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.types import seedable
 from cellc_runtime.records import dataclass
 
-from ..verification.derivatives import Forward, Unknown
+from ..verification.derivatives import Forward, Unknown, values_in
 from ..verification.gradients import check_rules
 from ..verification.report import Report, place_of
 from ..verification.values import finite_all, kinds_of, table_of
@@ -75,7 +75,7 @@ def not_finite(
     arrays = at.arrays(point)
     for precise in (True, False):
         for graph, given in ((at.graph, arrays), (at.gradient(), [*arrays, *cotangents])):
-            values = _values(graph, given, precise)
+            values = values_in(graph, given, precise)
             for v, a in values.items():
                 if finite_all(a):
                     continue
@@ -100,7 +100,7 @@ def wrong_rule(at: GraphAt, point: Sequence[Array]) -> str:
 
 def kink(at: GraphAt, points: Sequence[Sequence[Array]]) -> str:
     """The first op that has a kink or jump at the middle one of three points; "" if none has."""
-    before, here, after = (_values(at.graph, at.arrays(p), True) for p in points)
+    before, here, after = (values_in(at.graph, at.arrays(p), True) for p in points)
     for v, a in here.items():
         if v.node is not None and v.dtype.is_inexact and _bends(before[v], a, after[v]):
             return _place(v.node)
@@ -129,17 +129,6 @@ def unsteady(call: Callable[[], Any]) -> str:
                 at = f"[{', '.join(map(str, where))}]" if where else ""
                 return f"output{path}{at} is {a[where]}, then {b[where]}"
     return ""
-
-
-def _values(graph: Graph, arrays: Sequence[Array], precise: bool) -> dict[Value, Array]:
-    """All values of a graph, in its order."""
-    values = dict(zip(graph.inputs, arrays, strict=True))
-
-    def note(node: Node, results: Sequence[Array]) -> None:
-        values.update(zip(node.results, results, strict=True))
-
-    run(graph, arrays, precise=precise, observe=note)
-    return values
 
 
 def _bends(before: Array, here: Array, after: Array) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 import cellc_compiler
 from cellc_compiler import backends, driver
 from cellc_compiler.interpret import evaluate
-from cellc_compiler.ir.graph import Graph, Node, Value, attrs_key
+from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes.base import Pass, copy_graph
 from cellc_compiler.passes.pipeline import run_pipeline
@@ -27,8 +27,9 @@ from cellc_runtime.records import dataclass
 
 from ..calls.callbacks import executed
 from ..tracing.exceptions import ERRORS
-from ..verification.judge import error_in_ulps, judge
-from ..verification.values import difference, is_inexact, same_bits
+from ..verification.derivatives import rule_key
+from ..verification.judge import judge
+from ..verification.values import difference, error_in_ulps, is_inexact, same_bits
 
 Array = np.ndarray[Any, Any]
 Arrays = Sequence[Array]
@@ -131,8 +132,7 @@ class Judge:
             return [node.attrs["value"].array]
         if not node.results:
             return []
-        key = (node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands),
-               node.regions)
+        key = rule_key(node), node.regions
         run = self._alone.get(key)
         if run is None:
             graph = alone_graph(node)

@@ -17,10 +17,18 @@ from cellc_compiler.autodiff.batching import BatchingError, batch_graph
 from cellc_compiler.autodiff.effects import GradientError
 from cellc_compiler.interpret import expand_node
 from cellc_compiler.interpret import run as interpret
-from cellc_compiler.ir.graph import Graph, Node, attrs_key
+from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.op import has_effect, lookup
 
-from ..verification.derivatives import Unknown, check_own, check_rule, has_rule, is_own
+from ..verification.derivatives import (
+    Unknown,
+    check_own,
+    check_rule,
+    has_rule,
+    is_own,
+    rule_key,
+    values_in,
+)
 from .judging import Array, Symptom, Values, alone_graph
 
 _EXAMPLES = 3
@@ -32,8 +40,7 @@ def wrong_rule(graph: Graph, values: Values) -> Symptom | None:
     """The first node of a graph with a wrong rule, judged on the values it has there."""
     seen: set[Any] = set()
     for position, node in enumerate(graph.nodes):
-        key: Any = node if node.regions else \
-            (node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands))
+        key: Any = node if node.regions else rule_key(node)
         if key in seen or (node.regions and not is_own(node)) or node.is_constant:
             continue
         if has_effect(node) or not node.operands or \
@@ -73,12 +80,7 @@ def problems(node: Node, arrays: Sequence[Array]) -> Iterator[str]:
 def _inside(node: Node, arrays: Sequence[Array]) -> Iterator[str]:
     """Yield faults in the rules of a composition's ops."""
     graph = expand_node(node)
-    values: Values = dict(zip(graph.inputs, arrays, strict=True))
-
-    def note(inner: Node, results: tuple[Array, ...]) -> None:
-        values.update(zip(inner.results, results, strict=True))
-
-    interpret(graph, arrays, observe=note)
+    values = values_in(graph, arrays, False)
     for inner in graph.nodes:
         if inner.operands and not inner.regions:
             for told in problems(inner, [values[v] for v in inner.operands]):

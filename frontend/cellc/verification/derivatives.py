@@ -10,7 +10,7 @@ that a ReLU leaves).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +39,30 @@ ALLOWED_IN_ALL = 1e-3
 
 class Unknown(Exception):
     """A gradient that difference quotients cannot judge, and why."""
+
+
+def values_in(graph: Graph, arrays: Sequence[Array], precise: bool) -> dict[Value, Array]:
+    """All values of a graph by the reference interpreter, in its order."""
+    values = dict(zip(graph.inputs, arrays, strict=True))
+
+    def note(node: Node, results: Sequence[Array]) -> None:
+        values.update(zip(node.results, results, strict=True))
+
+    run(graph, arrays, precise=precise, observe=note)
+    return values
+
+
+def worst_part(count: int, error: Callable[[Sequence[int]], float]) -> int:
+    """The number below `count` whose part in an error is largest, found by halves.
+
+    Args:
+        error: that of some of the numbers together.
+    """
+    part: Sequence[int] = range(count)
+    while len(part) > 1:
+        half = len(part) // 2
+        part = max((part[:half], part[half:]), key=error)
+    return part[0]
 
 
 def rule_key(node: Node) -> Any:
@@ -299,14 +323,10 @@ class Quotient:
             want = (self._along(at, moves, step) - self._along(at, moves, -step)) / (2 * step)
             return sum(_inner(grads[i], m) for i, m in moves.items()), want
 
-        part: Sequence[int] = range(len(elements))
-        while len(part) > 1:
-            half = len(part) // 2
-            part = max((part[:half], part[half:]),
-                       key=lambda p: abs(float(np.subtract(*sides(p)))))
-        signs[part[0]] = 1.0
-        got, want = sides(part)
-        i, k = elements[part[0]]
+        worst = worst_part(len(elements), lambda p: abs(float(np.subtract(*sides(p)))))
+        signs[worst] = 1.0
+        got, want = sides([worst])
+        i, k = elements[worst]
         return i, tuple(int(n) for n in np.unravel_index(k, at[i].shape)), got, want
 
     def _places(self) -> Iterator[list[Array]]:

@@ -22,7 +22,15 @@ from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.records import dataclass
 
-from .values import eps, is_inexact, largest_finite, same_bits, tiny, unlike_elements, widened
+from .values import (
+    eps,
+    error_in_ulps,
+    is_inexact,
+    largest_finite,
+    same_bits,
+    unlike_elements,
+    widened,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -123,23 +131,3 @@ def _not_finite(i: int, got: Array, ref: Array) -> str:
     at = f" at {where}" if where else ""
     return (f"result {i}{at} is {got[where]}, the float64 reference {ref[where]} "
             f"({int((~fine).sum())} of {got.size} elements)")
-
-
-def error_in_ulps(got: Array, ref: Array, terms: Array | None = None) -> float:
-    """The largest difference in ulps of the largest finite element of the reference.
-
-    Args:
-        got: a result; its type says what a ulp is.
-        ref: what it should be.
-        terms: what was summed for each element, in magnitude: its ulps count where it is larger.
-    """
-    if got.size == 0:
-        return 0.0
-    wide = widened(got)
-    finite = np.isfinite(ref) & np.isfinite(wide)
-    scale = float(np.max(np.abs(ref), initial=0.0, where=finite))
-    unit: Any = max(scale, tiny(got.dtype))
-    if terms is not None:
-        unit = np.maximum(unit, np.where(np.isfinite(terms), np.abs(terms), 0).reshape(ref.shape))
-    diff = np.abs(np.where(finite, wide - np.where(finite, ref, 0), 0))
-    return float(np.max(diff / (unit * eps(got.dtype)), initial=0.0))

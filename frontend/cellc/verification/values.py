@@ -160,17 +160,23 @@ def _canonical(a: Array) -> Array:
     return np.where(np.isnan(parts), np.asarray(np.nan, parts.dtype), parts)
 
 
-def ulps_between(a: Array, b: Array) -> float:
-    """The largest difference of two arrays in ulps of the largest element of `b`; infinite where
-    one is finite and the other is not."""
-    x, y = widened(a), widened(b)
-    equal = (x == y) | (np.isnan(x) & np.isnan(y))
-    if not np.all(equal | (np.isfinite(x) & np.isfinite(y))):
-        return float("inf")
-    finite = np.isfinite(y)
-    scale = float(np.max(np.abs(y), initial=0.0, where=finite))
-    diff = np.max(np.abs(np.where(equal, 0, x) - np.where(equal, 0, y)), initial=0.0)
-    return float(diff / (max(scale, tiny(a.dtype)) * eps(a.dtype)))
+def error_in_ulps(got: Array, ref: Array, terms: Array | None = None) -> float:
+    """The largest difference in ulps of the largest finite element of the reference, among the
+    elements that are finite in both.
+
+    Args:
+        got: a result; its type says what a ulp is.
+        ref: what it should be.
+        terms: what was summed for each element, in magnitude: its ulps count where it is larger.
+    """
+    wide, ref = widened(got), widened(ref)
+    finite = np.isfinite(ref) & np.isfinite(wide)
+    scale = float(np.max(np.abs(ref), initial=0.0, where=finite))
+    unit: Any = max(scale, tiny(got.dtype))
+    if terms is not None:
+        unit = np.maximum(unit, np.where(np.isfinite(terms), np.abs(terms), 0).reshape(ref.shape))
+    diff = np.abs(np.where(finite, wide, 0) - np.where(finite, ref, 0))
+    return float(np.max(diff / (unit * eps(got.dtype)), initial=0.0))
 
 
 def eps(dtype: np.dtype[Any]) -> float:
@@ -218,9 +224,16 @@ def _of_arrays(a: Array, b: Array, names: tuple[str, str]) -> str:
     unlike = unlike_elements(a, b)
     where = tuple(int(k) for k in np.unravel_index(int(np.argmax(unlike)), a.shape))
     at = f" at {where}" if where else ""
-    by = f"; by {ulps_between(b, a):.4g} ulps at most" if is_inexact(a) else ""
+    by = f"; by {_ulps_between(b, a):.4g} ulps at most" if is_inexact(a) else ""
     return (f"{int(unlike.sum())} of {a.size} elements differ{at}: {a[where]} in {names[0]}, "
             f"{b[where]} {names[1]}{by}")
+
+
+def _ulps_between(a: Array, b: Array) -> float:
+    """As `error_in_ulps`; infinite where an element that differs is not finite."""
+    unlike = unlike_elements(a, b)
+    return float("inf") if not finite(a[unlike]).all() or not finite(b[unlike]).all() else \
+        error_in_ulps(a, b)
 
 
 def _same_plain(a: Any, b: Any) -> bool:
