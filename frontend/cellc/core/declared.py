@@ -25,7 +25,6 @@ from math import inf
 from textwrap import fill
 from types import NoneType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -38,13 +37,9 @@ from typing import (
 import numpy as np
 
 from cellc_compiler.ir.bounds import MOST_BYTES, MOST_PARTS
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
-if TYPE_CHECKING:
-    from . import naming
-else:  # calls that fail ask
-    naming = lazy_module("cellc.core.naming")
+from .later import naming
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""Parts of the compiler that load at their first use: see `cellc_runtime.lazy`."""
+"""Modules that load at their first use: see `cellc_runtime.lazy`. Calls that fail ask `naming`."""
 
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from cellc_compiler.passes import batch_axis as batch_axis
     from cellc_compiler.passes import instantiate as instantiate
     from cellc_compiler.passes.stages import micro_batches as micro_batches
+
+    from . import naming as naming
 else:
     driver = lazy_module("cellc_compiler.driver")
     conditional = lazy_module("cellc_compiler.autodiff.conditional")
@@ -22,6 +24,7 @@ else:
     batch_axis = lazy_module("cellc_compiler.passes.batch_axis")
     instantiate = lazy_module("cellc_compiler.passes.instantiate")
     micro_batches = lazy_module("cellc_compiler.passes.stages.micro_batches")
+    naming = lazy_module("cellc.core.naming")
 
 __all__ = ["autodiff", "batch_axis", "conditional", "driver", "instantiate", "loop_rules",
-           "micro_batches", "region_rules"]
+           "micro_batches", "naming", "region_rules"]

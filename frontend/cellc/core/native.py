@@ -28,17 +28,12 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from cellc_runtime.forks import renewed
-from cellc_runtime.lazy import lazy_module
 
 from . import declared
-
-if TYPE_CHECKING:
-    from . import naming
-else:  # calls that fail ask
-    naming = lazy_module("cellc.core.naming")
+from .later import naming
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=type)

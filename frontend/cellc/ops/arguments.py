@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,19 +12,14 @@ from cellc_compiler.ir.bounds import MOST_BYTES
 from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime.dtypes import ALL, DType, int16, int32, int64
-from cellc_runtime.lazy import lazy_module
 
 from ..core.declared import is_int as is_int
 from ..core.declared import misuse
 from ..core.dispatch import active_tracer, apply_one, elements_read
+from ..core.later import naming
 from ..tensors.index_plan import known_elements
 from ..tensors.tensor import Tensor
 from ..tracing.tracer import SizeInside
-
-if TYPE_CHECKING:
-    from ..core import naming
-else:  # calls that fail ask
-    naming = lazy_module("cellc.core.naming")
 
 Ints = tuple[int, ...]
 _INT = frozenset((int,))

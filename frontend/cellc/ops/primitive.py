@@ -17,16 +17,15 @@ from cellc_runtime.lazy import lazy_module, no_attribute
 from ..calls.recompute import result_again
 from ..core.declared import misuse
 from ..core.invalidation import changed
+from ..core.later import naming
 from ..core.native import name_constructor
 from ..tensors.seed import seeded
 from .arguments import integer
 
 if TYPE_CHECKING:
     from ..calls import sharding
-    from ..core import naming
     from .primitives import user
 else:
-    naming = lazy_module("cellc.core.naming")
     sharding = lazy_module("cellc.calls.sharding")
     user = lazy_module("cellc.ops.primitives.user")
 

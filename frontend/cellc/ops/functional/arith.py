@@ -9,15 +9,15 @@ import builtins
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from cellc_runtime.dtypes import DType, bfloat16, bool_, float16, float32, float64, int64, uint64
-from cellc_runtime.lazy import lazy_module
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
+from ...core.later import naming
 from ...core.native import native, native_body, native_of_any_shape
 from ...tensors.promotion import (
     cast_to,
@@ -31,11 +31,6 @@ from ...tensors.promotion import (
 )
 from ...tensors.tensor import Tensor
 from ..arguments import dtype_of, integer, named, tensor
-
-if TYPE_CHECKING:
-    from ...core import naming
-else:  # calls that fail ask
-    naming = lazy_module("cellc.core.naming")
 
 
 @native_body(by_op=True, any_shape=True)

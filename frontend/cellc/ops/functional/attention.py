@@ -277,6 +277,3 @@ def _ends(given: Any, name: str, t: Tensor) -> Sequence[int]:
         raise misuse(_WHAT, f"'{name}' must rise to the rows of its tensor",
                      f"{ends} for the shape {t.shape}")
     return ends
-
-
-__all__ = ["flash_attention_score"]

@@ -88,6 +88,3 @@ def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
         axis = lead + i
         spread = joining.part(spread, axis, int(before), spread.shape[axis] - int(after))
     return spread
-
-
-__all__ = ["batch_to_space_nd", "channel_shuffle", "space_to_batch_nd"]

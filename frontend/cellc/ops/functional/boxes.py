@@ -403,9 +403,3 @@ def _points(low: Tensor, high: Tensor, scale: float, mode: int, parts: int, samp
     length = arith.maximum(arith.sub(end, start), 0.0 if mode else 1.0)
     share = (creation.arange(parts * samples, dtype=start.dtype) + 0.5) / (parts * samples)
     return arith.add(start, arith.mul(length, share))
-
-
-__all__ = [
-    "bounding_box_decode", "bounding_box_encode", "check_valid", "choice_with_mask",
-    "crop_and_resize",
-]

@@ -345,12 +345,3 @@ def linearize(fn: Any, inputs: Any) -> tuple[Any, Callable[..., Any]]:
         return jvp(fn, inputs, v)[1]
 
     return fn(*given(inputs)), derivative
-
-
-__all__ = [
-    "add_flags", "bernoulli_", "clamp_", "dyn_shape", "erfinv_", "expand", "exponential_",
-    "float_power_ext", "i0", "inplace_sigmoid", "linearize", "move_to", "nanmedian",
-    "nextafter", "normal_", "put_", "random_", "scalar_to_array", "soft_shrink",
-    "stft", "tanh_", "tensor_muls", "uniform_", "unique_with_pad",
-    "zero_",
-]

@@ -141,8 +141,3 @@ def _loop(what: str, fn: Callable[..., Any], *args: Any) -> Any:
     except Exception as e:
         raise ValueError(
             f"For '{what}', 'loop_func' failed; check what it takes and returns: {e}") from e
-
-
-__all__ = [
-    "cond", "fori_loop", "scan", "while_loop",
-]

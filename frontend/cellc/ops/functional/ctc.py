@@ -152,6 +152,3 @@ def ctc_loss(
         return reductions.mean(
             arith.div(loss, cast_to(arith.maximum(sizes, 1), loss.dtype))), alphas
     return loss, alphas
-
-
-__all__ = ["ctc_loss"]

@@ -642,8 +642,3 @@ def _logarithm(a: Array) -> Array:
     parts = [w / 2 * np.linalg.solve(eye + (t + 1) / 2 * change, change)
              for t, w in zip(nodes, weights, strict=True)]
     return np.asarray(2.0 ** roots * sum(parts))
-
-
-__all__ = [
-    "eig", "eigvals", "geqrf", "lstsq", "lu_solve", "lu_unpack", "matrix_exp", "orgqr", "ormqr",
-]

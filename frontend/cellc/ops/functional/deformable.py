@@ -138,6 +138,3 @@ def deformable_conv2d(
     kernel = _sizes(kernel_size, 2, "deformable_conv2d", "kernel_size")
     out: Tensor = window.conv2d(moved, weight, None, kernel, "valid", 0, 1, groups)
     return out if bias is None else activation.bias_add(out, bias)
-
-
-__all__ = ["deformable_conv2d"]

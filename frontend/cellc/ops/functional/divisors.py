@@ -76,6 +76,3 @@ def _divisor(x: Tensor, y: Tensor) -> Tensor:
             done, 0, arith.remainder(x, arith.where(done, 1, y)))
 
     return arith.abs(call_here(control_source.while_loop, (unfinished, step, (x, y)))[0])
-
-
-__all__ = ["gcd", "lcm"]

@@ -147,6 +147,3 @@ def print_(*input_x: Any) -> None:
             print(value if isinstance(value, str) else repr(value), flush=True)
 
     host_call(show, "print_", leaves, [])
-
-
-__all__ = ["print_", "py_func"]

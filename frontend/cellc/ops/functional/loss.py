@@ -504,12 +504,3 @@ def multi_margin_loss(
     cells = apply("iota", shape=x.shape, axis=1, dtype=int64)
     each = reductions.sum(arith.where(arith.eq(cells, label), 0.0, hinge), 1)
     return _reduced(arith.div(each, float(x.shape[1])), reduction, "multi_margin_loss")
-
-
-__all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
-    "cosine_similarity", "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss",
-    "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
-    "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "smooth_l1_loss",
-    "soft_margin_loss", "triplet_margin_loss",
-]

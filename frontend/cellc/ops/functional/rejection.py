@@ -260,6 +260,3 @@ def truncated_between(
                       arith.clamp(arith.sub(arith.mul(p, 2.0), 1.0), -1 + 1e-16, 1 - 1e-16))
     out = arith.add(centre, arith.mul(arith.mul(z, math.sqrt(2.0)), spread))
     return cast_to(arith.minimum(arith.maximum(out, a), b), mean.dtype)
-
-
-__all__ = ["gamma", "multinomial_with_replacement", "poisson", "random_gamma", "random_poisson"]

@@ -151,6 +151,3 @@ def _read(x: Tensor, index: list[Tensor], weight: Tensor | None, shape: tuple[in
     keep = cast_to(inside, x.dtype)
     return arith.mul(got,
                      shapes.expand_dims(keep if weight is None else arith.mul(keep, weight), 1))
-
-
-__all__ = ["affine_grid", "grid_sample", "iou"]

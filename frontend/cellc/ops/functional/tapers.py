@@ -61,6 +61,3 @@ def kaiser_window(window_length: Any, periodic: bool = True, beta: float = 12.0,
     steepness = number(beta, "kaiser_window", "beta")
     return _window("kaiser_window", window_length, periodic, dtype,
                    lambda n: np.kaiser(n, steepness))
-
-
-__all__ = ["bartlett_window", "blackman_window", "hamming_window", "kaiser_window"]

@@ -494,10 +494,3 @@ def _window_positions(starts: list[Tensor], kernel: Ints, size: Ints) -> Tensor:
         total = at if total is None else arith.add(total, at)
     assert total is not None
     return total
-
-
-__all__ = [
-    "adaptive_avg_pool3d", "adaptive_max_pool3d", "avg_pool3d", "conv3d_transpose",
-    "fractional_max_pool2d", "fractional_max_pool3d", "lp_pool1d", "max_pool3d", "max_unpool1d",
-    "max_unpool2d", "max_unpool3d",
-]

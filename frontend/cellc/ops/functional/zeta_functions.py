@@ -196,6 +196,3 @@ def _beta_inside(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
                      beta)
     below: Tensor = arith.mul(apply("exp", logs), arith.div(h, p))
     return arith.where(turned, arith.sub(1.0, below), below)
-
-
-__all__ = ["polygamma", "zeta"]

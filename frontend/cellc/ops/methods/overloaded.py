@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ... import context
 from ...calls.hooks import register_on_tensor
 from ...core.declared import misuse
 from ...core.dispatch import active_tracer, apply, apply_one, same_value
+from ...core.later import naming
 from ...core.native import native, native_of_any_shape
 from ...storage import device as on_device
 from ...storage import storage_of, writes
@@ -55,11 +56,6 @@ from ..functional import (
     sorting,
     special,
 )
-
-if TYPE_CHECKING:
-    from ...core import naming
-else:  # calls that fail ask
-    naming = lazy_module("cellc.core.naming")
 
 _orthogonal = lazy_module("cellc.ops.functional.orthogonal")
 Method = Callable[..., Any]
