@@ -445,6 +445,16 @@ def later() -> str:
                     sorted(lines))
 
 
+def offered() -> str:
+    """The stub of `cellc.ops`: its functions by module, and the stubs of what else it has."""
+    lines = [f"from .functional.{home} import {', '.join(f'{n} as {n}' for n in names.split())}"
+             for home, names in sorted(ops.functional.EARLY.items()) if names]
+    stubs = [f"from ..stubs.{name} import *" for name in (
+        "functions", "later", "primitives", "sparse")]
+    return "\n".join(['"""Made by `docs/make_stubs.py`; do not edit it by hand."""', *stubs,
+                      "from . import functional as functional", *lines, ""])
+
+
 # --- methods of Tensor ----------------------------------------------------------------------------
 
 
@@ -565,7 +575,8 @@ STUBS: dict[str, Callable[[], str]] = {
 
 def main() -> int:
     """Write the stubs, or check them."""
-    made = {**{FOLDER / f"{name}.pyi": text() for name, text in STUBS.items()}, **facades()}
+    made = {**{FOLDER / f"{name}.pyi": text() for name, text in STUBS.items()}, **facades(),
+            FOLDER.parent / "ops" / "__init__.pyi": offered()}
     if "--check" not in sys.argv[1:]:
         FOLDER.mkdir(exist_ok=True)
         for file, text in made.items():

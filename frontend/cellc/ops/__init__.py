@@ -1,55 +1,31 @@
 """The functional API: `cellc.ops`, under MindSpore's names.
 
 Functions that map one to one onto an op are made from its definition (`functional.generated`);
-the others are written by family in `functional`, whose modules list in `__all__` what is public.
-Names that begin with a capital are Primitive classes (`primitives`).
+the others are written by family in `functional`, which lists what is public of each module. Names
+that begin with a capital are Primitive classes (`primitives`). Type checkers read `__init__.pyi`.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_runtime.lazy import imported, lazy_names, no_attribute
 
 from ..core.native import entry
 from ..eager import on_device
 from . import functional
-from .functional.activation import *  # noqa: F403
-from .functional.arith import *  # noqa: F403
-from .functional.band import *  # noqa: F403
-from .functional.classes import *  # noqa: F403
-from .functional.creation import *  # noqa: F403
-from .functional.draws import *  # noqa: F403
-from .functional.elimination import *  # noqa: F403
-from .functional.grid import *  # noqa: F403
-from .functional.indexing import *  # noqa: F403
-from .functional.joining import *  # noqa: F403
-from .functional.linalg import *  # noqa: F403
-from .functional.reductions import *  # noqa: F403
-from .functional.scattering import *  # noqa: F403
-from .functional.shapes import *  # noqa: F403
-from .functional.sorting import *  # noqa: F403
-from .functional.special import *  # noqa: F403
-from .functional.statistics import *  # noqa: F403
-from .functional.window import *  # noqa: F403
 from .methods import install as install_methods
 from .viewing import VIEWS
 
-if TYPE_CHECKING:
-    from ..stubs.functions import *  # noqa: F403
-    from ..stubs.later import *  # noqa: F403
-    from ..stubs.primitives import *  # noqa: F403
-    from ..stubs.sparse import *  # noqa: F403
-else:
-    from .functional.generated import *  # noqa: F403
-    # (The functions of the other families are so thin that a call more would be seen.)
-    for _family in functional.EARLY:
-        if _family not in ("activation", "arith", "generated", "reductions", "shapes", "special"):
-            _family = getattr(functional, _family)
-            globals().update(
-                (_n, entry(getattr(_family, _n), _n, __name__)) for _n in _family.__all__)
-    globals().update(VIEWS)
+for _home, _names in functional.EARLY.items():
+    _family = getattr(functional, _home)
+    _found = {_n: getattr(_family, _n) for _n in _names.split() or _family.__all__}
+    if _home not in ("activation", "arith", "generated", "reductions", "shapes", "special"):
+        # (The functions of those families are so thin that a call more would be seen.)
+        _found = {_n: entry(_f, _n, __name__) for _n, _f in _found.items()}
+    globals().update(_found)
+globals().update(VIEWS)
 
 # A program with a Tensor has its methods, and an engine that runs them.
 install_methods()
@@ -78,30 +54,26 @@ _MODULES = {"P": ".operations", "operations": ".operations", "composite": ".comp
             "functional_overload": ".functional_overload"}
 """Modules with MindSpore's names that are loaded when asked for; `P` is its short name of one."""
 _load = lazy_names(__name__, _LATER)
-_FAMILIES = [getattr(functional, name) for name in functional.EARLY]
-_NAMES = [
-    *" ".join(_LATER.values()).split(),
-    *(name for family in _FAMILIES for name in family.__all__),
-]
+_NAMES = {*" ".join([*_LATER.values(), *functional.EARLY.values()]).split(),
+          *functional.generated.__all__}
 
 
 def __dir__() -> list[str]:
     return sorted({*_NAMES, *imported(".primitives", __name__).__all__})
 
 
-if not TYPE_CHECKING:
-    def __getattr__(name: str) -> Any:
-        if name == "__all__":
-            return __dir__()
-        if name in _MODULES:
-            return imported(_MODULES[name], __name__)
-        if name in _NAMES or name == "function":
-            found = entry(_load(name), name, __name__)
-        elif name.startswith("_"):
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
+    if name in _MODULES:
+        return imported(_MODULES[name], __name__)
+    if name in _NAMES or name == "function":
+        found = entry(_load(name), name, __name__)
+    elif name.startswith("_"):
+        raise no_attribute(__name__, name)
+    else:
+        found = imported(".primitives", __name__).find(name)
+        if found is None:
             raise no_attribute(__name__, name)
-        else:
-            found = imported(".primitives", __name__).find(name)
-            if found is None:
-                raise no_attribute(__name__, name)
-        setattr(sys.modules[__name__], name, found)  # the next access finds it there
-        return found
+    setattr(sys.modules[__name__], name, found)  # the next access finds it there
+    return found

@@ -1,6 +1,6 @@
 """The functional API by families, and MindSpore's import path for it: `ops.functional.relu`.
 
-Each module lists in `__all__` the names that `cellc.ops` has of it.
+The tables list the names that `cellc.ops` has of each module.
 """
 
 from __future__ import annotations
@@ -10,11 +10,85 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import imported
 
-EARLY = (
-    "generated", "shapes", "band", "classes", "creation", "grid", "indexing", "joining", "linalg",
-    "arith", "activation", "draws", "reductions", "scattering", "elimination", "sorting",
-    "special", "statistics", "window")
-"""The modules that load with `cellc.ops`."""
+EARLY = {
+    "generated": "",  # they are of its own table
+    "shapes":
+        "atleast_1d atleast_2d atleast_3d broadcast_to deepcopy dtype expand_as expand_dims "
+        "flatten flip fliplr flipud identity is_complex is_floating_point is_tensor moveaxis "
+        "movedim numel pad permute rank ravel reshape reverse shape size squeeze swapaxes swapdims "
+        "t transpose unsqueeze view_as",
+    "band":
+        "bidense col2im matrix_band_part matrix_diag matrix_diag_part matrix_set_diag mirror_pad "
+        "padding",
+    "classes":
+        "ctc_greedy_decoder igamma igammac log_uniform_candidate_sampler mvlgamma "
+        "uniform_candidate_sampler",
+    "creation":
+        "arange eye fill fills full full_like hann_window linspace logspace ones ones_like range "
+        "scalar_to_tensor tril_indices triu_indices tuple_to_array zeros zeros_like",
+    "grid":
+        "block_diag cartesian_prod diag diag_embed diagflat diagonal meshgrid one_hot trace tril "
+        "triu vander",
+    "indexing":
+        "assign assign_add assign_sub depend embedding gather gather_d gather_elements gather_nd "
+        "index_add index_fill index_select inplace_update scatter scatter_add scatter_div "
+        "scatter_max scatter_min scatter_mul scatter_nd scatter_nd_add scatter_nd_update "
+        "scatter_update sequence_mask stop_gradient take tensor_scatter_add tensor_scatter_div "
+        "tensor_scatter_elements tensor_scatter_max tensor_scatter_min tensor_scatter_mul "
+        "tensor_scatter_sub tensor_scatter_update unsorted_segment_max unsorted_segment_min "
+        "unsorted_segment_prod unsorted_segment_sum",
+    "joining":
+        "cat chunk column_stack concat dsplit dstack hsplit hstack narrow repeat_elements "
+        "repeat_interleave roll rot90 row_stack slice split stack strided_slice tensor_split tile "
+        "unbind unstack vsplit vstack",
+    "linalg":
+        "addbmm addmm addmv addr adjoint baddbmm batch_dot bmm cross dot einsum ger inner kron "
+        "matmul matrix_power mm mv outer tensor_dot",
+    "arith":
+        "abs absolute add bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift "
+        "bitwise_xor cast ceil clamp clip conj div divide eq exp2 floor floor_div floor_divide "
+        "floor_mod fmax fmin fmod frac ge gt imag inv invert isclose isfinite isinf isnan isneginf "
+        "isposinf isreal le logical_and logical_not logical_or logical_xor lt masked_fill maximum "
+        "minimum mul multiply ne neg negative positive pow real reciprocal remainder round select "
+        "sgn sign signbit sqrt square sub subtract true_divide trunc where",
+    "activation":
+        "batch_norm bias_add celu clip_by_global_norm clip_by_norm dense elu fast_gelu gelu glu "
+        "group_norm hardtanh layer_norm leaky_relu log_softmax logsigmoid mish prelu relu relu6 "
+        "rms_norm selu silu softmax softmin softplus softsign swiglu threshold",
+    "draws":
+        "bernoulli dropout dropout1d dropout2d dropout3d gumbel_softmax laplace multinomial normal "
+        "rand rand_like randint randint_like randn randn_like random_categorical randperm rrelu "
+        "shuffle standard_laplace standard_normal uniform",
+    "reductions":
+        "all amax amin aminmax any argmax argmin cdist count_nonzero cummax cummin cumprod cumsum "
+        "diff dist logcumsumexp logsumexp max mean min nanmean nansum norm prod std std_mean sum "
+        "trapz var var_mean",
+    "scattering":
+        "argwhere diagonal_scatter inplace_add inplace_index_add inplace_sub population_count "
+        "reverse_sequence scatter_nd_div scatter_nd_max scatter_nd_min scatter_nd_mul "
+        "scatter_nd_sub select_scatter slice_scatter tensor_slice",
+    "elimination":
+        "cholesky cholesky_inverse cholesky_solve det inverse log_matrix_determinant logdet "
+        "matrix_determinant matrix_solve slogdet",
+    "sorting":
+        "argsort bincount masked_select median msort nonzero searchsorted sort topk unique "
+        "unique_consecutive",
+    "special":
+        "accumulate_n addcdiv addcmul addn angle approximate_equal arctan2 atan2 clip_by_value "
+        "copysign deg2rad eps equal float_power floordiv floormod greater greater_equal heaviside "
+        "hypot is_nonzero ldexp lerp less less_equal logaddexp logaddexp2 logit nan_to_num "
+        "not_equal polar rad2deg sinc tensor_add tensor_div tensor_floordiv tensor_ge tensor_gt "
+        "tensor_le tensor_lt tensor_mod tensor_mul tensor_pow tensor_sub truncate_div truncate_mod "
+        "type_as view_as_real xdivy xlogy",
+    "statistics":
+        "bucketize combinations cov histc intopk nanquantile pdist quantile renorm top_k vecdot "
+        "vector_norm",
+    "window":
+        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d "
+        "avg_pool1d avg_pool2d conv1d conv2d conv3d conv_transpose2d fold interpolate lp_pool2d "
+        "lrn max_pool2d pixel_shuffle pixel_unshuffle unfold upsample",
+}
+"""The modules that load with `cellc.ops`, in this order, and their names in it."""
 LATER = {
     "attention": "flash_attention_score",
     "blocks": "batch_to_space_nd channel_shuffle space_to_batch_nd",

@@ -393,11 +393,3 @@ def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) ->
     total = _total_norm(xs, 2.0)
     scale = arith.div(limit, arith.maximum(total, limit))
     return tuple(cast_to(arith.mul(t, scale), t.dtype) for t in xs)
-
-
-__all__ = [
-    "batch_norm", "bias_add", "celu", "clip_by_global_norm", "clip_by_norm", "dense", "elu",
-    "fast_gelu", "gelu", "glu", "group_norm", "hardtanh", "layer_norm", "leaky_relu",
-    "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "rms_norm", "selu", "silu",
-    "softmax", "softmin", "softplus", "softsign", "swiglu", "threshold",
-]

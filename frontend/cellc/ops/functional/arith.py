@@ -595,15 +595,3 @@ def wide(x: Tensor) -> Tensor:
 def largest(dtype: DType) -> Any:
     """The largest finite number of a float type."""
     return 3.3895313892515355e38 if dtype.name == "bfloat16" else np.finfo(dtype.numpy).max
-
-
-__all__ = [
-    "abs", "absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "cast", "ceil", "clamp", "clip", "conj", "div",
-    "divide", "eq", "exp2", "floor", "floor_div", "floor_divide", "floor_mod", "fmax", "fmin",
-    "fmod", "frac", "ge", "gt", "imag", "inv", "invert", "isclose", "isfinite", "isinf",
-    "isnan", "isneginf", "isposinf", "isreal", "le", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "lt", "masked_fill", "maximum", "minimum", "mul", "multiply", "ne", "neg",
-    "negative", "positive", "pow", "real", "reciprocal", "remainder", "round", "select", "sgn",
-    "sign", "signbit", "sqrt", "square", "sub", "subtract", "true_divide", "trunc", "where",
-]

@@ -288,9 +288,3 @@ def matrix_band_part(x: Tensor, lower: Any, upper: Any) -> Tensor:
     low, high = (integer(v, "matrix_band_part", "a bound") for v in (lower, upper))
     out = t if low < 0 else grid.triu(t, -low)
     return out if high < 0 else grid.tril(out, high)
-
-
-__all__ = [
-    "bidense", "col2im", "matrix_band_part", "matrix_diag", "matrix_diag_part",
-    "matrix_set_diag", "mirror_pad", "padding",
-]

@@ -275,9 +275,3 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
     """The upper regularized incomplete gamma function: 1 - `igamma`, without cancellation."""
     a, x, to = _gammas(input, other, "igammac")
     return cast_to(_regularized(a, x)[1], to)
-
-
-__all__ = [
-    "ctc_greedy_decoder", "igamma", "igammac", "log_uniform_candidate_sampler", "mvlgamma",
-    "uniform_candidate_sampler",
-]

@@ -236,10 +236,3 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | Non
     whole = flag(periodic, "hann_window", "periodic") and n > 1
     values = np.hanning(n + 1)[:-1] if whole else np.hanning(n)
     return tensor_of(values.astype(dtype_of(dtype or float32, "hann_window").numpy))
-
-
-__all__ = [
-    "arange", "eye", "fill", "fills", "full", "full_like", "hann_window", "linspace",
-    "logspace", "ones", "ones_like", "range", "scalar_to_tensor", "tril_indices",
-    "triu_indices", "tuple_to_array", "zeros", "zeros_like",
-]

@@ -333,11 +333,3 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: in
     cells = apply("iota", shape=x.shape, axis=a, dtype=int64)
     best = cast_to(arith.eq(cells, reductions.argmax(soft, a, True)), x.dtype)
     return arith.add(apply("stop_gradient", arith.sub(best, soft)), soft)
-
-
-__all__ = [
-    "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "gumbel_softmax", "laplace",
-    "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "random_categorical", "randperm", "rrelu", "shuffle", "standard_laplace",
-    "standard_normal", "uniform",
-]

@@ -227,9 +227,3 @@ def cholesky_inverse(input_x: Tensor, upper: bool = False) -> Tensor:
                      f"'input_x' must be a matrix, but has shape {factor.shape}")
     eye = creation.eye(factor.shape[-1], None, factor.dtype)
     return cholesky_solve(eye, factor, upper)
-
-
-__all__ = [
-    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse",
-    "log_matrix_determinant", "logdet", "matrix_determinant", "matrix_solve", "slogdet",
-]

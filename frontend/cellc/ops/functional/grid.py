@@ -145,9 +145,3 @@ def block_diag(*inputs: Tensor) -> Tensor:
         rows.append(apply("pad", b, low=(0, before), high=(0, width - before - b.shape[1])))
         before += b.shape[1]
     return joining.concat(rows, 0)
-
-
-__all__ = [
-    "block_diag", "cartesian_prod", "diag", "diag_embed", "diagflat", "diagonal", "meshgrid",
-    "one_hot", "trace", "tril", "triu", "vander",
-]

@@ -485,15 +485,3 @@ def stop_gradient(value: Any) -> Any:
 def depend(value: Any, expr: Any) -> Any:
     """`value`; effects keep the order of the program, so nothing else is needed."""
     return value
-
-
-__all__ = [
-    "assign", "assign_add", "assign_sub", "depend", "embedding", "gather", "gather_d",
-    "gather_elements", "gather_nd", "index_add", "index_fill", "index_select", "inplace_update",
-    "scatter", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
-    "scatter_nd", "scatter_nd_add", "scatter_nd_update", "scatter_update", "sequence_mask",
-    "stop_gradient", "take", "tensor_scatter_add", "tensor_scatter_div",
-    "tensor_scatter_elements", "tensor_scatter_max", "tensor_scatter_min", "tensor_scatter_mul",
-    "tensor_scatter_sub", "tensor_scatter_update", "unsorted_segment_max",
-    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sum",
-]

@@ -360,10 +360,3 @@ def strided_slice(
 def row_stack(tensors: Any) -> Tensor:
     """`vstack` under its other name. Source: `mindspore.ops.row_stack`."""
     return vstack(tensors)
-
-
-__all__ = [
-    "cat", "chunk", "column_stack", "concat", "dsplit", "dstack", "hsplit", "hstack", "narrow",
-    "repeat_elements", "repeat_interleave", "roll", "rot90", "row_stack", "slice", "split",
-    "stack", "strided_slice", "tensor_split", "tile", "unbind", "unstack", "vsplit", "vstack",
-]

@@ -453,10 +453,3 @@ def substitute(upper: Tensor, right: Tensor) -> Tensor:
     n = upper.shape[1]
     (out,), _ = scan(("substitute",), [right], [], [positions(n), upper], n, _row)
     return out
-
-
-__all__ = [
-    "addbmm", "addmm", "addmv", "addr", "adjoint", "baddbmm", "batch_dot", "bmm", "cross",
-    "dot", "einsum", "ger", "inner", "kron", "matmul", "matrix_power", "mm", "mv", "outer",
-    "tensor_dot",
-]

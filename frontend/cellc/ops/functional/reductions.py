@@ -461,11 +461,3 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1)
         shape = tuple(width.size if i == a else 1 for i in range(t.ndim))
         width = apply("reshape", width, shape=shape)
     return sum(arith.mul(pair, width), a)
-
-
-__all__ = [
-    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "cdist", "count_nonzero", "cummax",
-    "cummin", "cumprod", "cumsum", "diff", "dist", "logcumsumexp", "logsumexp", "max", "mean",
-    "min", "nanmean", "nansum", "norm", "prod", "std", "std_mean", "sum", "trapz", "var",
-    "var_mean",
-]

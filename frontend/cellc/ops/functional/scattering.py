@@ -211,11 +211,3 @@ def population_count(input_x: Tensor) -> Tensor:
 def tensor_slice(x: Tensor, begin: Any, size: Any) -> Tensor:
     """`ops.slice` under its older name."""
     return joining.slice(x, begin, size)
-
-
-__all__ = [
-    "argwhere", "diagonal_scatter", "inplace_add", "inplace_index_add", "inplace_sub",
-    "population_count", "reverse_sequence", "scatter_nd_div", "scatter_nd_max",
-    "scatter_nd_min", "scatter_nd_mul", "scatter_nd_sub", "select_scatter", "slice_scatter",
-    "tensor_slice",
-]

@@ -385,12 +385,3 @@ def deepcopy(input_x: Tensor) -> Tensor:
     """A copy of a tensor, with memory of its own."""
     copied: Tensor = tensor(input_x, "deepcopy", "input_x").copy()
     return copied
-
-
-__all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "deepcopy", "dtype", "expand_as",
-    "expand_dims", "flatten", "flip", "fliplr", "flipud", "identity", "is_complex",
-    "is_floating_point", "is_tensor", "moveaxis", "movedim", "numel", "pad", "permute", "rank",
-    "ravel", "reshape", "reverse", "shape", "size", "squeeze", "swapaxes", "swapdims", "t",
-    "transpose", "unsqueeze", "view_as",
-]

@@ -352,9 +352,3 @@ def searchsorted(
     before = precedes(rows, cell, right)
     return sum(cast_to(before, int32 if out_int32 else int64), -1,
                dtype=int32 if out_int32 else int64)
-
-
-__all__ = [
-    "argsort", "bincount", "masked_select", "median", "msort", "nonzero", "searchsorted",
-    "sort", "topk", "unique", "unique_consecutive",
-]

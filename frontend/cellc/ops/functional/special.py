@@ -261,14 +261,3 @@ tensor_gt, tensor_ge, tensor_lt, tensor_le = arith.gt, arith.ge, arith.lt, arith
 tensor_add, tensor_sub, tensor_mul, tensor_div = arith.add, arith.sub, arith.mul, arith.true_divide
 tensor_pow, tensor_floordiv, tensor_mod = arith.pow, arith.floor_divide, arith.remainder
 arctan2, floordiv, floormod = atan2, arith.floor_divide, arith.remainder
-
-
-__all__ = [
-    "accumulate_n", "addcdiv", "addcmul", "addn", "angle", "approximate_equal", "arctan2",
-    "atan2", "clip_by_value", "copysign", "deg2rad", "eps", "equal", "float_power", "floordiv",
-    "floormod", "greater", "greater_equal", "heaviside", "hypot", "is_nonzero", "ldexp",
-    "lerp", "less", "less_equal", "logaddexp", "logaddexp2", "logit", "nan_to_num", "not_equal",
-    "polar", "rad2deg", "sinc", "tensor_add", "tensor_div", "tensor_floordiv", "tensor_ge",
-    "tensor_gt", "tensor_le", "tensor_lt", "tensor_mod", "tensor_mul", "tensor_pow",
-    "tensor_sub", "truncate_div", "truncate_mod", "type_as", "view_as_real", "xdivy", "xlogy",
-]

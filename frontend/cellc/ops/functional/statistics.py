@@ -212,9 +212,3 @@ def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
     own: Tensor = apply("gather_elements", scores, shapes.reshape(cast_to(labels, int64), (-1, 1)),
                         dim=1)
     return arith.lt(reductions.sum(arith.gt(scores, own), 1), integer(k, "intopk", "k"))
-
-
-__all__ = [
-    "bucketize", "combinations", "cov", "histc", "intopk", "nanquantile", "pdist", "quantile",
-    "renorm", "top_k", "vecdot", "vector_norm",
-]

@@ -699,11 +699,3 @@ def lrn(
         0)
     return arith.div(t,
                      arith.pow(arith.add(arith.mul(total, float(alpha)), float(bias)), float(beta)))
-
-
-__all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "avg_pool1d", "avg_pool2d", "conv1d", "conv2d", "conv3d", "conv_transpose2d", "fold",
-    "interpolate", "lp_pool2d", "lrn", "max_pool2d", "pixel_shuffle", "pixel_unshuffle",
-    "unfold", "upsample",
-]
