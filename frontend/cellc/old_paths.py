@@ -200,7 +200,8 @@ _HOMES: dict[str, dict[str, str]] = {
         ("line_search", "linear_sum_assignment", "minimize"), "scipy.optimize"),
     "parallel.function": {"reshard_func": "ops.primitives.collectives"},
     "tools": {"data_dump": ".", "sdc_detect": "utils", "stress_detect": "utils"},
-    "train": {"_utils": "train.inner_utils", "data_sink": "train"},
+    "train": {"_utils": "train.inner_utils", "amp": "amp amp.precision", "data_sink": "train",
+              "loss_scale_manager": "amp"},
     "train.callback": dict.fromkeys(
         ("_backup_and_restore", "_callback", "_checkpoint", "_early_stop", "_flops_collector",
          "_history", "_lambda_callback", "_landscape", "_loss_monitor", "_lr_scheduler_callback",

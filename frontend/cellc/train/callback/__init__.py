@@ -8,10 +8,14 @@ from cellc_runtime.lazy import names_of, public_names
 
 from .backup import BackupAndRestore
 from .callback import OLDER, Callback, RunContext
-from .checkpointing import CheckpointConfig, ModelCheckpoint, OnRequestExit
+from .checkpointing import (
+    CheckpointConfig,
+    ModelCheckpoint,
+    OnRequestExit,
+    TrainFaultTolerance,
+)
 from .collecting import SummaryCollector
 from .control import EarlyStopping, LearningRateScheduler, ReduceLROnPlateau
-from .fault_tolerance import TrainFaultTolerance
 from .monitors import History, LambdaCallback, LossMonitor, ProgressBar, TimeMonitor
 from .utilization import FlopsUtilizationCollector
 

@@ -138,9 +138,7 @@ class Fbeta(_PerClass):
         RuntimeError: `eval` without `update`.
     """
 
-    def __init__(self, beta: Beta) -> None:
-        super().__init__()
-        self.beta = beta
+    beta: Beta
 
     def eval(self, average: bool = False) -> Any:
         """The score of each class, or their mean."""
@@ -167,9 +165,7 @@ class TopKCategoricalAccuracy(Mean):
         RuntimeError: `eval` without `update`.
     """
 
-    def __init__(self, k: Positive) -> None:
-        self.k = k
-        super().__init__()
+    k: Positive
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:

@@ -71,9 +71,7 @@ class Perplexity(Mean):
         RuntimeError: `update` got shapes that do not fit; `eval` without `update`.
     """
 
-    def __init__(self, ignore_label: Int | None = None) -> None:
-        self.ignore_label = ignore_label
-        super().__init__()
+    ignore_label: Int | None = None
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
@@ -113,9 +111,7 @@ class Dice(Mean):
         RuntimeError: `eval` without `update`.
     """
 
-    def __init__(self, smooth: Smooth = 1e-5) -> None:
-        self.smooth = smooth
-        super().__init__()
+    smooth: Smooth = 1e-5
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:

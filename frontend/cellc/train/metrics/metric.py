@@ -129,7 +129,7 @@ class Kept(Arguments, Metric):
         self.clear()
 
 
-class Mean(Metric):
+class Mean(Arguments, Metric):
     """A sum over samples, divided by their number."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Mean(Metric):
 EvalType = Annotated[str, one_of("classification", "multilabel").always(TypeError)]
 
 
-class Evaluated(Metric):
+class Evaluated(Arguments, Metric):
     """Base of metrics of predictions of classes: single-label or several labels at once.
 
     Args:

@@ -7,19 +7,17 @@ from typing import Annotated, Any
 import numpy as np
 
 from ...core.declared import Flag, instance, number, one_of
-from .metric import Array, Metric, as_array, check_fit, counted, rearrange_inputs, updated
+from .metric import Array, Kept, as_array, check_fit, counted, rearrange_inputs, updated
 
 Distance = Annotated[str, one_of("euclidean", "chessboard", "taxicab", kind=str)]
 _BLOCK = 1 << 22
 """Distances computed at once."""
 
 
-class _Surface(Metric):
+class _Surface(Kept):
     """Takes two images and a label, and knows the edges of the label's area in both."""
 
-    def __init__(self, distance_metric: str) -> None:
-        self.distance_metric = distance_metric
-        self.clear()
+    distance_metric: Distance
 
     def clear(self) -> None:
         """Forget the inputs."""
@@ -80,13 +78,10 @@ class HausdorffDistance(_Surface):
         RuntimeError: `eval` without `update`.
     """
 
-    def __init__(
-        self, distance_metric: Distance = "euclidean",
-        percentile: Annotated[float, number(0, 100, normal=lambda value: value)] | None = None,
-        directed: Flag = False, crop: Flag = True,
-    ) -> None:
-        super().__init__(distance_metric)
-        self.percentile, self.directed, self.crop = percentile, directed, crop
+    distance_metric: Distance = "euclidean"
+    percentile: Annotated[float, number(0, 100, normal=lambda value: value)] | None = None
+    directed: Flag = False
+    crop: Flag = True
 
     def eval(self) -> Any:
         """The distance; NaN where the area is in neither image's edge."""
@@ -112,9 +107,8 @@ class MeanSurfaceDistance(_Surface):
         RuntimeError: `eval` without `update`.
     """
 
-    def __init__(self, symmetric: Flag = False, distance_metric: Distance = "euclidean") -> None:
-        super().__init__(distance_metric)
-        self.symmetric = symmetric
+    symmetric: Flag = False
+    distance_metric: Distance = "euclidean"
 
     def _all(self) -> Array:
         there = self._distances()
