@@ -8,6 +8,10 @@ where sizes are open, and `program:ENTRY:TARGET:V:SIZE` for each of its batch si
 
 Loading verifies the whole file and runs nothing. Native code is opened only when the caller says
 that the file is trusted; without that the weights and the IR can be read.
+
+Loads and sessions share memory: a file of the same contents is in memory once, however often it is
+loaded, and all sessions of it read the same weights. A session has its own values of those that its
+calls update.
 """
 
 from __future__ import annotations
@@ -15,17 +19,21 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from . import checkpoint
+from . import checkpoint, knobs
+from .arguments import Inputs, Type, accept_outputs
 from .batched import Batched
-from .bound import BoundProgram, Weights, suits
+from .bound import BoundProgram, Weights, suits, updated
 from .container import Container, is_count, pack, unpack
 from .device import best_for
+from .device_array import on_host
 from .errors import ArtifactError, in_file
 from .executable import Executable
 from .files import read_file, write_atomically
@@ -34,6 +42,11 @@ from .records import dataclass, field
 from .target import runnable_targets
 from .unpacking import packed, unpacked
 from .variants import ANY, OpenSizes, Variant
+
+if TYPE_CHECKING:
+    import mmap
+
+    Contents = bytes | bytearray | memoryview | mmap.mmap
 
 Array = npt.NDArray[Any]
 
@@ -90,8 +103,8 @@ def _section(
 class Signature:
     """Inputs and outputs of an entry: `(name, dtype name, shape)` each; -1 is an open size."""
 
-    inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
-    outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+    inputs: tuple[Type, ...]
+    outputs: tuple[Type, ...]
 
 
 def save(
@@ -170,6 +183,7 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
         "outputs": [_output_row(slots, opened) for slots in outputs],
         "sizes": entry.sizes.to_json(),
         "graphs": len(entry.graphs),
+        "updates": sorted({name for p in programs for name in updated(p)}),
     }
 
 
@@ -187,15 +201,41 @@ def _output_row(slots: Sequence[Slot], opened: bool) -> list[Any]:
     return [first.name, first.dtype.name, shape]
 
 
+class _File:
+    """The contents of a file, shared by its sessions.
+
+    Attributes:
+        box: its sections.
+        entries, metadata: as its header has them.
+        arrays: its weights, read-only.
+        fixed: whether no entry updates any.
+        programs: those that were opened, by section.
+    """
+
+    def __init__(self, box: Container) -> None:
+        self.box = box
+        self.entries, self.metadata = _read_meta(box)
+        self.arrays, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
+        self.fixed = all(e.updates == frozenset() for e in self.entries.values())
+        self.programs: dict[str, Program] = {}
+
+
+_files: WeakValueDictionary[bytes, _File] = WeakValueDictionary()
+"""The loaded files by the hashes of their headers."""
+
+
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Contents,
     trust_native_code: bool = False,
     callbacks: Mapping[str, Callable[..., object]] | None = None,
 ) -> Artifact:
     """Open and verify an artifact; runs nothing.
 
     Args:
-        path: the file.
+        path: the file, which is read into memory; or its contents: `bytes`, or any other buffer.
+            Contents that are read-only are used where they are, so processes that give
+            `mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)` share the memory of the weights:
+            nobody may write to that file or cut it off meanwhile. Others are copied.
         trust_native_code: whether its code may be run. It can do anything your account can.
         callbacks: host functions that its programs call, by name.
 
@@ -203,13 +243,33 @@ def load(
         ArtifactError: the file is corrupt, truncated, hostile or of another version.
         OSError: it cannot be read.
     """
-    with in_file(path):
-        box = unpack(read_file(path), MAGIC, VERSION, "artifact")
-        return Artifact(box, Path(path).name, trust_native_code, callbacks or {})
+    if isinstance(path, (str, os.PathLike)):
+        name, data = Path(path).name, read_file(path)
+    else:
+        name, data = "artifact", _contents(path)
+    with in_file(path if isinstance(path, (str, os.PathLike)) else name):
+        box = unpack(data, MAGIC, VERSION, "artifact")
+        file = _files.get(box.digest) or _File(box)
+        _files[box.digest] = file
+        return Artifact(file, name, trust_native_code, callbacks or {})
+
+
+def _contents(given: Any) -> memoryview:
+    """The bytes of a buffer, which nobody can change through it."""
+    try:
+        view = memoryview(given).cast("B")
+    except TypeError as error:
+        raise TypeError(f"For 'load', 'path' must be a path or the contents of a file, but got "
+                        f"{type(given).__name__} ({error}).") from None
+    return view if view.readonly else memoryview(view.tobytes())
 
 
 class Artifact:
-    """A loaded artifact; made by `load`.
+    """A loaded artifact, as one session; made by `load` and `session`.
+
+    Calls of a session that may update weights, or read those that others update, take turns. `with
+    artifact:` keeps other threads waiting for a whole block of calls, where the state between two
+    of them matters.
 
     Attributes:
         name: the file's name.
@@ -217,27 +277,48 @@ class Artifact:
     """
 
     def __init__(
-        self, box: Container, name: str, trusted: bool,
-        callbacks: Mapping[str, Callable[..., object]],
-    ) -> None:  # fmt: skip
+        self, file: _File, name: str, trusted: bool, callbacks: Mapping[str, Callable[..., object]]
+    ) -> None:
         self.name = name
-        self._box = box
+        self.metadata = file.metadata
+        self._file = file
+        self._box = file.box
+        self._entries = file.entries
         self._trusted = trusted
         self._callbacks = callbacks
-        self._entries, self.metadata = _read_meta(box)
-        arrays, _ = checkpoint.decode(box.section("weights"), "artifact's weights")
-        self._weights = Weights(arrays)
+        self._weights = Weights(file.arrays, file.fixed)
         self._open: dict[tuple[str, int], BoundProgram | Batched] = {}
         self._direct: dict[str, Callable[..., Any]] = {}
         """The cost of a call, of entries of fixed sizes."""
         self._known_shapes: dict[tuple[Any, ...], BoundProgram | Batched] = {}
+
+    def session(self) -> Artifact:
+        """Another session of the same file, which begins with the values in it.
+
+        Weights that no call updates are shared; the others (caches, moving averages, the
+        optimizer's state) are its own. Give each thread or conversation one.
+        """
+        return Artifact(self._file, self.name, self._trusted, self._callbacks)
+
+    def reset(self) -> None:
+        """Give every weight its value in the file again."""
+        with self:
+            self._weights.reset()
+
+    def __enter__(self) -> Self:
+        self._weights.lock.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._weights.lock.release()
 
     @property
     def weights(self) -> dict[str, Array]:
         """Arrays by name. The first call of an entry that updates some copies them, and the updated
         arrays are then found here (from a GPU they are copied when they are asked for). Not to be
         written: programs keep some packed."""
-        return self._weights.settled()
+        with self:
+            return self._weights.settled()
 
     def __repr__(self) -> str:
         nbytes = sum(a.nbytes for a in self.weights.values())
@@ -266,6 +347,10 @@ class Artifact:
     def signature(self, entry: str = DEFAULT_ENTRY) -> Signature:
         """Return the inputs and outputs of an entry."""
         return self._entry(entry).signature
+
+    def inputs(self, entry: str = DEFAULT_ENTRY) -> Inputs:
+        """The inputs of an entry, which bind the arguments of a call; as text, names and types."""
+        return self._entry(entry).inputs
 
     def targets(self, entry: str = DEFAULT_ENTRY) -> tuple[str, ...]:
         """The targets that an entry has code for."""
@@ -312,16 +397,27 @@ class Artifact:
         with in_file(self.name):
             return Program.from_bytes(self._box.section(section))
 
-    def __call__(self, *arrays: Array) -> Any:
-        """Run the default entry: one array, or a tuple."""
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Run the default entry: one array, or a tuple. See `call`."""
         direct = self._direct.get(DEFAULT_ENTRY)
-        return direct(*arrays) if direct is not None else self.call(DEFAULT_ENTRY, *arrays)
+        if direct is None or named or out is not None:
+            return self._call(DEFAULT_ENTRY, arrays, named, out)
+        return direct(*arrays)
 
-    def call(self, entry: str, *arrays: Array) -> Any:
+    def call(self, entry: str, /, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Run an entry on these inputs: one array, or a tuple.
 
         Where the code is a GPU's, arrays are copied there and back. With `DeviceArray`s as inputs
         the results are `DeviceArray`s, and the call does not wait.
+
+        Args:
+            entry: its name.
+            arrays: the inputs in order, or one dict of them by name: arrays, numbers, lists,
+                whatever converts to the type of the input without loss. (A Python float has no
+                type: it is rounded to that of the input.)
+            out: arrays that the results are written to and that are returned: one, or a list with
+                one for each output, or a dict by name; None for a new array.
+            named: inputs by name.
 
         Raises:
             PermissionError: the artifact was loaded without `trust_native_code=True`.
@@ -330,9 +426,35 @@ class Artifact:
             TypeError, ValueError: an argument is wrong, or of a size that is not served.
         """
         direct = self._direct.get(entry)
-        return (direct or self._for_shapes(entry, arrays))(*arrays)
+        if direct is None or named or out is not None:
+            return self._call(entry, arrays, named, out)
+        return direct(*arrays)
 
-    def _for_shapes(self, entry: str, arrays: Sequence[Array]) -> Callable[..., Any]:
+    def _call(
+        self, entry: str, arrays: Sequence[Any], named: Mapping[str, Any], out: Any
+    ) -> Any:
+        found = self._entry(entry)
+        given = found.inputs.bind(arrays, named)
+        with nullcontext() if self._weights.fixed else self:
+            return self._run(entry, self._for_shapes(entry, given), given, out)
+
+    def _run(
+        self, entry: str, program: BoundProgram | Batched, given: list[Any], out: Any
+    ) -> Any:
+        if out is None:
+            return getattr(program, "entry", program)(*given)
+        written = [self._weights.arrays[n] for n in self._weights.written]
+        wanted, taken = accept_outputs(entry, out, _results(program, given), written)
+        given = [a.copy() if any(o is not None and np.may_share_memory(a, o) for o in wanted) else a
+                 for a in map(on_host, given)]
+        results = program.call(given, taken)
+        for i, (want, result) in enumerate(zip(wanted, results, strict=True)):
+            if want is not None and want is not result:
+                np.copyto(want, result)
+                results[i] = want
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _for_shapes(self, entry: str, arrays: Sequence[Array]) -> BoundProgram | Batched:
         """Return the callable for these inputs; shapes seen before are cached."""
         key = entry, *[getattr(a, "shape", None) for a in arrays]
         found = self._known_shapes.get(key)
@@ -360,13 +482,11 @@ class Artifact:
                 raise ValueError(f"{entry}: {e}") from None
         key = entry, variant
         if key not in self._open:
-            self._open[key] = self._opened(entry, found, variant)
+            with self:
+                self._open[key] = self._open.get(key) or self._opened(entry, found, variant)
         opened = self._open[key]
         if isinstance(opened, BoundProgram) and not found.sizes.symbols:
-            # Where no program writes weights, none need be bound again.
-            device = opened.executable.device
-            plain = not self._weights.written and not device.own_memory
-            self._direct[entry] = opened.executable.entry if plain else opened
+            self._direct[entry] = opened.entry
         return opened
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -379,7 +499,8 @@ class Artifact:
             OSError: the file cannot be written; an older one is as it was.
         """
         sections = [(n, data) for n, data in self._box.sections.items() if n != "weights"]
-        _write(path, self._box.meta, self.weights, sections)
+        with self:
+            _write(path, self._box.meta, self.weights, sections)
 
     def _entry(self, name: str) -> _Read:
         if name not in self._entries:
@@ -394,21 +515,31 @@ class Artifact:
             )
         chosen = best_for(entry.targets)
         if chosen is None:
+            wanted = knobs.read().target
             raise ArtifactError(
                 f"{self.name} has code for {', '.join(entry.targets)}; this machine runs "
                 + ", ".join(t.name for t in runnable_targets())
+                + (f", and CELLC_TARGET is {wanted}" if wanted is not None else "")
             )
         variant = entry.sizes.variants[number]
         made = {}
         for size in variant.sizes or (0,):
             section = _section(name, chosen.name, entry.sizes, number, variant, size)
             with in_file(self.name):
-                program = Program.from_bytes(self._box.section(section))
+                program = self._file.programs.get(section) or self._program(section)
                 entry.check(program, chosen.name, variant, size, name)
-                made[size] = self._weights.bind(Executable(program, self._callbacks))
-            if made[size].updated:
-                self._direct.clear()
+                self._file.programs[section] = program
+                made[size] = self._weights.bind(Executable(
+                    program, self._callbacks, accept=lambda given: entry.inputs.bind(given, {})))
         return Batched(made, entry.sizes.batched_inputs) if variant.sizes else made[0]
+
+
+def _results(program: BoundProgram | Batched, given: Sequence[Any]) -> list[Type]:
+    """The types of the results for these inputs."""
+    if isinstance(program, BoundProgram):
+        return [(s.name, s.dtype.name, s.shape) for s in program.program.of_kind("output")]
+    rows = given[program.open_inputs[0]].shape[0]
+    return [(s.name, s.dtype.name, (rows, *s.shape[1:])) for s in program.outputs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +550,9 @@ class _Read:
     signature: Signature
     sizes: OpenSizes
     graphs: int
+    inputs: Inputs
+    updates: frozenset[str] | None
+    """The weights that its calls update; None in a file that does not say it."""
     index: Mapping[tuple[int, ...], Sequence[int]]
     """By listed values (`ANY` in the place of the batch), the variants for them."""
 
@@ -454,12 +588,13 @@ class _Read:
             a[:2] == b[:2] and len(a[2]) == len(b[2])
             and all(d in (e, ANY) for d, e in zip(a[2], b[2], strict=True))
             for a, b in zip(outputs, given, strict=True))
+        same = same and (self.updates is None or self.updates.issuperset(updated(program)))
         # Rows of a batch are put together along the first axis.
         if not same or (variant.sizes and any(not s or s[0] != size for _, _, s in given)):
             raise ArtifactError(f"the code of entry {entry!r} is not what the header says")
 
 
-def _words(types: Sequence[tuple[str, str, tuple[int, ...]]]) -> str:
+def _words(types: Sequence[Type]) -> str:
     """Names and types for people; an open size is N."""
     return ", ".join(
         f"{name}: {dtype}[{', '.join('N' if d < 0 else str(d) for d in shape)}]"
@@ -473,7 +608,7 @@ def _needs(program: Program) -> list[str]:
 
 def _read_meta(box: Container) -> tuple[dict[str, _Read], dict[str, str]]:
     try:
-        entries = {str(name): _read_entry(row) for name, row in box.meta["entries"].items()}
+        entries = {str(name): _read_entry(name, row) for name, row in box.meta["entries"].items()}
         metadata = {str(k): str(v) for k, v in box.meta["metadata"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(f"the artifact's header is malformed: {str(error)[:200]}") from None
@@ -487,7 +622,7 @@ def _read_meta(box: Container) -> tuple[dict[str, _Read], dict[str, str]]:
     return entries, metadata
 
 
-def _read_entry(row: Any) -> _Read:
+def _read_entry(name: str, row: Any) -> _Read:
     signature = Signature(_types(row["inputs"]), _types(row["outputs"]))
     sizes = OpenSizes.from_json(row["sizes"], signature.inputs)
     graphs = row["graphs"]
@@ -497,8 +632,11 @@ def _read_entry(row: Any) -> _Read:
     index: dict[tuple[int, ...], list[int]] = {}
     for number, variant in enumerate(sizes.variants):
         index.setdefault(variant.at, []).append(number)
-    return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs, index)
+    updates = row.get("updates")
+    return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs,
+                 Inputs(name, signature.inputs, sizes),
+                 None if updates is None else frozenset(map(str, updates)), index)
 
 
-def _types(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+def _types(rows: Any) -> tuple[Type, ...]:
     return tuple((str(n), str(d), tuple(int(i) for i in shape)) for n, d, shape in rows)

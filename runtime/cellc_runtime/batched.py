@@ -44,7 +44,7 @@ class Part(Protocol):
     program: Program
     entry: Callable[..., Any]
 
-    def call(self, arrays: Sequence[Array]) -> list[Array]:
+    def call(self, arrays: Sequence[Array], out: Sequence[Array | None] = ()) -> list[Array]:
         """Run on these inputs; the outputs, as a list."""
 
 
@@ -70,21 +70,25 @@ class Batched:
         out = self.call(arrays)
         return out[0] if len(out) == 1 else tuple(out)
 
-    def call(self, arrays: Sequence[Array]) -> list[Array]:
+    def call(self, arrays: Sequence[Array], out: Sequence[Array | None] = ()) -> list[Array]:
         """Run on these inputs; the outputs, as a list.
+
+        Args:
+            out: arrays for them (None: a new one), apart from the inputs.
 
         Raises:
             TypeError, ValueError: which argument is wrong, what was expected and what came.
         """
         arrays = [on_host(a) for a in arrays]  # windows are cut there
         n = arrays[self.open_inputs[0]].shape[0]
-        out = [np.empty((n, *s.shape[1:]), s.dtype.numpy) for s in self.outputs]
+        if n in self.executables:
+            return self.executables[n].call(arrays, out)
+        results = [np.empty((n, *s.shape[1:]), s.dtype.numpy) if o is None else o
+                   for s, o in zip(self.outputs, out or [None] * len(self.outputs), strict=True)]
         for start, size in windows(n, self.sizes) if n else ():
             part = [a[start : start + size] if i in self.open_inputs else a
                     for i, a in enumerate(arrays)]
             pieces = self.executables[size].call(part)
-            if size == n:
-                return pieces
-            for whole, piece in zip(out, pieces, strict=True):
+            for whole, piece in zip(results, pieces, strict=True):
                 whole[start : start + size] = piece
-        return out
+        return results

@@ -11,7 +11,8 @@ back to the host when somebody asks for them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,23 @@ from .program import Program, Slot
 class Weights:
     """Arrays by name, and how often each was written.
 
+    Args:
+        first: their first values, which stay.
+        fixed: whether no program writes any.
+
     Attributes:
         arrays: by name.
+        fixed: as given.
+        lock: held while a program runs that writes some or may read what another writes.
         writes: how many calls have written some.
         written: those that some bound program writes.
     """
 
-    def __init__(self, arrays: dict[str, Array]) -> None:
-        self.arrays = arrays
+    def __init__(self, first: Mapping[str, Array], fixed: bool) -> None:
+        self._first = first
+        self.arrays = dict(first)
+        self.fixed = fixed
+        self.lock = RLock()
         self.writes = 0
         self.written: set[str] = set()
         self._versions: Counter[str] = Counter()
@@ -75,6 +85,17 @@ class Weights:
             if behind is not None:
                 self.arrays[name] = behind.numpy()
         return self.arrays
+
+    def reset(self) -> None:
+        """Give all weights their first values again."""
+        for name in self.written:
+            self.arrays[name] = np.array(self._first[name])
+        self._behind.clear()
+        self._placed = {k: a for k, a in self._placed.items() if k[1] not in self.written}
+        self._versions.update(self.written)
+        self.writes += 1
+        for bound in self._programs:
+            bound.bind()
 
     @property
     def mixed(self) -> bool:
@@ -122,15 +143,16 @@ class BoundProgram:
         self.program: Program = executable.program
         slots = self.program.slots
         self.names = tuple(s.name for s in self.program.of_kind("param"))
-        aliased = {s.alias for s in slots if s.alias is not None}
-        self.updated = tuple(slots[i].name for i in sorted(aliased) if slots[i].kind == "param")
+        self.updated = updated(self.program)
         self._watched = tuple(dict.fromkeys(
             slots[i].name for made in self.program.precomputed for i in made.sources
             if slots[i].kind == "param"))
         self._weights = weights
         self._seen = 0
         self._versions: list[int] = []
-        self.entry = self.__call__
+        fixed = weights.fixed and not executable.device.own_memory
+        self.entry: Callable[..., Any] = executable.entry if fixed else self
+        """The cost of a call: if nobody writes weights, none need be bound again."""
 
     def bind(self) -> None:
         """Bind the weights as they are now."""
@@ -146,19 +168,29 @@ class BoundProgram:
 
     def __call__(self, *arrays: Any) -> Any:
         """Run: one array, or a tuple."""
-        if self._seen != self._weights.writes:
-            self._refresh()
-        if not self.updated:
-            return self.executable.entry(*arrays)
-        try:
-            return self.executable.entry(*arrays)
-        finally:
-            self._weights.wrote(self.updated, self.executable.device)
+        return self._run(self.executable.entry, *arrays)
 
-    def call(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run on these inputs; the outputs, as a list."""
-        out = self(*arrays)
-        return list(out) if isinstance(out, tuple) else [out]
+    def _run(self, entry: Callable[..., Any], *given: Any) -> Any:
+        with self._weights.lock:
+            if self._seen != self._weights.writes:
+                self._refresh()
+            if not self.updated:
+                return entry(*given)
+            try:
+                return entry(*given)
+            finally:
+                self._weights.wrote(self.updated, self.executable.device)
+
+    def call(self, arrays: Sequence[Array], out: Sequence[Array | None] = ()) -> list[Array]:
+        """Run on these inputs; the outputs, as a list.
+
+        Args:
+            out: arrays for them; see `Executable.call`.
+        """
+        if self.entry is not self:
+            return self.executable.call(arrays, out)
+        found: list[Array] = self._run(self.executable.call, arrays, out)
+        return found
 
 
 class OnDevice(BoundProgram):
@@ -166,11 +198,22 @@ class OnDevice(BoundProgram):
     `DeviceArray`s where it is given one."""
 
     def __call__(self, *arrays: Any) -> Any:
-        out = super().__call__(*arrays)
+        out = self.call(arrays)
+        return out[0] if len(out) == 1 else tuple(out)
+
+    def call(self, arrays: Sequence[Any], out: Sequence[Array | None] = ()) -> list[Any]:
+        """Run on these inputs; the outputs, as a list."""
+        results: list[Any] = super().call(arrays)
         if any(isinstance(a, DeviceArray) for a in arrays):
-            return out
-        return tuple(a.numpy() for a in out) if isinstance(out, tuple) else \
-            out.numpy() if isinstance(out, DeviceArray) else out
+            return results
+        return [r.numpy(o) for r, o in zip(results, out or [None] * len(results), strict=True)]
+
+
+def updated(program: Program) -> tuple[str, ...]:
+    """The weights that a call of a program writes."""
+    slots = program.slots
+    aliased = {s.alias for s in slots if s.alias is not None}
+    return tuple(slots[i].name for i in sorted(aliased) if slots[i].kind == "param")
 
 
 def suits(slot: Slot, array: Array | None) -> bool:

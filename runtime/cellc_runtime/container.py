@@ -31,10 +31,12 @@ _PREFIX = struct.Struct("<8sIIQ32s8s")
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A verified file: its header's `meta` and views of its sections."""
+    """A verified file: its header's `meta`, views of its sections, and the hash of its header, in
+    which the hashes of all sections are."""
 
     meta: dict[str, Any]
     sections: dict[str, memoryview]
+    digest: bytes
 
     def section(self, name: str) -> memoryview:
         """A section's bytes.
@@ -118,7 +120,7 @@ def unpack(data: bytes | memoryview, magic: bytes, version: int, what: str) -> C
         sections[name] = body
     if at != len(view):
         raise ArtifactError(f"the {what} has {len(view) - at} bytes that belong to nothing")
-    return Container(header["meta"], sections)
+    return Container(header["meta"], sections, _PREFIX.unpack(view[: _PREFIX.size])[4])
 
 
 def _header(view: memoryview, magic: bytes, version: int, what: str) -> tuple[dict[str, Any], int]:

@@ -31,6 +31,7 @@ from .target import (
     Target,
     best_of,
     forget_target,
+    host_target,
     host_targets,
     known_target,
     register_target,
@@ -567,10 +568,16 @@ def device_of(target: str) -> Device:
 
 def best_for(names: Collection[str]) -> Target | None:
     """Of targets that there is code for, the one to run here: a GPU's, else the best of the
-    processor's, or the one that the knob `CELLC_TARGET` names."""
+    processor's; if the knob `CELLC_TARGET` names one, that one alone.
+
+    Raises:
+        ValueError: the knob names no target.
+    """
     wanted = knobs.read().target
-    if wanted in names:
-        names = [wanted] if wanted else names
+    if wanted is not None:
+        if known_target(wanted) is None:
+            host_target()  # its error lists the targets
+        names = [wanted] if wanted in names else []
     kinds = map(known_target, names)
     if any(t is not None and t.accelerator for t in kinds):
         try:

@@ -52,6 +52,7 @@ class Executable:
             with arrays that are views of the program's memory, valid during the call only:
             inputs (read-only) and then outputs (to be written).
         errors: how run-time errors of the program are raised.
+        accept: converts the arguments of a call that the native entry does not take as they are.
 
     Raises:
         ValueError: this machine cannot run the program's target, or a callback is missing.
@@ -68,6 +69,7 @@ class Executable:
     def __init__(
         self, program: Program, callbacks: Mapping[str, HostFunction] | None = None,
         errors: Errors | None = None,
+        accept: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
     ) -> None:
         device = device_of(program.target)
         device.check_usable()
@@ -75,6 +77,7 @@ class Executable:
         kind = _DeviceCore if device.own_memory else \
             _ShapePolymorphicCore if program.broadcasts else _Core
         self._core: _Core = kind(program, callbacks or {}, errors or Errors(), device)
+        self._core.accept = accept
         self.entry: Callable[..., Any] = self._core.make_entry()
 
     @property
@@ -119,14 +122,20 @@ class Executable:
         """
         self._core.bind(params, versions)
 
-    def call(self, arrays: Sequence[Elements]) -> list[Any]:
+    def call(
+        self, arrays: Sequence[Elements], out: Sequence[Array | None] = ()
+    ) -> list[Any]:
         """Run on these inputs; the outputs, as a list.
+
+        Args:
+            out: on the processor, arrays for the outputs (None: a new one), apart from the inputs;
+                a large one begins at a multiple of 64 bytes.
 
         Raises:
             TypeError, ValueError: which argument is wrong, what was expected and what came.
             RunError: the program stopped with an error of the user's making.
         """
-        return self._core.call(arrays)
+        return self._core.call(arrays, out)
 
     @property
     def native(self) -> tuple[int, object] | None:
@@ -160,6 +169,8 @@ class Executable:
 class _Core:
     """The callable part of an executable. The native entry keeps it alive, so it must not refer to
     the entry."""
+
+    accept: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
     def __init__(
         self, program: Program, callbacks: Mapping[str, HostFunction], errors: Errors,
@@ -329,8 +340,10 @@ class _Core:
         outputs = self.call(arrays)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def call(self, arrays: Sequence[Elements]) -> list[Any]:
+    def call(self, arrays: Sequence[Elements], out: Sequence[Array | None] = ()) -> list[Any]:
         """See `Executable.call`."""
+        if self.accept is not None:
+            arrays = self.accept(arrays)
         if len(arrays) != len(self._inputs):
             expected = ", ".join(f"{s.name}: {s}" for _, s in self._inputs)
             raise TypeError(
@@ -346,7 +359,9 @@ class _Core:
         for index, address in bound[1]:
             slots[index] = address
         inputs = self._take_inputs(arrays, bound[2])
-        outputs = [self._output(s) for _, s in self._outputs]
+        outputs = [self._output(s) if o is None else self._accept(o, s, True, f"output {s.name!r}")
+                   for (_, s), o in zip(self._outputs, out or [None] * len(self._outputs),
+                                        strict=True)]
         for (index, _), array in zip((*self._inputs, *self._outputs), (*inputs, *outputs),
                                      strict=True):  # fmt: skip
             slots[index] = _address(array)
@@ -506,7 +521,7 @@ class _DeviceCore(_Core):
         super().bind(params, versions)
         self._plain = _plain_call(self.program, self._bound, self._for)
 
-    def call(self, arrays: Sequence[Elements]) -> list[Any]:
+    def call(self, arrays: Sequence[Elements], out: Sequence[Array | None] = ()) -> list[Any]:
         self._device.check_usable()
         self._device.poll()
         self._device.launches += 1
@@ -517,10 +532,10 @@ class _DeviceCore(_Core):
         outputs = []
         for index, slot, what in plain.outputs:
             memory = allocate(self._device, slot.nbytes, what, unset=True)
-            out = DeviceArray.over(
+            made = DeviceArray.over(
                 self._device, slot.shape, slot.dtype.numpy, memory, memory.address)
-            out.launch, slots[index] = self._device.launches, memory.address
-            outputs.append(out)
+            made.launch, slots[index] = self._device.launches, memory.address
+            outputs.append(made)
         self._run(slots)
         return outputs
 
@@ -560,7 +575,7 @@ class _ShapePolymorphicCore(_Core):
     def _release(self) -> int:
         return int(_RELEASE_CYCLES / max(self.program.cost, 0.1))
 
-    def call(self, arrays: Sequence[Elements]) -> list[Any]:
+    def call(self, arrays: Sequence[Elements], out: Sequence[Array | None] = ()) -> list[Any]:
         program = self.program
         if len(arrays) != len(self._inputs):
             raise TypeError(

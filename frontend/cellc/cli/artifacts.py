@@ -197,13 +197,17 @@ class _Weights:
         return next(n for n in itertools.chain([name], numbered) if n not in self.arrays)
 
 
-def call(path: str, entry: str, inputs: Sequence[Array], save: str | None = None) -> list[Array]:
+def call(
+    path: str, entry: str, named: Mapping[str, Array], save: str | None = None
+) -> list[Array]:
     """Run an entry: its native code, or a compilation of its graph if it has none for here.
 
     Args:
+        named: the inputs by name.
         save: a file to write the artifact to afterwards, with what the call has updated.
     """
     loaded = artifact.load(path)
+    inputs = loaded.inputs(entry).bind((), named)
     if best_for(loaded.targets(entry)) is None and loaded.has_graph(entry):
         if save is not None:
             raise UserError(f"--save: {path} has no code for this machine")

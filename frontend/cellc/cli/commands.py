@@ -40,6 +40,7 @@ from .loading import (
     load_network,
     open_types,
     ordered_inputs,
+    parse_input,
     sample_arrays,
     sample_inputs,
     training_step,
@@ -216,8 +217,8 @@ def run(args: argparse.Namespace) -> int:
         prog=f"cellc run {args.program}", description="run an artifact, which is trusted: its code "
         "can do whatever you can")
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",
-                        help="an input: @file.npy, or float32[1,1,32,32] for random numbers; in "
-                        "the order of the entry's arguments")
+                        help="an input by name: x=@file.npy, or x=float32[1,1,32,32] for random "
+                        "numbers")
     parser.add_argument("--entry", default="infer", help="what to call: infer (the default) or, if "
                         "the artifact has one, train")
     parser.add_argument("--output", "-o", metavar="FILE.npz", help="write outputs there instead of "
@@ -238,8 +239,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_artifact(path: str, options: argparse.Namespace) -> int:
-    inputs = sample_arrays(options.input)
-    outputs = artifacts.call(path, options.entry, inputs, options.save)
+    names = [parse_input(text)[0] for text in options.input]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"--input {twice}: it is given twice")
+    named = dict(zip(names, sample_arrays(options.input), strict=True))
+    outputs = artifacts.call(path, options.entry, named, options.save)
     if options.save:
         print(f"wrote {options.save}")
     if options.output:

@@ -1,0 +1,182 @@
+"""The arguments of an artifact's calls: by position, by name or in a dict, as arrays or as anything
+that converts to the type of its input without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .abi import LARGE
+from .device_array import DeviceArray
+from .dtypes import Array, DType
+from .records import dataclass
+from .variants import OpenSizes
+
+Type = tuple[str, str, tuple[int, ...]]
+"""A name, the name of an element type, and a shape in which -1 is an open size."""
+
+_KINDS = ("bool", "uint", "int", "float", "complex")
+_PYTHON = (bool, int, float, complex, list, tuple)
+"""Values whose floats have no type of their own: they are rounded to that of the input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The inputs of an entry.
+
+    Attributes:
+        entry: its name.
+        types: of each input.
+        sizes: names for those that are open.
+    """
+
+    entry: str
+    types: Sequence[Type]
+    sizes: OpenSizes
+
+    def bind(self, given: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The arguments in the order of the inputs, each converted to its type.
+
+        Raises:
+            TypeError: unknown, missing or double names, or a type that does not fit.
+            ValueError: a shape that does not fit.
+        """
+        if len(given) == 1 and isinstance(given[0], Mapping):
+            twice = next((n for n in given[0] if n in named), None)
+            if twice is not None:
+                raise self._wrong(f"{twice!r} is given twice")
+            given, named = [], {**given[0], **named}
+        if len(given) > len(self.types):
+            raise self._wrong(f"got {len(given)} arguments")
+        names = [name for name, _, _ in self.types]
+        for name in named:
+            if name not in names:
+                raise self._wrong(f"got {name!r}")
+            if name in names[: len(given)]:
+                raise self._wrong(f"{name!r} is given twice")
+        missing = [repr(n) for n in names[len(given):] if n not in named]
+        if missing:
+            raise self._wrong(f"{' and '.join(missing)} {'are' if missing[1:] else 'is'} missing")
+        values = [*given, *(named[name] for name in names[len(given):])]
+        return [self._array(number, value) for number, value in enumerate(values)]
+
+    def __str__(self) -> str:
+        """Return the names and types: `x: float32[N, 3] and y: int32[N]`."""
+        shown = [f"{name}: {self._type(i)}" for i, (name, _, _) in enumerate(self.types)]
+        return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]])) or "none"
+
+    def _type(self, number: int) -> str:
+        _, dtype, shape = self.types[number]
+        return f"{dtype}[{', '.join(map(str, self.sizes.shown(number, shape)))}]"
+
+    def _wrong(self, what: str) -> TypeError:
+        return TypeError(f"For {self.entry!r}, the inputs must be {self}, but {what}.")
+
+    def _array(self, number: int, value: Any) -> Any:
+        """An argument as an array of the input's type."""
+        name, dtype, shape = self.types[number]
+        must = f"For {self.entry!r}, {name!r} must be {self._type(number)}, but got"
+        array = value if isinstance(value, DeviceArray) else _as_array(value, must)
+        if array.dtype != dtypes.by_name(dtype).numpy:
+            array = _converted(array, dtypes.by_name(dtype), isinstance(value, _PYTHON), must)
+        if len(array.shape) != len(shape) or any(
+                want not in (-1, d) for want, d in zip(shape, array.shape, strict=True)):
+            raise ValueError(f"{must} {_shown(array)}.")
+        return array
+
+
+def _as_array(value: Any, must: str) -> Array:
+    """A value as an array; arrays, numbers, lists of them, and what offers itself as an array."""
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        array = np.from_dlpack(value) if hasattr(value, "__dlpack__") \
+            and not hasattr(value, "__array__") else np.asarray(value)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise TypeError(f"{must} {type(value).__name__}, which does not convert to an array: "
+                        f"{str(error)[:200].rstrip('.')}.") from None
+    if array.dtype.kind in "OSU":
+        raise TypeError(f"{must} {type(value).__name__}{' of other objects' * (array.ndim > 0)}.")
+    return array
+
+
+def _converted(array: Any, to: DType, python: bool, must: str) -> Array:
+    """The elements as another type, which holds all of them."""
+    try:
+        kind = dtypes.from_numpy(array.dtype).kind
+    except TypeError:
+        raise TypeError(f"{must} {_shown(array)}.") from None
+    fits = not array.size or _KINDS.index(kind) <= _KINDS.index(to.kind) or (
+        kind == "int" and to.is_integer)
+    if not fits or isinstance(array, DeviceArray) or to.numpy.type is np.void:
+        raise TypeError(f"{must} {_shown(array)}.")
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    lost = np.zeros(array.shape, np.bool_)
+    for part in (native.real, native.imag) if kind == "complex" else (native,):
+        real = dtypes.part_dtype(to).numpy
+        lost |= (dtypes.out_of_range if python and part.dtype.kind == "f" else dtypes.inexact)(
+            part, real) if part.dtype != real and kind != "bool" else False
+    if lost.any():
+        element = native[lost].reshape(-1)[0]
+        raise TypeError(f"{must} {_shown(array)} with {element}, which {to.name} does not hold.")
+    converted: Array = native.astype(to.numpy)
+    return converted
+
+
+def _shown(array: Any) -> str:
+    """The type of an array."""
+    try:
+        name = dtypes.from_numpy(array.dtype).name
+    except TypeError:
+        name = str(array.dtype)
+    return f"{name}[{', '.join(map(str, array.shape))}]"
+
+
+def accept_outputs(
+    entry: str, out: Any, types: Sequence[Type], written: Sequence[Array]
+) -> tuple[list[Array | None], list[Array | None]]:
+    """The caller's array for each output (None for a new one), and those that a program can write
+    itself.
+
+    Args:
+        entry: what is called.
+        out: as the caller gave it.
+        types: of the outputs.
+        written: weights that calls update.
+
+    Raises:
+        TypeError, ValueError: arrays of another number, type or layout, or that share memory.
+    """
+    names = [name for name, _, _ in types]
+    shown = ", ".join(f"{name}: {dtype}{list(shape)}" for name, dtype, shape in types)
+    must = f"For {entry!r}, 'out' must be arrays for the outputs {shown or 'none'}, but"
+    if isinstance(out, Mapping):
+        unknown = next((n for n in out if n not in names), None)
+        if unknown is not None:
+            raise TypeError(f"{must} got {unknown!r}.")
+        out = [out.get(name) for name in names]
+    given = list(out) if isinstance(out, (list, tuple)) else [out]
+    if len(given) != len(types):
+        raise TypeError(f"{must} got {len(given)}.")
+    there: list[Array] = list(written)
+    for array, (name, dtype, shape) in zip(given, types, strict=True):
+        if array is None:
+            continue
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{must} got {type(array).__name__} for {name!r}.")
+        if array.dtype != dtypes.by_name(dtype).numpy or array.shape != shape:
+            raise ValueError(f"{must} got {_shown(array)} for {name!r}.")
+        flags = array.flags
+        if not (flags.c_contiguous and flags.aligned and flags.writeable):
+            raise ValueError(f"{must} that for {name!r} is read-only, or not contiguous and "
+                             "aligned.")
+        if any(np.may_share_memory(array, other) for other in there):
+            raise ValueError(f"{must} that for {name!r} shares memory with another, or with a "
+                             "weight that calls update.")
+        there.append(array)
+    taken = [a if a is None or a.nbytes < LARGE or a.ctypes.data % 64 == 0 else None
+             for a in given]
+    return given, taken
