@@ -17,6 +17,7 @@ _HOMES = {
         "mindrecord mint nn numpy ops parallel profiler rewrite runtime train utils | scipy "
         "testing",
     ".amp": "DynamicLossScaleManager FixedLossScaleManager",
+    ".cli.entries": "compile_artifact",
     ".common": "Parameter ParameterTuple Symbol Tensor dtype enable_dynamic jit | _Function",
     ".common.api": "| ms_function",
     ".common.dtype":

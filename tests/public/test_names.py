@@ -25,7 +25,7 @@ OURS = {
 }
 OURS[""] |= {"latest_checkpoint"}
 OURS["train"] |= {"latest_checkpoint"}
-OURS[""] |= {"NonFiniteError", "watch_nans", "watch_ranges"}
+OURS[""] |= {"NonFiniteError", "compile_artifact", "watch_nans", "watch_ranges"}
 """What only cellc has. To add a name here, tell of it in the guide or in support.md."""
 PLACES_OF_OURS = {
     "testing": {

@@ -53,8 +53,10 @@ class Parser(argparse.ArgumentParser):
 def _network(commands: Commands, name: str, text: str) -> Parser:
     """A command that reads a network."""
     p = commands.add_parser(name, help=text, description=text)
-    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc", help="a Cell class, Cell or "
-                   "function; or an artifact's entry (NET.cellc:train; without a name, infer)")
+    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir", help="a Cell class, "
+                   "Cell or function, or a call of a class or factory with literals "
+                   "('net.py:Net(layers=4)'); an artifact's entry (NET.cellc:train; without a "
+                   "name, infer); or a portable file that cellc wrote")
     p.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
         help="an input by name: x=float32[1,1,32,32], or x=@file.npy; one for each of construct's",
@@ -233,6 +235,10 @@ def parser() -> Parser:
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
                    help="an input of the training step, as --input; in its order")
+    p.add_argument("--entry", action="append", default=[], metavar="NAME=FUNC", help="compile a "
+                   "method of the network, or a function of FILE.py, as this entry, in the place "
+                   "of infer (repeatable); its inputs are --input NAME.x=..., or x=... for all "
+                   "entries that have an x")
     p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help="the values "
                    "of an open size to serve: S=16,32,64..128; one size may be left open")
     p.add_argument("--no-graph", action="store_true", help="leave the graphs out of the file: it "

@@ -51,6 +51,9 @@ def write(
     Raises:
         UserError: the file cannot be written.
     """
+    if path.endswith((".onnx", ".mindir")):
+        raise UserError(f"{path}: an artifact is written, whose name ends in .cellc; "
+                        "cellc export writes ONNX and .mindir")
     weights = _Weights()
     built: dict[str, artifact.Entry] = {}
     lines: list[str] = []

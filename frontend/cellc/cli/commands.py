@@ -18,6 +18,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import print_graph
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache
+from cellc_runtime.artifact import DEFAULT_ENTRY
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.files import replacing, write_texts
 from cellc_runtime.lazy import lazy_module
@@ -33,6 +34,7 @@ from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
 from . import artifacts, watch
+from .entries import entry_inputs, named_entries
 from .errors import UserError
 from .loading import (
     input_types,
@@ -132,12 +134,24 @@ def _plan_step(args: argparse.Namespace, module: Any, net: Any, listed: Listed) 
 def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
-    module, net, specs = _loaded(args)
+    if args.entry:
+        if is_saved(args.network):
+            raise UserError(f"{args.network}: --entry goes with FILE.py:NAME")
+        module, net = load_network(args.network)
+        if args.checkpoint:
+            artifacts.load_parameters(net, args.checkpoint)
+        made = named_entries(module, net, args.entry)
+        inputs = entry_inputs(made, args.input)
+    else:
+        module, net, specs = _loaded(args)
+        made, inputs = {DEFAULT_ENTRY: net}, {DEFAULT_ENTRY: specs}
     targets = [_target(name) for name in args.target] or [backends.default_target()]
     listed = listed_sizes(args.sizes)
     _refuse_unknown(listed, [*args.input, *args.train_input])
-    entries = {"infer": _plan(net, specs, listed)}
+    entries = {name: _plan(fn, inputs[name], listed) for name, fn in made.items()}
     if args.train:
+        if "train" in entries:
+            raise UserError("--entry train: --train compiles the entry of this name")
         entries["train"] = _plan_step(args, module, net, listed)
     print(artifacts.write(args.output, entries, targets, _budget(args), not args.no_graph))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import re
@@ -29,6 +30,7 @@ from ..tensors.tensor import Tensor, tensor_of
 from .errors import UserError
 
 Array = np.ndarray[Any, Any]
+_NETWORK = re.compile(r"(.+?):([^\W\d]\w*)(\(.*\))?", re.DOTALL)
 _SPEC = re.compile(r"(\w+)\[([^\[\]]*)\](?::(.+))?", re.DOTALL)
 _SIZE = re.compile(r"\d{1,18}|[A-Za-z_]\w*")
 
@@ -93,17 +95,20 @@ def _own_part(error: Exception, file: str) -> str:
 
 
 def load_network(text: str) -> tuple[Any, Any]:
-    """`FILE.py:NAME` as (the module, the Cell or function).
+    """`FILE.py:NAME` or `FILE.py:NAME(...)` as (the module, the Cell or function).
 
-    A class is instantiated without arguments.
+    A class is instantiated, by default without arguments. With arguments, which are literals, a
+    function is called for the network.
 
     Raises:
         UserError: the text, file or name is wrong.
     """
-    path, sep, name = text.rpartition(":")
-    if not sep or not name.isidentifier():
+    m = _NETWORK.fullmatch(text)
+    if m is None:
         raise UserError(f"{text!r}: expected FILE.py:NAME, the file and the network in it, or "
                         "NET.cellc")
+    path, name, call = m.groups()
+    given = None if call is None else _literals(text, name + call)
     module = load_file(path)
     found = getattr(module, name, None)
     if found is None:
@@ -111,15 +116,46 @@ def load_network(text: str) -> tuple[Any, Any]:
                  and (isinstance(v, Cell) or issubclass(v, Cell)) and v is not Cell]
         hint = f"; it has {', '.join(sorted(cells))}" if cells else ""
         raise UserError(f"{path} has no {name!r}{hint}")
+    if given is not None:
+        return module, _made(text, found, *given)
     if isinstance(found, type):
         try:
             return module, found()
         except TypeError as e:
             raise UserError(
-                f"{name}() cannot be made without arguments ({e}); name a function or an "
-                f"instance in {path} instead"
+                f"{name}() cannot be made without arguments ({e}); give them, as in "
+                f"'{path}:{name}(layers=4)', or name a function or an instance in {path} instead"
             ) from e
     return module, found
+
+
+def _literals(text: str, call: str) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call in the command line: parsed, not run."""
+    expected = f"{text!r}: the arguments must be literals, as in Net(4, name='small', sizes=[1, 2])"
+    try:
+        node = ast.parse(call, mode="eval").body
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or any(
+                k.arg is None for k in node.keywords):
+            raise UserError(expected)
+        return ([ast.literal_eval(a) for a in node.args],
+                {str(k.arg): ast.literal_eval(k.value) for k in node.keywords})
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as e:
+        raise UserError(f"{expected} ({str(e)[:100]})") from e
+
+
+def _made(text: str, make: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The network that a class or function gives for these arguments."""
+    if isinstance(make, Cell) or not callable(make):
+        raise UserError(f"{text}: it is a {type(make).__name__}, which takes no arguments here; "
+                        "only a class or a function that returns the network does")
+    try:
+        net = make(*args, **kwargs)
+    except Exception as e:
+        file = inspect.getfile(make) if inspect.isfunction(make) or isinstance(make, type) else ""
+        raise UserError(f"{text} fails\n{_own_part(e, file)}") from e
+    if not isinstance(net, Cell) and not inspect.isroutine(net):
+        raise UserError(f"{text}: it returned a {type(net).__name__}; expected a Cell or function")
+    return net
 
 
 def parse_input(text: str) -> tuple[str, Array | Described]:
@@ -246,14 +282,15 @@ def input_types(specs: Sequence[str]) -> list[InputType] | None:
     Raises:
         UserError: an option cannot be read.
     """
-    out: list[InputType] = []
-    for text in specs:
-        name, given = parse_input(text)
-        if isinstance(given, np.ndarray):
-            out.append(InputType(name, given.shape, dtypes.from_numpy(given.dtype)))
-        else:
-            out.append(InputType(name, given.sizes, given.dtype))
+    out = [type_given(*parse_input(text)) for text in specs]
     return out if any(isinstance(d, str) for t in out for d in t.shape) else None
+
+
+def type_given(name: str, given: Array | Described) -> InputType:
+    """The type of an input that is an array or described."""
+    if isinstance(given, np.ndarray):
+        return InputType(name, given.shape, dtypes.from_numpy(given.dtype))
+    return InputType(name, given.sizes, given.dtype)
 
 
 def open_types(given: Sequence[InputType]) -> tuple[list[TensorType], Shapes]:

@@ -1,4 +1,5 @@
-"""Artifacts in the place of networks: `NET.cellc` or `NET.cellc:ENTRY` where `FILE.py:NAME` may be.
+"""Files in the place of networks: `NET.cellc`, `NET.cellc:ENTRY` or cellc's own `NET.mindir` where
+`FILE.py:NAME` may be.
 
 An entry's graph is read from the file and run as a Cell, in either mode; nothing of the file's own
 code is run. `code_fault` runs that, and holds it against the graph.
@@ -6,7 +7,7 @@ code is run. `code_fault` runs that, and holds it against the graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,27 @@ from cellc_runtime.artifact import Artifact
 from cellc_runtime.device import best_for
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.records import dataclass
+from cellc_runtime.variants import OpenSizes
 
 from ..calls.callbacks import host_callbacks
 from ..compiled.traced import Traced
 from ..nn.graph_cell import GraphCell, LoadedGraph
-from ..tensors.parameter import Parameter
+from ..tensors.seed import state_named
 from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import Box, Leaf
+from ..train.export import load
 from ..verification.values import same_bits
 from .errors import UserError
 from .loading import input_types
 
 Array = np.ndarray[Any, Any]
 SUFFIX = ".cellc"
+PORTABLE = ".mindir"
 
 
 def is_saved(text: str) -> bool:
-    """Whether the text of the command line names an artifact."""
-    return _parts(text)[0].endswith(SUFFIX)
+    """Whether the text of the command line names an artifact or a portable file."""
+    return _parts(text)[0].endswith((SUFFIX, PORTABLE))
 
 
 def _parts(text: str) -> tuple[str, str]:
@@ -107,8 +111,10 @@ class Saved:
     @property
     def traced(self) -> Traced:
         """The graph as if it had been traced."""
-        parameters = [p for p in self.cell.get_parameters() if isinstance(p, Parameter)]
-        return Traced(self.graph, len(self.inputs), [*parameters], _results(self.graph), [], [])
+        own = self.cell.parameters_dict()
+        outside = [own[v.name] if v.name in own else state_named(v.name)
+                   for v in self.graph.inputs if v.kind != "input"]
+        return Traced(self.graph, len(self.inputs), [*outside], _results(self.graph), [], [])
 
 
 def input_specs(text: str, given: Sequence[str]) -> list[str]:
@@ -117,25 +123,31 @@ def input_specs(text: str, given: Sequence[str]) -> list[str]:
     Raises:
         UserError: it cannot be read, or the options do not name its inputs.
     """
-    loaded, entry = _opened(text)
-    names = [name for name, _, _ in loaded.signature(entry).inputs]
+    if text.endswith(PORTABLE):
+        inputs = [(v.name, v.dtype.name, v.shape) for v in _portable(text).graph.inputs
+                  if v.kind == "input"]
+        sizes = OpenSizes()
+    else:
+        loaded, entry = _opened(text)
+        inputs, sizes = [*loaded.signature(entry).inputs], loaded.sizes(entry)
+    types = {name: f"{name}={dtype}[{','.join(map(str, sizes.shown(i, shape)))}]"
+             for i, (name, dtype, shape) in enumerate(inputs)}
+    if not given and not sizes.symbols:
+        return [*types.values()]
     by_name = {spec.partition("=")[0]: spec for spec in given}
     open_ = {d for t in input_types(given) or () for d in t.shape if isinstance(d, str)}
-    if not given and not loaded.sizes(entry).symbols:
-        return [f"{name}={dtype}[{','.join(map(str, shape))}]"
-                for name, dtype, shape in loaded.signature(entry).inputs]
-    if sorted(by_name) != sorted(names) or len(given) != len(names) or open_:
-        types = ", ".join(
-            f"{name}={dtype}[{','.join(map(str, loaded.sizes(entry).shown(i, shape)))}]"
-            for i, (name, dtype, shape) in enumerate(loaded.signature(entry).inputs))
-        raise UserError(f"{text} takes {types}: give each with --input, with numbers for sizes"
-                        f"{_served(loaded, entry)}")
-    return [by_name[name] for name in names]
+    if sorted(by_name) != sorted(types) or len(given) != len(types) or open_:
+        served = f" (served: {sizes})" if sizes.symbols else ""
+        raise UserError(f"{text} takes {', '.join(types.values())}: give each with --input, with "
+                        f"numbers for sizes{served}")
+    return [by_name[name] for name in types]
 
 
-def _served(loaded: Artifact, entry: str) -> str:
-    sizes = loaded.sizes(entry)
-    return f" (served: {sizes})" if sizes.symbols else ""
+def _portable(path: str) -> LoadedGraph:
+    try:
+        return load(path)
+    except (RuntimeError, ValueError) as e:
+        raise UserError(str(e)) from e
 
 
 def load_saved(text: str, shapes: Sequence[Sequence[int]]) -> Saved:
@@ -144,6 +156,10 @@ def load_saved(text: str, shapes: Sequence[Sequence[int]]) -> Saved:
     Raises:
         UserError: it cannot be read, holds no graph, or does not serve them.
     """
+    if text.endswith(PORTABLE):
+        network = _portable(text)
+        return _saved(text, artifact.DEFAULT_ENTRY, network.graph, network.weights, network.frozen,
+                      "strict")
     loaded, entry = _opened(text)
     try:
         graph = graph_for(loaded, entry, shapes)
@@ -153,14 +169,22 @@ def load_saved(text: str, shapes: Sequence[Sequence[int]]) -> Saved:
     missing = [v.name for v in outside if v.name not in loaded.weights]
     if missing:
         raise UserError(f"{text}: the graph reads {missing[0]!r}, which is no weight of the file")
-    inputs = [v.name for v in graph.inputs if v.kind == "input"]
     frozen = frozenset(v.name for v in outside if v.kind != "param")
     weights = {v.name: np.array(loaded.weights[v.name]) for v in outside}
+    return _saved(_parts(text)[0], entry, graph, weights, frozen,
+                  loaded.metadata.get("numerics", "strict"))
+
+
+def _saved(
+    path: str, entry: str, graph: Graph, weights: Mapping[str, Array], frozen: frozenset[str],
+    numerics: str,
+) -> Saved:
+    """A graph as a network that takes its inputs one by one."""
+    inputs = [v.name for v in graph.inputs if v.kind == "input"]
     positional = Box(tuple, (), tuple(Leaf(i) for i in range(len(inputs))))
     arguments = Box(tuple, (), (positional, Box(dict, (), ())))
     cell = GraphCell(LoadedGraph(graph, weights, frozen, arguments, _results(graph)))
-    numerics = loaded.metadata.get("numerics", "strict")
-    return Saved(_parts(text)[0], entry, inputs, graph, cell, numerics)
+    return Saved(path, entry, inputs, graph, cell, numerics)
 
 
 def _results(graph: Graph) -> Any:

@@ -1,0 +1,171 @@
+"""Entries of an artifact: those of `--entry`, and those of networks in memory."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cellc_compiler import backends
+from cellc_runtime.artifact import DEFAULT_ENTRY
+
+from ..compiled.dynamic import parameter_names
+from ..compiled.traced import trace
+from ..lang import CompileError
+from ..nn.cell import Cell
+from ..tensors.tensor import OpenTensor, Tensor, tensor_of
+from . import artifacts
+from .errors import UserError
+from .loading import InputType, ordered_inputs, parse_input, sample_inputs, type_given
+from .open_sizes import Listed, Plan, plan, plan_fixed
+
+
+def named_entries(module: Any, net: Any, options: Sequence[str]) -> dict[str, Any]:
+    """`--entry NAME=FUNC` options: by name, a method of the network or a function of its file.
+
+    Raises:
+        UserError: an option cannot be read, names an entry twice, or names no function.
+    """
+    found: dict[str, Any] = {}
+    for option in options:
+        name, _, function = option.partition("=")
+        if not name.isidentifier() or not function.isidentifier() or function.startswith("_"):
+            raise UserError(f"--entry {option!r}: expected NAME=FUNC, an entry and a method of the "
+                            "network or a function of its file")
+        if name in found:
+            raise UserError(f"--entry {option!r}: {name} is given twice")
+        made = getattr(net, function, None) if isinstance(net, Cell) else None
+        made = getattr(module, function, None) if made is None else made
+        if not inspect.isroutine(made) and not isinstance(made, Cell):
+            raise UserError(f"--entry {option!r}: neither {type(net).__name__} nor its file has a "
+                            f"function {function!r}")
+        found[name] = net if function == "construct" else made
+    return found
+
+
+def entry_inputs(entries: Mapping[str, Any], options: Sequence[str]) -> dict[str, list[str]]:
+    """`--input` options for each entry, in its order: `ENTRY.x=...`, or `x=...` for all that have
+    an `x`.
+
+    Raises:
+        UserError: one that is of no entry, or those of an entry do not fit it.
+    """
+    keys = [s.partition("=")[0] for s in options]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise UserError(f"--input {key}: it is given twice")
+    left, found = dict.fromkeys(options), {}
+    for name, fn in entries.items():
+        takes = parameter_names(fn)
+        own = {s: s.removeprefix(f"{name}.") for s in options if s.startswith(f"{name}.")}
+        named = {s.partition("=")[0] for s in own.values()}
+        own |= {s: s for s in options if (key := s.partition("=")[0]) in takes and key not in named}
+        left = {s: None for s in left if s not in own and s.partition("=")[0] not in takes}
+        found[name] = own
+    for spec in left:
+        takes = [f"{name}({', '.join(parameter_names(fn))})" for name, fn in entries.items()]
+        raise UserError(f"--input {spec.partition('=')[0]}: no entry has this input; there are "
+                        f"{', '.join(takes)}")
+    return {name: ordered_inputs(entries[name], [*own.values()], "--input")
+            for name, own in found.items()}
+
+
+def compile_artifact(
+    path: str | os.PathLike[str], entries: Mapping[str, Any] | Sequence[Any], *,
+    targets: Sequence[str] | str | None = None, sizes: Mapping[str, Sequence[int]] | None = None,
+    graphs: bool = True,
+) -> str:
+    """Compile networks in memory ahead of time into one artifact, as `cellc compile` does.
+
+    Args:
+        path: the file to write.
+        entries: by name, a tuple of what is called and its inputs: a Cell, a method of one or a
+            function; Tensors, or texts of their types as on the command line (`"float32[N,3]"`),
+            and values that are fixed. A tuple alone is the entry "infer". Entries share the
+            Parameters that they share here.
+        targets: names of targets, as `"x86_64-avx2"`; by default this machine's.
+        sizes: values to serve of sizes that are open, by name; one of them may be any.
+        graphs: whether the file holds the graphs, without which it cannot be dumped, verified or
+            compiled for another machine.
+
+    Returns:
+        Lines about what was written, as the command prints them.
+
+    Raises:
+        CompileError: an error in a network (of the builtin kind it is of).
+        TypeError, ValueError: an entry that cannot be compiled, or an unknown target.
+        OSError: the file cannot be written; an older one is as it was.
+
+    Example:
+        >>> net = nn.Dense(3, 2)
+        >>> report = ms.compile_artifact("dense.cellc", {"infer": (net, "float32[N,3]")})
+
+    Only in cellc; `cellc compile` is the same from the command line.
+    """
+    given = entries if isinstance(entries, Mapping) else {DEFAULT_ENTRY: entries}
+    names = [targets] if isinstance(targets, str) else targets or ()
+    listed = {name: sorted(set(values)) for name, values in (sizes or {}).items()}
+    try:
+        plans = {name: _plan(name, entry, listed) for name, entry in given.items()}
+        _refuse_unused(listed, plans)
+        chosen = [backends.target_named(n) for n in names] or [backends.default_target()]
+        return artifacts.write(os.fspath(path), plans, chosen, graphs=graphs)
+    except backends.UnknownTarget as e:
+        raise ValueError(f"For 'compile_artifact', {e}.") from e
+    except UserError as e:
+        if isinstance(e.__cause__, (OSError, CompileError)):
+            raise e.__cause__ from None
+        raise ValueError(f"For 'compile_artifact', {e}") from e
+
+
+def _plan(name: str, entry: Any, listed: Listed) -> Plan:
+    """An entry as graphs of known sizes."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"For 'compile_artifact', the name of an entry must be an identifier, but "
+                         f"got {name!r}.")
+    if not isinstance(entry, (tuple, list)) or not entry or not callable(entry[0]):
+        raise TypeError(f"For 'compile_artifact', the entry {name!r} must be a tuple of a Cell or "
+                        f"function and its inputs, but got {type(entry).__name__}.")
+    net, *inputs = entry
+    fn = net if isinstance(net, Cell) else getattr(net, "fn", net)
+    names = parameter_names(fn)
+    types = [_type(names[i] if i < len(names) else f"input {i}", v) for i, v in enumerate(inputs)]
+    if not any(isinstance(d, str) for t in types if t is not None for d in t.shape):
+        tensors = [tensor_of(v) if isinstance(v, np.ndarray) else v if t is None or isinstance(
+            v, Tensor) else sample_inputs([f"{t.name}={v}"])[0]
+            for t, v in zip(types, inputs, strict=True)]
+        return plan_fixed(trace(fn, tensors, {}))
+    known = [t for t in types if t is not None]
+    if len(known) != len(types):
+        raise TypeError(f"For 'compile_artifact', the inputs of the entry {name!r} must be tensors "
+                        "or their types, as some of their sizes are open.")
+    return plan(fn, known, listed)
+
+
+def _type(name: str, value: Any) -> InputType | None:
+    """The type of an input that is a tensor, or the text of a type."""
+    if isinstance(value, OpenTensor):
+        if value.axes is None:
+            raise ValueError(f"For 'compile_artifact', the number of axes of {name!r} must be "
+                             "known: give Tensor(shape=[None, 3], dtype=...) with None for a size "
+                             "that is open.")
+        axes = [f"{name}_{i}" if not isinstance(d, int) else d for i, d in enumerate(value.axes)]
+        return InputType(name, tuple(axes), value.element)
+    if isinstance(value, (Tensor, np.ndarray)):
+        tensor = value if isinstance(value, Tensor) else tensor_of(value)
+        return InputType(name, tensor.shape, tensor.dtype)
+    if isinstance(value, str) and "[" in value:
+        return type_given(name, parse_input(f"{name}={value}")[1])
+    return None
+
+
+def _refuse_unused(listed: Listed, plans: Mapping[str, Plan]) -> None:
+    """Refuse `sizes` of a name that no input has."""
+    there = {s for p in plans.values() for s in p.sizes.symbols}
+    for name in listed:
+        if name not in there:
+            raise ValueError(f"For 'compile_artifact', 'sizes' must be of open sizes "
+                             f"({', '.join(sorted(there)) or 'there are none'}), but got {name!r}.")

@@ -1,0 +1,310 @@
+"""Artifacts of several entries, of networks in memory, of factories with arguments, and of portable
+files; what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cellc as ms
+import cellc_runtime
+from cellc import nn, ops
+from cellc.cli import main
+from cellc.cli.loading import load_network
+from cellc_runtime import Artifact
+
+NETWORK = '''
+import numpy as np
+import cellc as ms
+from cellc import nn, ops
+
+
+class Model(nn.Cell):
+    """A cache that two entries share, and a function without it."""
+
+    def __init__(self, scale=1.0, name="model", sizes=(4, 4)):
+        super().__init__()
+        table = np.arange(16, dtype=np.float32).reshape(sizes)
+        self.w = ms.Parameter(table * np.float32(scale), name="w")
+        self.cache = ms.Parameter(np.zeros((8, 4), np.float32), name="cache", requires_grad=False)
+        self.note = name
+
+    def prefill(self, x):
+        ops.assign(self.cache, ops.matmul(x, self.w))
+        return self.cache.sum(0)
+
+    def decode(self, x, p):
+        here = (ops.arange(8) == p).astype(ms.float32).reshape(8, 1)
+        ops.assign(self.cache, self.cache * (1 - here) + ops.matmul(x, self.w) * here)
+        return self.cache.sum(0)
+
+    def construct(self, x):
+        return ops.matmul(x, self.w)
+
+
+def make(scale, **options):
+    return Model(scale, **options).set_train(False)
+
+
+def number(n):
+    return n
+
+
+def fails(n):
+    raise OverflowError("no such size")
+
+
+def double(x):
+    return x * 2
+
+
+model = Model(3.0)
+
+
+class Pair(nn.Cell):
+    """Nested inputs, and random numbers."""
+
+    def construct(self, pair, x):
+        return ops.dropout(x, 0.5) + pair[0] - pair[1], pair[0]
+'''
+
+
+@pytest.fixture(scope="module")
+def nets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("entries") / "entry_nets.py"
+    file.write_text(NETWORK)
+    return file
+
+
+def load(path: Any) -> Artifact:
+    return cellc_runtime.load(path, trust_native_code=True)
+
+
+def compiled(out: Path, network: str, *options: str) -> Artifact:
+    assert main(["compile", network, "-o", str(out), *options]) == 0
+    return load(out)
+
+
+X = np.linspace(-1, 1, 32).reshape(8, 4).astype(np.float32)
+
+
+# --- entries -------------------------------------------------------------------------------------
+
+
+def talks(net: Artifact, model: Any) -> None:
+    """The entries do what the methods do, and share their state."""
+    for got, want in (
+        (net.call("prefill", X), model.prefill(ms.Tensor(X))),
+        (net.call("decode", x=X[:1], p=2), model.decode(ms.Tensor(X[:1]), ms.Tensor(2, ms.int32))),
+        (net.call("decode", X[3:4], 7), model.decode(ms.Tensor(X[3:4]), ms.Tensor(7, ms.int32))),
+    ):
+        np.testing.assert_array_equal(got, want.asnumpy())
+    np.testing.assert_array_equal(net.weights["cache"], model.cache.asnumpy())
+
+
+def test_methods_as_entries(nets: Path, tmp_path: Path) -> None:
+    net = compiled(tmp_path / "m.cellc", f"{nets}:Model(scale=2.0)", "--entry", "prefill=prefill",
+                   "--entry", "decode=decode", "-i", "prefill.x=float32[8,4]", "-i",
+                   "x=float32[1,4]", "-i", "p=int32[]")
+    assert net.entries == ("prefill", "decode") and set(net.weights) == {"w", "cache"}
+    _, model = load_network(f"{nets}:make(2.0)")
+    talks(net, model)
+
+
+def test_construct_and_functions_as_entries(nets: Path, tmp_path: Path) -> None:
+    net = compiled(tmp_path / "m.cellc", f"{nets}:model", "--entry", "infer=construct", "--entry",
+                   "twice=double", "-i", "x=float32[N,4]", "-i", "twice.x=float32[3]")
+    np.testing.assert_allclose(net(X[:5]), X[:5] @ (np.arange(16).reshape(4, 4) * 3), rtol=1e-5)
+    np.testing.assert_array_equal(net.call("twice", [1, 2, 3]), [2, 4, 6])
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (["--entry", "a"], "--entry 'a': expected NAME=FUNC"),
+    (["--entry", "a=b.c"], "--entry 'a=b.c': expected NAME=FUNC"),
+    (["--entry", "1=decode"], "expected NAME=FUNC"),
+    (["--entry", "a=_auto_prefix"], "expected NAME=FUNC"),
+    (["--entry", "a=nothing"], "neither Model nor its file has a function 'nothing'"),
+    (["--entry", "a=note"], "neither Model nor its file has a function 'note'"),
+    (["--entry", "a=decode", "--entry", "a=prefill"], "a is given twice"),
+    (["--entry", "a=decode", "-i", "x=float32[1,4]"], "takes p: give a type"),
+    (["--entry", "a=prefill", "-i", "x=float32[8,4]", "-i", "p=int32[]"],
+     "--input p: no entry has this input; there are a(x)"),
+    (["--entry", "a=prefill", "-i", "b.x=float32[8,4]"], "--input b.x: no entry has this input"),
+    (["--entry", "a=prefill", "-i", "x=float32[8,4]", "-i", "x=float32[8,4]"], "x: it is given tw"),
+    (["--entry", "a=prefill", "-i", "a.x=float32[8,4]", "-i", "a.x=float32[8,4]"], "given twice"),
+])
+def test_wrong_entries(
+    options: list[str], said: str, nets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compile", f"{nets}:model", "-o", str(tmp_path / "x.cellc"), *options]) == 2
+    assert said in capsys.readouterr().err and not [*tmp_path.iterdir()]
+
+
+# --- networks with arguments ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [
+    "Model(2.0)", "Model(scale=2, name='a:b(c)')", "make(2)", "make(2., sizes=[4, 4])",
+    "Model(-2.0)", "Model(scale=2.0, sizes=(2 + 2, 4))",
+])
+def test_factories_with_arguments(
+    call: str, nets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "+" in call:  # an expression is no literal
+        assert main(["compile", f"{nets}:{call}", "-i", "x=float32[8,4]", "-o", "x.cellc"]) == 2
+        assert "must be literals" in capsys.readouterr().err
+        return
+    net = compiled(tmp_path / "m.cellc", f"{nets}:{call}", "-i", "x=float32[8,4]")
+    scale = -2 if "-" in call else 2
+    np.testing.assert_allclose(net(X), X @ (np.arange(16.0).reshape(4, 4) * scale), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    ("Model(open('x'))", "the arguments must be literals, as in Net(4, name='small'"),
+    ("Model(__import__('os').getcwd())", "must be literals"),
+    ("Model(scale)", "must be literals"), ("Model(*[1])", "must be literals"),
+    ("Model(**{})", "must be literals"), ("Model(1)(2)", "must be literals"),
+    ("Model(1) or Model(2)", "must be literals"), ("Model(", "expected FILE.py:NAME"),
+    ("Model(1,,2)", "must be literals"), ("Model(" + "(" * 500 + ")" * 500 + ")", "literals"),
+    ("Model(size=3)", "unexpected keyword argument 'size'"),
+    ("model(2)", "it is a Model, which takes no arguments here"),
+    ("number(2)", "it returned a int; expected a Cell or function"),
+    ("fails(2)", "OverflowError: no such size"), ("nothing(2)", "has no 'nothing'"),
+])
+def test_wrong_factories(
+    call: str, said: str, nets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "x.cellc")
+    assert main(["compile", f"{nets}:{call}", "-i", "x=float32[8,4]", "-o", out]) == 2
+    assert said in capsys.readouterr().err and not [*tmp_path.iterdir()]
+
+
+# --- portable files ------------------------------------------------------------------------------
+
+
+def test_a_portable_file_is_compiled(
+    nets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "net.mindir"
+    assert main(["export", f"{nets}:model", "-i", "x=float32[8,4]", "-o", str(file)]) == 0
+    net = compiled(tmp_path / "net.cellc", str(file))
+    direct = compiled(tmp_path / "direct.cellc", f"{nets}:model", "-i", "x=float32[8,4]")
+    np.testing.assert_array_equal(net(X), direct(X))
+    assert main(["verify", str(file)]) == 0 and "all agrees" in capsys.readouterr().out
+    assert main(["compile", str(file), "-i", "y=float32[8,4]", "-o", str(tmp_path / "x")]) == 2
+    assert "net.mindir takes x=float32[8,4]" in capsys.readouterr().err
+    (tmp_path / "bad.mindir").write_bytes(file.read_bytes()[:-3])
+    for wrong in ("bad.mindir", "none.mindir"):
+        assert main(["compile", str(tmp_path / wrong), "-o", str(tmp_path / "x")]) == 2
+        assert wrong in capsys.readouterr().err
+
+
+def test_a_portable_file_with_nested_inputs_and_draws(nets: Path, tmp_path: Path) -> None:
+    _, pair = load_network(f"{nets}:Pair")
+    ms.set_seed(1)
+    inputs = (ms.Tensor(X), ms.Tensor(X * 2)), ms.Tensor(X)
+    file = tmp_path / "pair.mindir"
+    ms.export(pair, *inputs, file_name=str(file), file_format="MINDIR")
+    net = compiled(tmp_path / "pair.cellc", str(file))
+    assert len(net.signature().inputs) == 3
+    want = pair(*inputs)
+    ms.set_seed(1)
+    got = compiled(tmp_path / "again.cellc", str(file))(X, X * 2, X)
+    kept = np.isclose(got[0], X * 2 + X - X * 2)
+    assert kept.any() and not kept.all()
+    np.testing.assert_array_equal(got[1], want[1].asnumpy())
+
+
+@pytest.mark.parametrize("name", ["net.onnx", "net.mindir"])
+def test_compile_writes_no_other_format(
+    name: str, nets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / name
+    assert main(["compile", f"{nets}:model", "-i", "x=float32[8,4]", "-o", str(out)]) == 2
+    assert f"{out}: an artifact is written, whose name ends in .cellc; cellc export writes" \
+        in capsys.readouterr().err
+    assert not out.exists()
+
+
+# --- networks in memory --------------------------------------------------------------------------
+
+
+class Small(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Dense(4, 3)
+        self.seen = ms.Parameter(np.zeros((), np.int32), name="seen", requires_grad=False)
+
+    def step(self, x: Any) -> Any:
+        ops.assign(self.seen, self.seen + 1)
+        return self.dense(x)
+
+    def construct(self, x: Any) -> Any:
+        return self.dense(x)
+
+
+def test_networks_in_memory(nets: Path, tmp_path: Path) -> None:
+    _, model = load_network(f"{nets}:model")
+    path = tmp_path / "model.cellc"
+    report = ms.compile_artifact(path, {
+        "prefill": (model.prefill, ms.Tensor(X)),
+        "decode": (model.decode, "float32[1,4]", "int32[]"),
+        "infer": (model, "float32[N,4]"), "twice": (lambda x: x * 2, X[0])})
+    assert report.splitlines()[-1].startswith(f"wrote {path}: ")
+    net = load(path)
+    assert net.entries == ("prefill", "decode", "infer", "twice")
+    talks(net, model)
+    np.testing.assert_array_equal(net(X[:3]), model(ms.Tensor(X[:3])).asnumpy())
+    np.testing.assert_array_equal(net.call("twice", X[1]), X[1] * 2)
+
+
+def test_sizes_targets_and_graphs(tmp_path: Path) -> None:
+    net = Small()
+    path = str(tmp_path / "small.cellc")
+    ms.compile_artifact(path, (net, ms.Tensor(shape=[None, 4], dtype=ms.float32)),
+                        targets=["x86_64-avx2", "aarch64-neon"], graphs=False)
+    loaded = cellc_runtime.load(path)
+    assert loaded.targets() == ("x86_64-avx2", "aarch64-neon") and not loaded.has_graph()
+    assert str(loaded.sizes()) == "x_0 any"
+    ms.compile_artifact(path, {"infer": (net, "float32[N,S,4]"), "step": (net.step, X[:2])},
+                        sizes={"S": [3, 2, 3]})
+    loaded = load(path)
+    assert str(loaded.sizes()) == "N any and S 2, 3"
+    x = np.ones((5, 3, 4), np.float32)
+    np.testing.assert_array_equal(loaded(x), net(ms.Tensor(x)).asnumpy())
+    loaded.call("step", x[0, :2])
+    assert int(loaded.weights["seen"]) == 1 and int(net.seen.asnumpy()) == 0
+
+
+@pytest.mark.parametrize(("entries", "more", "kind", "said"), [
+    ({"a b": (Small(), "float32[2,4]")}, {}, ValueError, "the name of an entry must be an ident"),
+    ({"a": Small()}, {}, TypeError, "the entry 'a' must be a tuple of a Cell or function and its"),
+    ({"a": ()}, {}, TypeError, "the entry 'a' must be a tuple"),
+    ({"a": ("float32[2]",)}, {}, TypeError, "the entry 'a' must be a tuple"),
+    ({"a": (Small(), "float31[2,4]")}, {}, ValueError, "float31"),
+    ({"a": (Small(), "float32[2,5]")}, {}, Exception, "shape"),
+    ({"a": (Small(), "float32[2,4]")}, {"targets": "z80"}, ValueError, "z80"),
+    ({"a": (Small(), "float32[2,4]")}, {"sizes": {"N": [1]}}, ValueError,
+     "'sizes' must be of open sizes (there are none), but got 'N'."),
+    ({"a": (Small(), "float32[N,S,4]")}, {}, ValueError, "the sizes N, S are open"),
+    ({"a": (lambda x, k: x * k, "float32[N,4]", 3)}, {}, TypeError, "must be tensors or their ty"),
+    ({"a": (Small(), ms.Tensor(shape=None, dtype=ms.float32))}, {}, ValueError,
+     "the number of axes of 'x' must be known"),
+])
+def test_wrong_networks_in_memory(
+    entries: Any, more: dict[str, Any], kind: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(kind, match=re.escape(said)):
+        ms.compile_artifact(tmp_path / "x.cellc", entries, **more)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="its folder does not exist"):
+        ms.compile_artifact(tmp_path / "no" / "x.cellc", (Small(), "float32[2,4]"))
+    with pytest.raises(ValueError, match="cellc export writes ONNX"):
+        ms.compile_artifact(tmp_path / "x.onnx", (Small(), "float32[2,4]"))
