@@ -487,9 +487,25 @@ def translations(ds: Any, f: Folder) -> Made:
         "2017 all": lambda: ds.IWSLT2017Dataset(f.at("b"), "all", pair, **off)}
 
 
+def patches(ds: Any, f: Folder) -> Made:
+    """Photo Tour."""
+    head = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 1078 + 1024**2, 0, 1078, 40, 1024, -1024, 1, 8,
+                       0, 1024**2, 0, 0, 256, 0)
+    head += bytes(n for g in range(256) for n in (g, g, g, 0))
+    for sheet in range(2):
+        pixels = np.arange(1024**2) * (37 + sheet) // 11 % 251
+        f.write(f"liberty/patches000{sheet}.bmp", head + pixels.astype(np.uint8).tobytes())
+    f.write("liberty/info.txt", "".join(f"{n // 3} 0\n" for n in range(300)))
+    f.write("liberty/m50_100000_100000_0.txt",
+            "0 0 0 1 0 0 0\n5 1 0 299 99 0 0\n257 85 0 256 85 0 0\n")
+    rows = {"num_samples": 20, "shuffle": False}
+    return {"PhotoTour": lambda: ds.PhotoTourDataset(f.path, "liberty", **rows),
+            "PhotoTour test": lambda: ds.PhotoTourDataset(f.path, "liberty", "test", **rows)}
+
+
 COLLECTIONS = {made.__name__: made for made in (
     emnist, qmnist, stl10, coco, voc, celeba, places, food, trees, lists, scenes, svhn, sounds,
-    texts, streets, more_sounds, flowers, translations)}
+    texts, streets, more_sounds, flowers, translations, patches)}
 
 
 def value(array: Any) -> Any:

@@ -72,6 +72,10 @@ BROKEN: list[tuple[str, dict[str, bytes | str], Callable[[Folder], Any], str]] =
     ("a number of flowers", {"imagelabels.mat": mat(labels=np.ones((1, 1), np.uint8)),
                              "setid.mat": mat(valid=np.full((1, 1), 2, np.uint8))},
      lambda f: ds.Flowers102Dataset(f.path, usage="valid"), "there is no label of 2"),
+    ("a pair of patches", {"liberty/m50_100000_100000_0.txt": "0 0 0 1 0 0\n"},
+     lambda f: ds.PhotoTourDataset(f.path, "liberty", "test"), "seven numbers are wanted"),
+    ("a sheet of patches", {"liberty/info.txt": "0 0\n", "liberty/patches0000.bmp": png(1)},
+     lambda f: ds.PhotoTourDataset(f.path, "liberty"), r"\(2, 3\) pixels, not 1024 x 1024"),
     ("the rate of music", {"rock/rock.00000.wav": wav([1], 8000)},
      lambda f: ds.GTZANDataset(f.path), "the rate must be 22050 Hz, but is 8000"),
     ("fewer translations", {

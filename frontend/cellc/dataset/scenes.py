@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,67 @@ from typing import Any
 import numpy as np
 
 from ..core import declared
-from .declared import PICTURES, argument, common, must_be, one_of
+from .declared import PICTURES, REQUIRED, ROWS, argument, common, must_be, one_of
+from .decoding import GRAYSCALE, read
 from .listed import FILE, Entry, ListedDataset, damaged, folders_of, lines_of, pictures_of
+
+
+class PhotoTourDataset(
+    ListedDataset, takes=f"dataset_dir name usage {ROWS}", usages=("train", "test")
+):
+    """Patches of photographs, uint8[64, 64, 1]; the test part has pairs, and whether both show the
+    same place.
+
+    Columns: for "train" image; for "test" image1, image2 and matches (uint32).
+
+    Args:
+        dataset_dir: the folder of `notredame` and others, with `info.txt` and sheets of 16 x 16
+            patches (`patches0000.bmp`, ...).
+        name: which place.
+
+    Reference: Winder and Brown, 2007.
+    """
+
+    name: str = one_of("notredame", "yosemite", "liberty", "notredame_harris", "yosemite_harris",
+                       "liberty_harris", default=REQUIRED)
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._columns = {"image": FILE} if self.usage == "train" else \
+            {"image1": FILE, "image2": FILE, "matches": np.uint32}
+
+    def _find(self) -> Iterator[Entry]:
+        folder = self.dataset_dir / self.name
+        if self.usage == "train":
+            yield from ((number,) for number, _ in enumerate(lines_of(folder / "info.txt")))
+            return
+        path = folder / "m50_100000_100000_0.txt"
+        for number, line in enumerate(lines_of(path)):
+            fields = line.split()
+            if len(fields) != 7 or not all(map(str.isdecimal, fields)):
+                raise damaged(path, number, "seven numbers are wanted")
+            yield int(fields[0]), int(fields[3]), fields[1] == fields[4]
+
+    def _picture(self, path: Any) -> np.ndarray[Any, Any]:
+        sheet, place = divmod(path, 16 * 16)
+        row, column = (64 * n for n in divmod(place, 16))
+        whole = _sheet(self.dataset_dir / self.name / f"patches{sheet:04d}.bmp")
+        return whole[row : row + 64, column : column + 64].copy()
+
+
+@lru_cache(4)
+def _sheet(path: Path) -> np.ndarray[Any, Any]:
+    """The pixels of a sheet of patches."""
+    who = f"PhotoTourDataset: {path}"
+    try:
+        found = read(path.read_bytes(), who, GRAYSCALE)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # what Pillow's readers of formats raise has no common kind
+        raise RuntimeError(f"Invalid file, {who} cannot be read: {error}") from error
+    if found.shape != (1024, 1024, 1):
+        raise RuntimeError(f"Invalid file, {who} has {found.shape[:2]} pixels, not 1024 x 1024.")
+    return found
 
 
 class DIV2KDataset(ListedDataset, takes=f"dataset_dir usage downgrade scale {PICTURES}"):
@@ -259,4 +319,5 @@ class CityscapesDataset(ListedDataset, takes=f"dataset_dir usage quality_mode ta
             raise RuntimeError(f"Invalid file, {value} cannot be read as JSON: {error}") from error
 
 
-__all__ = ["CityscapesDataset", "DIV2KDataset", "KITTIDataset", "LFWDataset", "WIDERFaceDataset"]
+__all__ = ["CityscapesDataset", "DIV2KDataset", "KITTIDataset", "LFWDataset", "PhotoTourDataset",
+           "WIDERFaceDataset"]

@@ -102,6 +102,7 @@ def _wav(folder: Path) -> list[str]:
 
 def _picture(kind: str) -> Maker:
     def make(folder: Path) -> list[str]:
+        import cv2 as cv2  # loaded here, so that its memory is not that of a mutant
         from PIL import Image  # an optional library
 
         out = io.BytesIO()
@@ -162,7 +163,7 @@ FORMS: dict[str, tuple[Maker, Reader, bool]] = {
     "mat": (_mat, lambda f: rows_of(ds.SVHNDataset(str(f), "train", shuffle=False)), False),
     "wav": (_wav, lambda f: waveform(f / "s.wav"), False),
     **{kind: (_picture(kind), _read_image, False)
-       for kind in ("PNG", "TIFF", "GIF", "BMP", "JPEG")},
+       for kind in ("PNG", "TIFF", "GIF", "BMP", "JPEG", "PPM", "WEBP")},
     "tfrecord": (_tfrecord, lambda f: rows_of(
         ds.TFRecordDataset(str(f / "t"), shuffle=False)), True),
     "tfrecord.gz": (lambda f: _tfrecord(f, gzip.compress), lambda f: rows_of(
