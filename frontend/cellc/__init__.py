@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys as _sys
 
+from cellc_runtime import __version__ as _runtime_version
 from cellc_runtime.lazy import facade as _facade
 from cellc_runtime.lazy import lazy_module as _lazy_module
 from cellc_runtime.lazy import public_names as _public_names
@@ -106,3 +107,7 @@ _sys.meta_path.append(_OldPaths)  # type: ignore[arg-type]  # importlib's types 
 
 
 __version__ = "0.1.0"
+if _runtime_version != __version__:  # another distribution has replaced the files that cellc brings
+    raise ImportError(
+        f"cellc {__version__} needs the cellc_runtime {__version__} that it brings, but there is "
+        f"{_runtime_version}: uninstall cellc-runtime, and install cellc again.")
