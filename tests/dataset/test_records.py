@@ -502,7 +502,7 @@ def test_tables_become_mindrecord(tmp_path):
     (tmp_path / "b.csv").write_text("1d,score\n1,2\n")
     with pytest.raises(ValueError, match="begins with a digit"):
         mr.CsvToMR(str(tmp_path / "b.csv"), str(tmp_path / "b")).transform()
-    with pytest.raises(ValueError, match="there is no file"):
+    with pytest.raises(ValueError, match="'source' must be the path of a file"):
         mr.CsvToMR(str(tmp_path / "no.csv"), str(tmp_path / "b"))
 
 

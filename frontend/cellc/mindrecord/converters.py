@@ -8,15 +8,16 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from cellc_runtime.unpacking import GZIP, unpacked
 
+from ..core.declared import Arguments, Rule, instance, integer, misuse
 from ..core.native import names_itself
 from ..dataset.decoding import pillow
 from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_array
@@ -29,7 +30,7 @@ _TFRECORD_TYPES = {"int64": "int64", "float32": "float32", "string": "string"}
 
 
 @names_itself
-class _Converter:
+class _Converter(Arguments):
     """Base: `transform` writes files, and says what went wrong by raising it."""
 
     def run(self) -> None:
@@ -57,26 +58,17 @@ def _write(destination: str, count: int, schema: dict[str, Any], desc: str,
     writer.commit()
 
 
-def _text(what: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"The parameter {what} must be a str that is not empty, but got "
-                         f"{value!r}.")
-    return value
+def _path(what: str, there: Callable[[str], bool]) -> Rule:
+    return Rule(what, lambda value: True, lambda value: isinstance(value, str) and there(value),
+                Path)
 
 
-def _there(what: str, value: Any, folder: bool) -> Path:
-    path = Path(_text(what, value))
-    if not (path.is_dir() if folder else path.is_file()):
-        raise ValueError(f"The parameter {what}: there is no {'folder' if folder else 'file'} "
-                         f"{value}.")
-    return path
-
-
-def _partitions(count: Any) -> int:
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1000:
-        raise ValueError(f"The parameter partition_number must be int of 1 to 1000, but got "
-                         f"{count!r}.")
-    return count
+Folder = Annotated[Path, _path("the path of a folder", os.path.isdir)]
+File = Annotated[Path, _path("the path of a file", os.path.isfile)]
+Destination = Annotated[str, Rule(
+    "a str that is not empty", lambda value: True,
+    lambda value: isinstance(value, str) and value != "")]
+Partitions = Annotated[int, integer(1, 1000).always(ValueError)]
 
 
 def _png(pixels: np.ndarray[Any, Any], who: str) -> bytes:
@@ -98,9 +90,8 @@ class Cifar10ToMR(_Converter):
     _batches = {"": "data_batch_?", "_test": "test_batch"}
     _labels = {"label": b"labels"}
 
-    def __init__(self, source: str, destination: str) -> None:
-        self.source = _there("source", source, True)
-        self.destination = _text("destination", destination)
+    source: Folder
+    destination: Destination
 
     def run(self, fields: list[str] | None = None) -> None:
         """As `transform`."""
@@ -172,17 +163,12 @@ class CsvToMR(_Converter):
         partition_number: how many files.
     """
 
-    def __init__(
-        self, source: str, destination: str, columns_list: list[str] | None = None,
-        partition_number: int = 1,
-    ) -> None:
-        self.source, self.partition_number = _there("source", source, False), \
-            _partitions(partition_number)
-        self.destination = _text("destination", destination)
-        if columns_list is not None and (not isinstance(columns_list, list) or not columns_list):
-            raise ValueError("The parameter columns_list must be a list of names that is not "
-                             f"empty, but got {columns_list!r}.")
-        self.columns_list = columns_list
+    source: File
+    destination: Destination
+    columns_list: Annotated[list[str], Rule(
+        "a list of names that is not empty", lambda value: True,
+        lambda value: isinstance(value, list) and len(value) > 0)] | None = None
+    partition_number: Partitions = 1
 
     def transform(self) -> None:
         """Write the files.
@@ -232,13 +218,10 @@ class ImageNetToMR(_Converter):
         partition_number: how many files.
     """
 
-    def __init__(
-        self, map_file: str, image_dir: str, destination: str, partition_number: int = 1
-    ) -> None:
-        self.map_file = _there("map_file", map_file, False)
-        self.image_dir = _there("image_dir", image_dir, True)
-        self.destination = _text("destination", destination)
-        self.partition_number = _partitions(partition_number)
+    map_file: File
+    image_dir: Folder
+    destination: Destination
+    partition_number: Partitions = 1
 
     def transform(self) -> None:
         """Write the files.
@@ -275,10 +258,9 @@ class MnistToMR(_Converter):
         partition_number: how many files each.
     """
 
-    def __init__(self, source: str, destination: str, partition_number: int = 1) -> None:
-        self.source, self.destination = _there("source", source, True), \
-            _text("destination", destination)
-        self.partition_number = _partitions(partition_number)
+    source: Folder
+    destination: Destination
+    partition_number: Partitions = 1
 
     def transform(self) -> None:
         """Write the files.
@@ -323,20 +305,18 @@ class TFRecordToMR(_Converter):
         bytes_fields: which of the strings are bytes.
     """
 
-    def __init__(
-        self, source: str, destination: str, feature_dict: Mapping[str, Any],
-        bytes_fields: list[str] | None = None,
-    ) -> None:
-        self.source = _there("source", source, False)
-        self.destination = _text("destination", destination)
-        if not isinstance(feature_dict, dict) or not feature_dict:
-            raise ValueError("Parameter feature_dict should be a dict that is not empty.")
-        self.bytes_fields = bytes_fields or []
-        unknown = [n for n in self.bytes_fields if n not in feature_dict]
-        if not isinstance(self.bytes_fields, list) or unknown:
-            raise ValueError(f"Parameter bytes_fields should be a list of names of feature_dict, "
-                             f"but {unknown} are not in it.")
-        self._fields = {name: self._field(name, f) for name, f in feature_dict.items()}
+    source: File
+    destination: Destination
+    feature_dict: Annotated[dict[str, Any], Rule(
+        "a dict that is not empty", lambda value: True,
+        lambda value: isinstance(value, dict) and len(value) > 0)]
+    bytes_fields: Annotated[list[str], instance(list).always(ValueError)] | None = None
+
+    def __post_init__(self) -> None:
+        unknown = [n for n in self.bytes_fields or () if n not in self.feature_dict]
+        if unknown:
+            raise misuse("TFRecordToMR", "'bytes_fields' must be names of 'feature_dict'", unknown)
+        self._fields = {name: self._field(name, f) for name, f in self.feature_dict.items()}
 
     def _field(self, name: str, feature: Any) -> dict[str, Any]:
         """Return the schema of a feature."""
@@ -345,7 +325,7 @@ class TFRecordToMR(_Converter):
         if shape is None or kind not in _TFRECORD_TYPES or (kind == "string" and len(shape)):
             raise ValueError(f"Parameter feature_dict[{name!r}] should be a FixedLenFeature of a "
                              f"string without axes, int64 or float32, but got {feature!r}.")
-        if name in self.bytes_fields:
+        if name in (self.bytes_fields or ()):
             return {"type": "bytes"}
         return {"type": kind, "shape": list(shape)} if len(shape) else {"type": kind}
 
