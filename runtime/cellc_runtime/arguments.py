@@ -136,7 +136,8 @@ def _shown(array: Any) -> str:
 
 
 def accept_outputs(
-    entry: str, out: Any, types: Sequence[Type], written: Sequence[Array]
+    entry: str, out: Any, types: Sequence[Type], written: Sequence[Array],
+    donated: Sequence[int] = (),
 ) -> tuple[list[Array | None], list[Array | None]]:
     """The caller's array for each output (None for a new one), and those that a program can write
     itself.
@@ -145,7 +146,8 @@ def accept_outputs(
         entry: what is called.
         out: as the caller gave it.
         types: of the outputs.
-        written: weights that calls update.
+        written: weights and inputs that calls update.
+        donated: outputs that are written over inputs: a list has None there.
 
     Raises:
         TypeError, ValueError: arrays of another number, type or layout, or that share memory.
@@ -159,6 +161,9 @@ def accept_outputs(
             raise TypeError(f"{must} got {unknown!r}.")
         out = [out.get(name) for name in names]
     given = list(out) if isinstance(out, (list, tuple)) else [out]
+    for k in reversed(donated if len(given) == len(types) + len(donated) else ()):
+        if given.pop(k) is not None:
+            raise ValueError(f"{must} got one for output {k}, which is written over an input.")
     if len(given) != len(types):
         raise TypeError(f"{must} got {len(given)}.")
     there: list[Array] = list(written)
@@ -175,7 +180,7 @@ def accept_outputs(
                              "aligned.")
         if any(np.may_share_memory(array, other) for other in there):
             raise ValueError(f"{must} that for {name!r} shares memory with another, or with a "
-                             "weight that calls update.")
+                             "weight or an input that the call updates.")
         there.append(array)
     taken = [a if a is None or a.nbytes < LARGE or a.ctypes.data % 64 == 0 else None
              for a in given]

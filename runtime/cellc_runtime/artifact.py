@@ -33,7 +33,6 @@ from .batched import Batched
 from .bound import BoundProgram, Weights, suits, updated
 from .container import Container, is_count, pack, unpack
 from .device import best_for
-from .device_array import on_host
 from .errors import ArtifactError, in_file
 from .executable import Executable
 from .files import read_file, write_atomically
@@ -68,12 +67,15 @@ class Entry:
         sizes: of an entry with open sizes: where they are and what serves them.
         variants: for each of these variants, its programs by batch size (by 0 where no batch is
             open), for one or more targets as above.
+        donated: `(output, input)` pairs: the programs write this output over the input, and have
+            no output for it.
     """
 
     programs: Sequence[Program] = ()
     graphs: Sequence[str] = field(default=(), repr=False)
     sizes: OpenSizes = OpenSizes()
     variants: Sequence[Mapping[int, Sequence[Program]]] = ()
+    donated: Sequence[tuple[int, int]] = ()
 
     @property
     def by_size(self) -> Sequence[Mapping[int, Sequence[Program]]]:
@@ -174,17 +176,30 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
         if not suits(slot, weights.get(slot.name)):
             raise ValueError(f"entry {name!r} needs weight {slot.name!r}, {slot}")
     places = {(i, axis) for i, axis, _ in entry.sizes.axes}
-    outputs = zip(*(p.of_kind("output") for p in programs), strict=True)
+    inputs = [[s.name, s.dtype.name, [ANY if (i, axis) in places else d
+                                      for axis, d in enumerate(s.shape)]]
+              for i, s in enumerate(first.of_kind("input"))]
+    slots = zip(*(p.of_kind("output") for p in programs), strict=True)
+    outputs = _with_donated([_output_row(s, opened) for s in slots], entry.donated, inputs)
     return {
         "targets": list(dict.fromkeys(p.target for p in programs)),
-        "inputs": [[s.name, s.dtype.name, [ANY if (i, axis) in places else d
-                                           for axis, d in enumerate(s.shape)]]
-                   for i, s in enumerate(first.of_kind("input"))],
-        "outputs": [_output_row(slots, opened) for slots in outputs],
+        "inputs": inputs,
+        "outputs": outputs,
+        "donated": sorted(map(list, entry.donated)),
         "sizes": entry.sizes.to_json(),
         "graphs": len(entry.graphs),
         "updates": sorted({name for p in programs for name in updated(p)}),
     }
+
+
+def _with_donated(
+    outputs: Sequence[Any], donated: Iterable[Sequence[int]], inputs: Sequence[Any]
+) -> list[Any]:
+    """Something for each output: that of a program, or of the input that it is written over."""
+    found = list(outputs)
+    for k, i in sorted(donated):
+        found.insert(k, inputs[i])
+    return found
 
 
 def _interface(program: Program, opened: bool) -> list[Any]:
@@ -441,17 +456,24 @@ class Artifact:
     def _run(
         self, entry: str, program: BoundProgram | Batched, given: list[Any], out: Any
     ) -> Any:
-        if out is None:
+        donated = self._entries[entry].donated
+        if out is None and not donated:
             return getattr(program, "entry", program)(*given)
-        written = [self._weights.arrays[n] for n in self._weights.written]
-        wanted, taken = accept_outputs(entry, out, _results(program, given), written)
-        given = [a.copy() if any(o is not None and np.may_share_memory(a, o) for o in wanted) else a
-                 for a in map(on_host, given)]
+        types = _results(program, given)
+        wanted: list[Array | None] = [None] * len(types)
+        taken = wanted
+        if out is not None:
+            written = [self._weights.arrays[n] for n in self._weights.written]
+            written += [a for a in (given[i] for _, i in donated) if isinstance(a, np.ndarray)]
+            wanted, taken = accept_outputs(entry, out, types, written, [k for k, _ in donated])
+            given = [a.copy() if isinstance(a, np.ndarray) and any(
+                o is not None and np.may_share_memory(a, o) for o in wanted) else a for a in given]
         results = program.call(given, taken)
         for i, (want, result) in enumerate(zip(wanted, results, strict=True)):
             if want is not None and want is not result:
                 np.copyto(want, result)
                 results[i] = want
+        results = _with_donated(results, donated, given)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _for_shapes(self, entry: str, arrays: Sequence[Array]) -> BoundProgram | Batched:
@@ -485,7 +507,7 @@ class Artifact:
             with self:
                 self._open[key] = self._open.get(key) or self._opened(entry, found, variant)
         opened = self._open[key]
-        if isinstance(opened, BoundProgram) and not found.sizes.symbols:
+        if isinstance(opened, BoundProgram) and not found.sizes.symbols and not found.donated:
             self._direct[entry] = opened.entry
         return opened
 
@@ -553,6 +575,8 @@ class _Read:
     inputs: Inputs
     updates: frozenset[str] | None
     """The weights that its calls update; None in a file that does not say it."""
+    donated: tuple[tuple[int, int], ...]
+    """The outputs that are written over inputs, and these."""
     index: Mapping[tuple[int, ...], Sequence[int]]
     """By listed values (`ANY` in the place of the batch), the variants for them."""
 
@@ -581,13 +605,17 @@ class _Read:
         inputs = tuple(
             (name, dtype, tuple(places.get((i, axis), d) for axis, d in enumerate(shape)))
             for i, (name, dtype, shape) in enumerate(self.signature.inputs))
-        outputs = self.signature.outputs
+        over = dict(self.donated)
+        outputs = tuple(o for k, o in enumerate(self.signature.outputs) if k not in over)
+        written = {s.alias for s in program.slots}
+        at = [i for i, s in enumerate(program.slots) if s.kind == "input"]
         found, given = (tuple((s.name, s.dtype.name, s.shape) for s in program.of_kind(kind))
                         for kind in ("input", "output"))
         same = program.target == target and found == inputs and len(given) == len(outputs) and all(
             a[:2] == b[:2] and len(a[2]) == len(b[2])
             and all(d in (e, ANY) for d, e in zip(a[2], b[2], strict=True))
             for a, b in zip(outputs, given, strict=True))
+        same = same and {i for i, slot in enumerate(at) if slot in written} == {*over.values()}
         same = same and (self.updates is None or self.updates.issuperset(updated(program)))
         # Rows of a batch are put together along the first axis.
         if not same or (variant.sizes and any(not s or s[0] != size for _, _, s in given)):
@@ -632,10 +660,18 @@ def _read_entry(name: str, row: Any) -> _Read:
     index: dict[tuple[int, ...], list[int]] = {}
     for number, variant in enumerate(sizes.variants):
         index.setdefault(variant.at, []).append(number)
-    updates = row.get("updates")
+    updates, donated = row.get("updates"), tuple((k, i) for k, i in row.get("donated", ()))
+    for place, types in enumerate((signature.outputs, signature.inputs)):
+        numbers = [pair[place] for pair in donated]
+        if not all(is_count(n, len(types) - 1) for n in numbers) or \
+                len({*numbers}) != len(numbers):
+            raise ArtifactError("the donated inputs of an entry are malformed")
+    if any(signature.outputs[k][1:] != signature.inputs[i][1:] for k, i in donated) or (
+            donated and sizes.batch is not None):
+        raise ArtifactError("the donated inputs of an entry are malformed")
     return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs,
                  Inputs(name, signature.inputs, sizes),
-                 None if updates is None else frozenset(map(str, updates)), index)
+                 None if updates is None else frozenset(map(str, updates)), donated, index)
 
 
 def _types(rows: Any) -> tuple[Type, ...]:

@@ -16,6 +16,8 @@ from cellc import nn, ops
 from cellc.cli import main
 from cellc.cli.loading import load_network
 from cellc_runtime import Artifact
+from cellc_runtime.container import pack, unpack
+from cellc_runtime.errors import ArtifactError
 
 NETWORK = '''
 import numpy as np
@@ -308,3 +310,121 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
         ms.compile_artifact(tmp_path / "no" / "x.cellc", (Small(), "float32[2,4]"))
     with pytest.raises(ValueError, match="cellc export writes ONNX"):
         ms.compile_artifact(tmp_path / "x.onnx", (Small(), "float32[2,4]"))
+
+
+# --- donated inputs ------------------------------------------------------------------------------
+
+
+class Cached(nn.Cell):
+    """A cache that is passed in and out."""
+
+    def construct(self, token: Any, cache: Any, at: Any) -> Any:
+        here = (ops.arange(4) == at).astype(ms.float32).reshape(4, 1)
+        new = cache * (1 - here) + token * here
+        return new.sum(0), new
+
+    def swap(self, a: Any, b: Any) -> Any:
+        return b + 1, a + b
+
+    def checked(self, x: Any, y: Any) -> Any:
+        if y.sum() > 100:
+            raise ValueError("too much")
+        return x + y
+
+
+CACHED = (Cached(), "float32[8]", "float32[4,8]", "int32[]")
+
+
+def test_a_donated_cache_grows_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "cached.cellc"
+    ms.compile_artifact(path, CACHED, donate={"infer": ["cache"]})
+    net, plain = load(path), tmp_path / "plain.cellc"
+    ms.compile_artifact(plain, CACHED)
+    other = load(plain)
+    assert [t[1:] for t in net.signature().outputs] == [t[1:] for t in other.signature().outputs]
+    program, = net.programs()
+    assert len(program.of_kind("output")) == 1
+    cache, want = np.zeros((4, 8), np.float32), np.zeros((4, 8), np.float32)
+    for at in range(4):
+        token = np.full(8, at + 1.0, np.float32)
+        total, given = net(token, cache, at)
+        total_plain, want = other(token, want, at)
+        assert given is cache
+        np.testing.assert_array_equal(cache, want)
+        np.testing.assert_array_equal(total, total_plain)
+    total = np.empty(8, np.float32)
+    assert net(token, cache=cache, at=0, out=[total, None])[0] is total
+    _, fresh = net(token, cache.tolist(), 1)  # a list becomes an array of its own
+    np.testing.assert_array_equal(fresh[1], token)
+    with pytest.raises(ValueError, match=r"'out' must be arrays .* got one for output 1, which is"):
+        net(token, cache, 0, out=[None, want])
+    cache.flags.writeable = False
+    with pytest.raises(ValueError, match="updated in place but the array is read-only"):
+        net(token, cache, 0)
+    with pytest.raises(ValueError, match="contiguous"):
+        net(token, np.zeros((8, 4), np.float32).T, 0)
+
+
+def test_a_donated_input_may_be_another_input_too(tmp_path: Path) -> None:
+    """It is read before it is written."""
+    net = Cached()
+    path = tmp_path / "swap.cellc"
+    ms.compile_artifact(path, {"swap": (net.swap, "float32[3]", "float32[3]")},
+                        donate={"swap": ["b", "a"]})
+    loaded = load(path)
+    a, b = np.float32([1, 2, 3]), np.float32([10, 20, 30])
+    first, second = loaded.call("swap", a, b)
+    assert (first is b and second is a)
+    np.testing.assert_array_equal(first, [11, 21, 31])
+    np.testing.assert_array_equal(second, [11, 22, 33])
+    with pytest.raises(ValueError, match="is updated and shares memory with another array"):
+        loaded.call("swap", a, a)
+    assert main(["verify", f"{path}:swap"]) == 0  # its graph is that of the function
+
+
+def test_a_call_that_fails_leaves_what_was_donated(tmp_path: Path) -> None:
+    path = tmp_path / "checked.cellc"
+    ms.compile_artifact(path, {"f": (Cached().checked, "float32[3]", "float32[3]")},
+                        donate={"f": "x"})
+    loaded = load(path)
+    x = np.float32([1, 2, 3])
+    with pytest.raises(ValueError, match="too much"):
+        loaded.call("f", x, np.full(3, 50, np.float32))
+    np.testing.assert_array_equal(x, [1, 2, 3])
+    assert loaded.call("f", x, x.copy()) is x
+    np.testing.assert_array_equal(x, [2, 4, 6])
+
+
+def test_the_command_donates(nets: Path, tmp_path: Path) -> None:
+    net = compiled(tmp_path / "m.cellc", f"{nets}:model", "-i", "x=float32[8,4]", "--donate", "x")
+    x = X.copy()
+    assert net(x) is x
+    np.testing.assert_array_equal(x, compiled(tmp_path / "p.cellc", f"{nets}:model", "-i",
+                                              "x=float32[8,4]")(X))
+
+
+@pytest.mark.parametrize(("donate", "said"), [
+    ({"infer": ["nothing"]}, "the entry 'infer' has no input 'nothing' to donate; it has token, c"),
+    ({"decode": ["cache"]}, "inputs of the entry 'decode' cannot be donated: there is infer"),
+    ({"infer": ["at"]}, "no result of the type int32[] that could be written over 'at'"),
+])
+def test_wrong_donations(donate: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        ms.compile_artifact(tmp_path / "x.cellc", CACHED, donate=donate)
+    with pytest.raises(ValueError, match="serves any batch"):
+        ms.compile_artifact(tmp_path / "x.cellc", (lambda x: x * 2, "float32[N,4]"),
+                            donate={"infer": "x"})
+
+
+@pytest.mark.parametrize("donated", [
+    [[1, 0]], [[0, 1]], [[1, 1], [1, 1]], [[2, 1]], [[1, 3]], [[-1, 1]], [[1, True]], [], 3, [[1]],
+    None,
+])
+def test_headers_that_lie_about_donations(donated: Any, tmp_path: Path) -> None:
+    path = tmp_path / "cached.cellc"
+    ms.compile_artifact(path, CACHED, donate={"infer": ["cache"]})
+    box = unpack(path.read_bytes(), b"CELLCART", 2, "artifact")
+    box.meta["entries"]["infer"]["donated"] = donated
+    with pytest.raises(ArtifactError, match=r"malformed|is not what the header says|than the head"):
+        load(b"".join(pack(b"CELLCART", 2, box.meta, [*box.sections.items()])))(
+            np.zeros(8), np.zeros((4, 8)), 0)

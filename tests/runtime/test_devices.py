@@ -612,6 +612,29 @@ def test_artifacts(gpu: Any, tmp_path: Path) -> None:
     assert np.array_equal(artifact.load(tmp_path / "more.cellc").weights["w"], 4 * A)
 
 
+def test_sessions_and_donated_inputs(gpu: Any, tmp_path: Path) -> None:
+    """State on the device belongs to a session; a donated array of the device takes the result."""
+    path = tmp_path / "state.cellc"
+    over = compile_program(parse_graph(ADDS.replace("param", "input")))
+    artifact.save(path, {"step": artifact.Entry([compile_program(parse_graph(ADDS))]),
+                         "over": artifact.Entry([over], donated=[(1, 1)])}, {"w": A})
+    net = artifact.load(path, trust_native_code=True)
+    other = net.session()
+    for k in (2, 3):
+        assert np.array_equal(net.call("step", A), k * A)
+    assert np.array_equal(other.call("step", A), 2 * A)
+    net.reset()
+    assert np.array_equal(net.weights["w"], A) and np.array_equal(other.weights["w"], 2 * A)
+    assert np.array_equal(net.call("step", A), 2 * A)
+    out = np.empty_like(A)
+    for w in (A.copy(), DeviceArray.of(gpu, A)):
+        result, same = net.call("over", A, w)
+        assert same is w and np.array_equal(np.asarray(w), 2 * A)
+        taken, same = net.call("over", A, w, out=[out, None])
+        assert taken is out and same is w and np.array_equal(out, 3 * A)
+        assert np.array_equal(np.asarray(w), 3 * A) and type(result) is type(w)
+
+
 def test_an_artifact_in_parts(gpu: Any, tmp_path: Path) -> None:
     """One entry on the device, one on the processor: each sees what the other wrote."""
     there = compile_program(parse_graph(ADDS))

@@ -239,6 +239,9 @@ def parser() -> Parser:
                    "method of the network, or a function of FILE.py, as this entry, in the place "
                    "of infer (repeatable); its inputs are --input NAME.x=..., or x=... for all "
                    "entries that have an x")
+    p.add_argument("--donate", action="append", default=[], metavar="[ENTRY.]NAME", help="the "
+                   "result of the type of this input is written over it, so that a cache that "
+                   "is passed in and out is not copied (repeatable)")
     p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help="the values "
                    "of an open size to serve: S=16,32,64..128; one size may be left open")
     p.add_argument("--no-graph", action="store_true", help="leave the graphs out of the file: it "

@@ -11,11 +11,13 @@ import numpy as np
 
 from cellc_compiler import driver
 from cellc_compiler.interpret import run as interpret
+from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import print_graph
 from cellc_runtime import artifact
 from cellc_runtime.device import best_for
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
+from cellc_runtime.records import replace
 from cellc_runtime.target import Target
 from cellc_runtime.variants import ANY, OpenSizes
 
@@ -40,13 +42,14 @@ Array = np.ndarray[Any, Any]
 
 def write(
     path: str, entries: Mapping[str, Plan], targets: Sequence[Target], budget: int | None = None,
-    graphs: bool = True,
+    graphs: bool = True, donate: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Compile entries for targets and write one artifact; a report of lines.
 
     Args:
         budget: bytes for the temporaries of an entry that computes gradients.
         graphs: whether the file holds the graphs as text.
+        donate: by entry, the inputs whose memory takes a result.
 
     Raises:
         UserError: the file cannot be written.
@@ -64,14 +67,14 @@ def write(
                 _refuse_prints(traced)
             weights.name(traced)
         least_budget = least(plan.traces[0].budget, budget)
-        made = _Made(name, lines)
+        made = _Made(name, lines, _donated(name, plan, (donate or {}).get(name, ())))
         for target in dict.fromkeys(targets):  # one that is asked for twice is one
             made.compile(plan, target, least_budget)
         texts = [print_graph(t.graph) for t in plan.traces] if graphs else []
         opened = bool(plan.sizes.symbols)
         built[name] = artifact.Entry(
             () if opened else made.variants[0][0], texts, plan.sizes,
-            made.variants if opened else ())
+            made.variants if opened else (), made.donated)
     with writing(path):
         artifact.save(path, built, weights.arrays, {"numerics": context.numerics()})
     size = Path(path).stat().st_size
@@ -86,9 +89,12 @@ class _Made:
         variants: for each variant, by batch size, a program for each target.
     """
 
-    def __init__(self, name: str, lines: list[str]) -> None:
+    def __init__(
+        self, name: str, lines: list[str], donated: Sequence[tuple[int, int]] = ()
+    ) -> None:
         self.name = name
         self.lines = lines
+        self.donated = donated
         self.variants: list[dict[int, list[Program]]] = []
 
     def compile(self, plan: Plan, target: Target, budget: int | None) -> None:
@@ -106,7 +112,7 @@ class _Made:
                 which = ", ".join([f"{self.name} for {target.name}", *rows, *at])
                 with progress.stage(which) as say:
                     program = driver.compile_program(
-                        graph, target, report=report, progress=say,
+                        _written_over(graph, self.donated), target, report=report, progress=say,
                         numerics=context.numerics(), budget=budget)
                 self.variants[number].setdefault(size, []).append(program)
                 reports.append(report)
@@ -117,6 +123,41 @@ class _Made:
             self.lines += [f"  {note}" for note in plan.notes]
         else:
             self.lines += _one(head, programs[0], reports[0])
+
+
+def _donated(entry: str, plan: Plan, names: Sequence[str]) -> list[tuple[int, int]]:
+    """For each input that is donated, the first result of its type that is left: `(output, input)`.
+
+    Raises:
+        UserError: there is no such input, or no such result.
+    """
+    graph = plan.traces[0].graph
+    inputs = [v for v in graph.inputs if v.kind == "input"]
+    there = [v.name for v in inputs]
+    found: dict[int, int] = {}
+    for name in dict.fromkeys(names):
+        if name not in there:
+            raise UserError(f"the entry {entry!r} has no input {name!r} to donate; it has "
+                            f"{', '.join(there)}")
+        if plan.sizes.batch is not None:
+            raise UserError(f"the entry {entry!r} serves any batch, so it computes some rows twice "
+                            f"and cannot write over {name!r}: list the sizes")
+        value = inputs[there.index(name)]
+        fits = (k for k, v in enumerate(graph.outputs) if k not in found and v.type == value.type)
+        k = next(fits, None)
+        if k is None:
+            raise UserError(f"the entry {entry!r} has no result of the type {value.type} that "
+                            f"could be written over {name!r}")
+        found[k] = there.index(name)
+    return sorted(found.items())
+
+
+def _written_over(graph: Graph, donated: Sequence[tuple[int, int]]) -> Graph:
+    """The graph whose donated outputs are updates of inputs."""
+    inputs = [v for v in graph.inputs if v.kind == "input"]
+    updates = [(inputs[i], graph.outputs[k]) for k, i in donated]
+    left = [v for k, v in enumerate(graph.outputs) if k not in dict(donated)]
+    return replace(graph, outputs=left, updates=[*graph.updates, *updates]) if donated else graph
 
 
 def _one(head: str, program: Program, report: driver.Report) -> list[str]:

@@ -34,7 +34,7 @@ from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
 from . import artifacts, watch
-from .entries import entry_inputs, named_entries
+from .entries import donated_inputs, entry_inputs, named_entries
 from .errors import UserError
 from .loading import (
     input_types,
@@ -153,7 +153,12 @@ def compile_(args: argparse.Namespace) -> int:
         if "train" in entries:
             raise UserError("--entry train: --train compiles the entry of this name")
         entries["train"] = _plan_step(args, module, net, listed)
-    print(artifacts.write(args.output, entries, targets, _budget(args), not args.no_graph))
+    donate: dict[str, list[str]] = {}
+    for text in args.donate:
+        entry, _, name = text.rpartition(".")
+        donate.setdefault(entry or DEFAULT_ENTRY, []).append(name)
+    print(artifacts.write(args.output, entries, targets, _budget(args), not args.no_graph,
+                          donated_inputs(entries, donate)))
     return 0
 
 

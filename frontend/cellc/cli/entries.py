@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ def entry_inputs(entries: Mapping[str, Any], options: Sequence[str]) -> dict[str
 def compile_artifact(
     path: str | os.PathLike[str], entries: Mapping[str, Any] | Sequence[Any], *,
     targets: Sequence[str] | str | None = None, sizes: Mapping[str, Sequence[int]] | None = None,
-    graphs: bool = True,
+    graphs: bool = True, donate: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Compile networks in memory ahead of time into one artifact, as `cellc compile` does.
 
@@ -90,6 +90,8 @@ def compile_artifact(
         sizes: values to serve of sizes that are open, by name; one of them may be any.
         graphs: whether the file holds the graphs, without which it cannot be dumped, verified or
             compiled for another machine.
+        donate: by entry, names of inputs whose memory takes a result of their type, so that a cache
+            that is passed in and out is not copied; a call gives the array itself as that result.
 
     Returns:
         Lines about what was written, as the command prints them.
@@ -112,13 +114,25 @@ def compile_artifact(
         plans = {name: _plan(name, entry, listed) for name, entry in given.items()}
         _refuse_unused(listed, plans)
         chosen = [backends.target_named(n) for n in names] or [backends.default_target()]
-        return artifacts.write(os.fspath(path), plans, chosen, graphs=graphs)
+        return artifacts.write(os.fspath(path), plans, chosen, graphs=graphs,
+                               donate=donated_inputs(plans, donate or {}))
     except backends.UnknownTarget as e:
         raise ValueError(f"For 'compile_artifact', {e}.") from e
     except UserError as e:
         if isinstance(e.__cause__, (OSError, CompileError)):
             raise e.__cause__ from None
         raise ValueError(f"For 'compile_artifact', {e}") from e
+
+
+def donated_inputs(
+    entries: Iterable[str], given: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """The inputs to donate, by entry. Raises UserError: an entry there is not."""
+    for name in given:
+        if name not in entries:
+            raise UserError(f"inputs of the entry {name!r} cannot be donated: there is "
+                            f"{', '.join(entries)}")
+    return {name: [v] if isinstance(v, str) else [*v] for name, v in given.items()}
 
 
 def _plan(name: str, entry: Any, listed: Listed) -> Plan:
