@@ -193,7 +193,7 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
 
 
 def _with_donated(
-    outputs: Sequence[Any], donated: Iterable[Sequence[int]], inputs: Sequence[Any]
+    outputs: Sequence[Any], donated: Iterable[tuple[int, int]], inputs: Sequence[Any]
 ) -> list[Any]:
     """Something for each output: that of a program, or of the input that it is written over."""
     found = list(outputs)

@@ -79,6 +79,31 @@ def _checkpoint(p: argparse.ArgumentParser) -> None:
                    help="load parameters (.ckpt of MindSpore or safetensors) first")
 
 
+def _compile(sub: Commands) -> None:
+    p = _network(sub, "compile", "compile a network ahead of time into one artifact")
+    p.add_argument("--output", "-o", required=True, metavar="NET.cellc", help="the file to write")
+    p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
+                   "FILE.py that takes the network and returns the step as a Cell")
+    p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
+                   help="an input of the training step, as --input; in its order")
+    p.add_argument("--entry", action="append", default=[], metavar="NAME=FUNC", help="compile a "
+                   "method of the network, or a function of FILE.py, as this entry, in the place "
+                   "of infer (repeatable); its inputs are --input NAME.x=..., or x=... for all "
+                   "entries that have an x")
+    p.add_argument("--donate", action="append", default=[], metavar="[ENTRY.]NAME", help="the "
+                   "result of the type of this input is written over it, so that a cache that "
+                   "is passed in and out is not copied (repeatable)")
+    p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help="the values "
+                   "of an open size to serve: S=16,32,64..128; one size may be left open")
+    p.add_argument("--no-graph", action="store_true", help="leave the graphs out of the file: it "
+                   "cannot be dumped, verified, or compiled for another machine")
+    _budget(p)
+    _checkpoint(p)
+    p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
+                   "aarch64-neon (repeatable; default: this machine)")
+    _numerics(p)
+
+
 def _run(sub: Commands) -> None:
     text = "run an artifact on inputs, or a MindSpore script with cellc"
     p = sub.add_parser("run", help=text, description=text + " in the place of MindSpore")
@@ -229,28 +254,7 @@ def parser() -> Parser:
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     sub = parser.add_subparsers(dest="command", metavar="COMMAND")
     parser.commands = sub.choices
-    p = _network(sub, "compile", "compile a network ahead of time into one artifact")
-    p.add_argument("--output", "-o", required=True, metavar="NET.cellc", help="the file to write")
-    p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
-                   "FILE.py that takes the network and returns the step as a Cell")
-    p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
-                   help="an input of the training step, as --input; in its order")
-    p.add_argument("--entry", action="append", default=[], metavar="NAME=FUNC", help="compile a "
-                   "method of the network, or a function of FILE.py, as this entry, in the place "
-                   "of infer (repeatable); its inputs are --input NAME.x=..., or x=... for all "
-                   "entries that have an x")
-    p.add_argument("--donate", action="append", default=[], metavar="[ENTRY.]NAME", help="the "
-                   "result of the type of this input is written over it, so that a cache that "
-                   "is passed in and out is not copied (repeatable)")
-    p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help="the values "
-                   "of an open size to serve: S=16,32,64..128; one size may be left open")
-    p.add_argument("--no-graph", action="store_true", help="leave the graphs out of the file: it "
-                   "cannot be dumped, verified, or compiled for another machine")
-    _budget(p)
-    _checkpoint(p)
-    p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
-                   "aarch64-neon (repeatable; default: this machine)")
-    _numerics(p)
+    _compile(sub)
     p = _network(sub, "export", "write a network for other runtimes (ONNX), or as a portable file")
     p.add_argument("--output", "-o", required=True, metavar="NET.onnx|NET.mindir",
                    help="the file to write; its ending says which kind")
