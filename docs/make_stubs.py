@@ -449,7 +449,7 @@ def offered() -> str:
     """The stub of `cellc.ops`: its functions by module, and the stubs of what else it has."""
     lines = [f"from .functional.{home} import {', '.join(f'{n} as {n}' for n in names.split())}"
              for home, names in sorted(ops.functional.EARLY.items()) if names]
-    stubs = [f"from ..stubs.{name} import *" for name in (
+    stubs = [f"from ..stubs.{name} import *  # noqa: F403" for name in (
         "functions", "later", "primitives", "sparse")]
     return "\n".join(['"""Made by `docs/make_stubs.py`; do not edit it by hand."""', *stubs,
                       "from . import functional as functional", *lines, ""])

@@ -1,8 +1,8 @@
 """Made by `docs/make_stubs.py`; do not edit it by hand."""
-from ..stubs.functions import *
-from ..stubs.later import *
-from ..stubs.primitives import *
-from ..stubs.sparse import *
+from ..stubs.functions import *  # noqa: F403
+from ..stubs.later import *  # noqa: F403
+from ..stubs.primitives import *  # noqa: F403
+from ..stubs.sparse import *  # noqa: F403
 from . import functional as functional
 from .functional.activation import batch_norm as batch_norm, bias_add as bias_add, celu as celu, clip_by_global_norm as clip_by_global_norm, clip_by_norm as clip_by_norm, dense as dense, elu as elu, fast_gelu as fast_gelu, gelu as gelu, glu as glu, group_norm as group_norm, hardtanh as hardtanh, layer_norm as layer_norm, leaky_relu as leaky_relu, log_softmax as log_softmax, logsigmoid as logsigmoid, mish as mish, prelu as prelu, relu as relu, relu6 as relu6, rms_norm as rms_norm, selu as selu, silu as silu, softmax as softmax, softmin as softmin, softplus as softplus, softsign as softsign, swiglu as swiglu, threshold as threshold
 from .functional.arith import abs as abs, absolute as absolute, add as add, bitwise_and as bitwise_and, bitwise_left_shift as bitwise_left_shift, bitwise_or as bitwise_or, bitwise_right_shift as bitwise_right_shift, bitwise_xor as bitwise_xor, cast as cast, ceil as ceil, clamp as clamp, clip as clip, conj as conj, div as div, divide as divide, eq as eq, exp2 as exp2, floor as floor, floor_div as floor_div, floor_divide as floor_divide, floor_mod as floor_mod, fmax as fmax, fmin as fmin, fmod as fmod, frac as frac, ge as ge, gt as gt, imag as imag, inv as inv, invert as invert, isclose as isclose, isfinite as isfinite, isinf as isinf, isnan as isnan, isneginf as isneginf, isposinf as isposinf, isreal as isreal, le as le, logical_and as logical_and, logical_not as logical_not, logical_or as logical_or, logical_xor as logical_xor, lt as lt, masked_fill as masked_fill, maximum as maximum, minimum as minimum, mul as mul, multiply as multiply, ne as ne, neg as neg, negative as negative, positive as positive, pow as pow, real as real, reciprocal as reciprocal, remainder as remainder, round as round, select as select, sgn as sgn, sign as sign, signbit as signbit, sqrt as sqrt, square as square, sub as sub, subtract as subtract, true_divide as true_divide, trunc as trunc, where as where

@@ -14,7 +14,7 @@ from ...ops.optimizer_rules import adam as rules
 from ...ops.optimizer_rules.averages import blend, weighted
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from .optimizer import Optimizer, Option, checked_betas, rate_of
+from .optimizer import Group, Optimizer, Option, checked_betas, rate_of
 
 
 class _Moments(Optimizer):
@@ -31,27 +31,20 @@ class _Moments(Optimizer):
             "lr": lr, "betas": checked_betas(betas, type(self).__name__), "eps": eps,
             "weight_decay": weight_decay, **options})
 
-    def moments(self, group: dict[str, Any], gradient: Any, i: int) -> tuple[Any, Any]:
-        """The averages with a gradient, which are assigned."""
+    def _moments(self, group: Group, gradient: Any, state: Any) -> tuple[Any, Any]:
+        """The averages with a gradient."""
         beta1, beta2 = group["betas"]
-        m, v = rules.moments(gradient, self.exp_avg[i], self.exp_avg_sq[i], (beta1, 1.0 - beta1),
+        return rules.moments(gradient, state[0], state[1], (beta1, 1.0 - beta1),
                              (beta2, 1.0 - beta2), blend, weighted)
-        ops.assign(self.exp_avg[i], m)
-        ops.assign(self.exp_avg_sq[i], v)
-        return m, v
 
-    def rests(self, group: dict[str, Any], t: Any) -> tuple[Any, Any]:
+    def _rests(self, group: Group, t: Any) -> tuple[Any, Any]:
         """Return the missing weights of the averages after t steps: 1 - beta**t."""
         beta1, beta2 = group["betas"]
         return 1.0 - rules.power(beta1, t), 1.0 - rules.power(beta2, t)
 
-    def largest(self, group: dict[str, Any], v: Any, i: int) -> Any:
-        """The largest v so far, with `amsgrad`."""
-        if not group["amsgrad"]:
-            return v
-        v = ops.maximum(self.max_exp_avg_sq[i], v)
-        ops.assign(self.max_exp_avg_sq[i], v)
-        return v
+    def _largest(self, group: Group, v: Any, state: Any) -> Any:
+        """The largest v so far, with `amsgrad`; else None."""
+        return ops.maximum(state[2], v) if group["amsgrad"] else None
 
 
 class Adam(_Moments):
@@ -74,13 +67,13 @@ class Adam(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its moments are assigned."""
-        m, v = self.moments(group, self.prepared(group, parameter, gradient), i)
-        rest1, rest2 = self.rests(group, t)
-        v = self.largest(group, v, i)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        m, v = self._moments(group, gradient, state)
+        rest1, rest2 = self._rests(group, t)
+        most = self._largest(group, v, state)
         rate = ops.cast(group["lr"] * (ops.sqrt(rest2) / rest1), parameter.dtype)
-        return rules.descend(parameter, m, v, rate, group["eps"])
+        square = v if most is None else most
+        return rules.descend(parameter, m, square, rate, group["eps"]), m, v, most
 
 
 class AdamW(_Moments):
@@ -92,6 +85,7 @@ class AdamW(_Moments):
 
     states = Adam.states
     _counter = "state_step"
+    _decoupled = True
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -100,16 +94,14 @@ class AdamW(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its moments are assigned."""
-        gradient = ops.cast(gradient, parameter.dtype)
-        m, v = self.moments(group, -gradient if group["maximize"] else gradient, i)
-        rest1, rest2 = self.rests(group, t)
-        v = self.largest(group, v, i)
-        kind = parameter.dtype
-        below = ops.sqrt(v) / ops.cast(ops.sqrt(rest2), kind) + group["eps"]
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        m, v = self._moments(group, gradient, state)
+        rest1, rest2 = self._rests(group, t)
+        most, kind = self._largest(group, v, state), parameter.dtype
+        square = v if most is None else most
+        below = ops.sqrt(square) / ops.cast(ops.sqrt(rest2), kind) + group["eps"]
         kept = parameter * (1.0 - rate_of(group, parameter) * group["weight_decay"])
-        return kept - ops.cast(group["lr"] / rest1, kind) * m / below
+        return kept - ops.cast(group["lr"] / rest1, kind) * m / below, m, v, most
 
 
 class Adamax(_Moments):
@@ -129,17 +121,12 @@ class Adamax(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, maximize=maximize)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its moments are assigned."""
-        gradient = self.prepared(group, parameter, gradient)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
         beta1, beta2 = group["betas"]
         rate = ops.cast(group["lr"] / (1.0 - rules.power(beta1, t)), parameter.dtype)
-        new, m, u = rules.adamax(
-            parameter, gradient, rate, self.exp_avg[i], self.exp_inf[i],
-            beta1=(beta1, 1.0 - beta1), beta2=beta2, eps=group["eps"], average=blend, bounded=True)
-        ops.assign(self.exp_avg[i], m)
-        ops.assign(self.exp_inf[i], u)
-        return new
+        return rules.adamax(
+            parameter, gradient, rate, *state, beta1=(beta1, 1.0 - beta1), beta2=beta2,
+            eps=group["eps"], average=blend, bounded=True)
 
 
 class NAdam(_Moments):
@@ -163,20 +150,21 @@ class NAdam(_Moments):
                 for p in self.param_groups[-1]["params"]]
         self.mu_product = [*getattr(self, "mu_product", ()), *made]
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its moments are assigned."""
-        gradient = self.prepared(group, parameter, gradient)
-        m, v = self.moments(group, gradient, i)
-        _, rest2 = self.rests(group, t)
+    def _state_at(self, group: Group, i: int) -> list[Any]:
+        return [*super()._state_at(group, i), self.mu_product[i]]
+
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        m, v = self._moments(group, gradient, state)
+        _, rest2 = self._rests(group, t)
         beta1, decay = group["betas"][0], group["momentum_decay"]
         mu = beta1 * (1.0 - 0.5 * rules.power(0.96, t * decay))
         after = beta1 * (1.0 - 0.5 * rules.power(0.96, (t + 1.0) * decay))
-        product = self.mu_product[i] * mu
-        ops.assign(self.mu_product[i], product)
+        product = state[2] * mu
         kind, rate = parameter.dtype, group["lr"]
         rates = (ops.cast(rate * (1.0 - mu) / (1.0 - product), kind),
                  ops.cast(rate * after / (1.0 - product * after), kind))
-        return rules.nadam(parameter, gradient, m, v / ops.cast(rest2, kind), rates, group["eps"])
+        return rules.nadam(parameter, gradient, m, v / ops.cast(rest2, kind), rates,
+                           group["eps"]), m, v, product
 
 
 class RAdam(_Moments):
@@ -192,12 +180,11 @@ class RAdam(_Moments):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its moments are assigned."""
-        m, v = self.moments(group, self.prepared(group, parameter, gradient), i)
-        rest1, rest2 = self.rests(group, t)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        m, v = self._moments(group, gradient, state)
+        rest1, rest2 = self._rests(group, t)
         sure, correction = rules.rectification(t, group["betas"][1], rest2)
         kind = parameter.dtype
         scale = ops.cast(correction, kind) / (ops.sqrt(v) + group["eps"])
         step = m * ops.cast(group["lr"] / rest1, kind)
-        return parameter - step * ops.where(sure, scale, 1.0)
+        return parameter - step * ops.where(sure, scale, 1.0), m, v

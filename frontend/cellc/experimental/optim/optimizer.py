@@ -17,6 +17,8 @@ from ...nn.optim.steady import SteadySteps
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 
+Group = dict[str, Any]
+"""Parameters (`params`), and the options of their steps."""
 NON_NEGATIVE = number(0)
 NonNegative = Annotated[float, NON_NEGATIVE]
 Option = Annotated[float, number(0, normal=lambda value: value)]
@@ -72,6 +74,8 @@ class Optimizer(SteadySteps):
     """Prefix of each state's Parameters, and what they start with."""
     _counter = ""
     """The name of the Parameter that counts steps; empty: none does."""
+    _decoupled = False
+    """Whether the step applies the weight decay itself."""
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         super().__init__()
@@ -126,7 +130,7 @@ class Optimizer(SteadySteps):
             made = self.state_of(prefix, self._start(start, group), new)
             setattr(self, prefix, ParameterTuple([*getattr(self, prefix, ()), *made]))
 
-    def _params_of(self, group: dict[str, Any]) -> list[Parameter]:
+    def _params_of(self, group: Group) -> list[Parameter]:
         if "params" not in group:
             raise KeyError(
                 f"For '{self.cls_name}', a param group must have the key 'params', but has "
@@ -147,7 +151,7 @@ class Optimizer(SteadySteps):
             seen.add(id(p))
         return params
 
-    def _start(self, start: Any, group: dict[str, Any]) -> Any:
+    def _start(self, start: Any, group: Group) -> Any:
         """Return the initial value of a state: an alias, or the value of an option of the group."""
         return start
 
@@ -163,12 +167,13 @@ class Optimizer(SteadySteps):
                     lines.append(f"    {name}: {shown}")
         return "\n".join([*lines, ")"])
 
-    def prepared(self, group: dict[str, Any], parameter: Any, gradient: Any) -> Any:
-        """The gradient in the parameter's type, negated to maximize, with the weight decay."""
+    def prepared(self, group: Group, parameter: Any, gradient: Any) -> Any:
+        """The gradient in the parameter's type, negated to maximize, with the weight decay, unless
+        the step takes that of the parameter itself."""
         gradient = ops.cast(gradient, parameter.dtype)
         if group.get("maximize", False):
             gradient = -gradient
-        if group["weight_decay"] != 0.0:
+        if not self._decoupled and group["weight_decay"] != 0.0:
             gradient = gradient + parameter * group["weight_decay"]
         return gradient
 
@@ -181,9 +186,23 @@ class Optimizer(SteadySteps):
         ops.assign(counter, step)
         return ops.cast(step, float32)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
+    def update(self, group: Group, parameter: Any, gradient: Any, i: int, t: Any) -> Any:
         """The new value of a parameter (of the rows that this rank has state of), the i-th of all;
         its state is assigned."""
+        kept = self._state_at(group, i)
+        new, *after = self._step(
+            group, parameter, self.prepared(group, parameter, gradient), kept, t)
+        for place, value in zip(kept, after):  # noqa: B905  # a step may leave its state alone
+            if value is not None:
+                ops.assign(place, value)
+        return new
+
+    def _state_at(self, group: Group, i: int) -> list[Any]:
+        """The state of the i-th parameter, in the order that `_step` takes and gives it."""
+        return [getattr(self, name)[i] for name, _ in self.states]
+
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        """The new value of a parameter and of its state; None: that stays."""
         raise TypeError(f"the optimizer {type(self).__name__} gives no 'construct'")
 
     def construct(self, gradients: Any) -> bool:
@@ -198,7 +217,7 @@ class Optimizer(SteadySteps):
         return True
 
 
-def rate_of(group: dict[str, Any], parameter: Any) -> Any:
+def rate_of(group: Group, parameter: Any) -> Any:
     """The rate of a group, in the type of a parameter."""
     rate = group["lr"]
     return ops.cast(rate, parameter.dtype) if isinstance(rate, Tensor) else rate

@@ -11,7 +11,16 @@ from ... import ops
 from ...core.declared import Flag
 from ...ops.optimizer_rules import squares
 from ...ops.optimizer_rules.averages import weighted
-from .optimizer import NON_NEGATIVE, NonNegative, Optimizer, Option, PositiveOption, Ratio, rate_of
+from .optimizer import (
+    NON_NEGATIVE,
+    Group,
+    NonNegative,
+    Optimizer,
+    Option,
+    PositiveOption,
+    Ratio,
+    rate_of,
+)
 
 
 class Adadelta(Optimizer):
@@ -32,16 +41,10 @@ class Adadelta(Optimizer):
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
                                   "maximize": maximize})
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its statistics are assigned."""
-        gradient = self.prepared(group, parameter, gradient)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
         rho = group["rho"]
-        new, square, later = squares.adadelta(
-            parameter, gradient, rate_of(group, parameter), self.accum[i], self.accum_update[i],
-            rho=(rho, 1.0 - rho), epsilon=group["eps"])
-        ops.assign(self.accum[i], square)
-        ops.assign(self.accum_update[i], later)
-        return new
+        return squares.adadelta(parameter, gradient, rate_of(group, parameter), *state,
+                                rho=(rho, 1.0 - rho), epsilon=group["eps"])
 
 
 class Adagrad(Optimizer):
@@ -66,17 +69,12 @@ class Adagrad(Optimizer):
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value, "maximize": maximize})
 
-    def _start(self, start: Any, group: dict[str, Any]) -> Any:
+    def _start(self, start: Any, group: Group) -> Any:
         return NON_NEGATIVE(group[start], self.cls_name, start)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its `accum` is assigned."""
-        gradient = self.prepared(group, parameter, gradient)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
         rate = ops.cast(group["lr"] / (1.0 + (t - 1.0) * group["lr_decay"]), parameter.dtype)
-        new, total = squares.adagrad(parameter, gradient, rate, self.accum[i],
-                                     epsilon=group["eps"])
-        ops.assign(self.accum[i], total)
-        return new
+        return squares.adagrad(parameter, gradient, rate, *state, epsilon=group["eps"])
 
 
 class RMSprop(Optimizer):
@@ -100,16 +98,12 @@ class RMSprop(Optimizer):
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
             "weight_decay": weight_decay, "maximize": maximize})
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its statistics are assigned."""
-        gradient = self.prepared(group, parameter, gradient)
-        decay = group["alpha"], 1.0 - group["alpha"]
-        square = spread = weighted(self.mean_square[i], ops.square(gradient), decay)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        mean_grad, mean_square, moment = state
+        mean, decay = None, (group["alpha"], 1.0 - group["alpha"])
+        square = spread = weighted(mean_square, ops.square(gradient), decay)
         if group["centered"]:
-            mean = weighted(self.mean_grad[i], gradient, decay)
+            mean = weighted(mean_grad, gradient, decay)
             spread = square - ops.square(mean)
-            ops.assign(self.mean_grad[i], mean)
-        step = self.moment[i] * group["momentum"] + gradient / (ops.sqrt(spread) + group["eps"])
-        ops.assign(self.mean_square[i], square)
-        ops.assign(self.moment[i], step)
-        return parameter - rate_of(group, parameter) * step
+        step = moment * group["momentum"] + gradient / (ops.sqrt(spread) + group["eps"])
+        return parameter - rate_of(group, parameter) * step, mean, square, step

@@ -16,7 +16,7 @@ from ...core.declared import NUMBER, Flag, Float, Number, misuse, number
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from .optimizer import NonNegative, Optimizer, rate_of
+from .optimizer import Group, NonNegative, Optimizer, rate_of
 
 
 class SGD(Optimizer):
@@ -46,18 +46,14 @@ class SGD(Optimizer):
             "grad_centralization": False,
         })
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its `accum` and `stat` are assigned."""
-        gradient = self.prepared(group, parameter, gradient)
-        rate = rate_of(group, parameter)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        (accum, stat), rate = state, rate_of(group, parameter)
         if group["momentum"] == 0.0:
-            return parameter - gradient * rate
+            return (parameter - gradient * rate,)
         new, velocity = rules.momentum(
-            parameter, gradient, rate, self.accum[i], momentum=group["momentum"],
-            rest=1.0 - group["dampening"], fresh=self.stat[i] > 0, use_nesterov=group["nesterov"])
-        ops.assign(self.accum[i], velocity)
-        ops.assign(self.stat[i], ops.zeros_like(self.stat[i]))
-        return new
+            parameter, gradient, rate, accum, momentum=group["momentum"],
+            rest=1.0 - group["dampening"], fresh=stat > 0, use_nesterov=group["nesterov"])
+        return new, velocity, ops.zeros_like(stat)
 
 
 class ASGD(Optimizer):
@@ -94,16 +90,15 @@ class ASGD(Optimizer):
         self.eta = [*self.eta, *(Parameter(Tensor(rate), name=f"eta_{p.name}")
                                  for p in group["params"])]
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its average and its rate are assigned."""
-        gradient = ops.cast(self.prepared(group, parameter, gradient), float32)
-        new, average, eta = rules.averaged(
-            ops.cast(parameter, float32), gradient, ops.cast(group["lr"], float32),
-            ops.cast(self.ax[i], float32), self.eta[i],
+    def _state_at(self, group: Group, i: int) -> list[Any]:
+        return [self.ax[i], self.eta[i]]
+
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        average, eta = state
+        return rules.averaged(
+            ops.cast(parameter, float32), ops.cast(gradient, float32),
+            ops.cast(group["lr"], float32), ops.cast(average, float32), eta,
             1.0 / ops.maximum(t - 1.0 - group["t0"], 1.0), t, group["lambd"], group["alpha"])
-        ops.assign(self.ax[i], average)
-        ops.assign(self.eta[i], eta)
-        return new
 
 
 class Rprop(Optimizer):
@@ -132,13 +127,7 @@ class Rprop(Optimizer):
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes,
                                   "maximize": maximize})
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its state is assigned."""
-        gradient = self.prepared(group, parameter, gradient)
-        rate = ops.cast(group["lr"], parameter.dtype)
-        size = ops.where(t == 1.0, ops.broadcast_to(rate, parameter.shape), self.step_size[i])
-        new, gradient, size = rules.rprop(
-            parameter, gradient, self.prev[i], size, group["etas"], group["step_sizes"])
-        ops.assign(self.prev[i], gradient)
-        ops.assign(self.step_size[i], size)
-        return new
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        (before, size), rate = state, ops.cast(group["lr"], parameter.dtype)
+        size = ops.where(t == 1.0, ops.broadcast_to(rate, parameter.shape), size)
+        return rules.rprop(parameter, gradient, before, size, group["etas"], group["step_sizes"])

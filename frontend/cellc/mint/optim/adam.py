@@ -8,7 +8,7 @@ from cellc_runtime.dtypes import float32
 
 from ... import ops
 from ...core.declared import misuse
-from ...experimental.optim.optimizer import Optimizer, rate_of
+from ...experimental.optim.optimizer import Group, Optimizer, rate_of
 from ...ops.optimizer_rules import adam as rules
 from ...ops.optimizer_rules.averages import weighted
 from ...tensors.parameter import Parameter, ParameterTuple
@@ -90,20 +90,24 @@ class _Adam(Optimizer):
         ops.assign(self.state_step, step)
         return ops.reshape(step, ()) - float(self.first_step)
 
-    def moments(self, group: dict[str, Any], gradient: Any, i: int, t: Any) -> tuple[Any, Any]:
-        """Both moments with a gradient, which are assigned, over what they lack of a whole."""
+    def _state_at(self, group: Group, i: int) -> list[Any]:
+        kept = super()._state_at(group, i)
+        return [*kept, self.max_exp_avg_sq[i]] if group["amsgrad"] else kept
+
+    def _moments(
+        self, group: Group, gradient: Any, state: Any, t: Any
+    ) -> tuple[Any, Any, list[Any]]:
+        """Both moments with a gradient over what they lack of a whole, and the new state."""
         beta1, beta2 = group["betas"]
-        m, v = rules.moments(gradient, self.exp_avg[i], self.exp_avg_sq[i], (beta1, 1.0 - beta1),
+        m, v = rules.moments(gradient, state[0], state[1], (beta1, 1.0 - beta1),
                              (beta2, 1.0 - beta2), weighted, weighted)
-        ops.assign(self.exp_avg[i], m)
-        ops.assign(self.exp_avg_sq[i], v)
         kind = gradient.dtype
-        m = m / ops.cast(1.0 - rules.power(beta1, t), kind)
-        v = v / ops.cast(1.0 - rules.power(beta2, t), kind)
-        if group["amsgrad"]:
-            v = ops.maximum(self.max_exp_avg_sq[i], v)
-            ops.assign(self.max_exp_avg_sq[i], v)
-        return m, v
+        mean = m / ops.cast(1.0 - rules.power(beta1, t), kind)
+        square = v / ops.cast(1.0 - rules.power(beta2, t), kind)
+        if not group["amsgrad"]:
+            return mean, square, [m, v]
+        most = ops.maximum(state[2], square)
+        return mean, most, [m, v, most]
 
 
 class Adam(_Adam):
@@ -113,10 +117,10 @@ class Adam(_Adam):
     decay times the parameter is added to the gradient. `weight_decay` is 0 by default.
     """
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its moments are assigned."""
-        m, v = self.moments(group, self.prepared(group, parameter, gradient), i, t)
-        return rules.decoupled(parameter, m, v, rate_of(group, parameter), group["eps"])
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        m, v, after = self._moments(group, gradient, state, t)
+        rate = rate_of(group, parameter)
+        return rules.decoupled(parameter, m, v, rate, group["eps"]), *after
 
 
 class AdamW(_Adam):
@@ -126,6 +130,7 @@ class AdamW(_Adam):
     """
 
     first_step = -1
+    _decoupled = True
 
     def __init__(
         self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
@@ -134,13 +139,11 @@ class AdamW(_Adam):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its moments are assigned."""
-        gradient = ops.cast(gradient, parameter.dtype)
-        m, v = self.moments(group, -gradient if group["maximize"] else gradient, i, t)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
+        m, v, after = self._moments(group, gradient, state, t)
         rate = rate_of(group, parameter)
         kept = parameter * (1.0 - rate * group["weight_decay"])
-        return rules.descend(kept, m, v, rate, group["eps"])
+        return rules.descend(kept, m, v, rate, group["eps"]), *after
 
 
 class FusedAdamW(AdamW):

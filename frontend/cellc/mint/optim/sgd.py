@@ -8,7 +8,7 @@ from cellc_runtime.dtypes import int32
 
 from ... import ops
 from ...core.declared import BOOL, misuse
-from ...experimental.optim.optimizer import Optimizer, rate_of
+from ...experimental.optim.optimizer import Group, Optimizer, rate_of
 from ...ops.optimizer_rules.momentum import momentum as momentum_rule
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -73,14 +73,10 @@ class SGD(Optimizer):
         ops.assign(self.step_t, self.step_t + 1)
         return first
 
-    def update(self, group: dict[str, Any], parameter: Any, gradient: Any, i: int, t: Any) -> Any:
-        """The new value of a parameter; its `momentum_buf` is assigned."""
-        gradient = self.prepared(group, parameter, gradient)
+    def _step(self, group: Group, parameter: Any, gradient: Any, state: Any, t: Any) -> Any:
         rate = rate_of(group, parameter)
         if group["momentum"] == 0.0:
-            return parameter - gradient * rate
-        new, velocity = momentum_rule(
-            parameter, gradient, rate, self.momentum_buf[i], momentum=group["momentum"],
+            return (parameter - gradient * rate,)
+        return momentum_rule(
+            parameter, gradient, rate, *state, momentum=group["momentum"],
             rest=1.0 - group["dampening"], fresh=t, use_nesterov=group["nesterov"])
-        ops.assign(self.momentum_buf[i], velocity)
-        return new
