@@ -26,7 +26,7 @@ _FURTHER: dict[str, str] = {
     "common.tensor": "compat",
     "mint.nn.layer.conv": "nn", "nn.cell": "nn.graph_cell common.api",
     "nn.layer.activation": "nn.layer.ext", "nn.layer.basic": "nn.layer.ext nn.layer.math mint.nn",
-    "nn.layer.image": "nn.layer.basic", "nn.layer.pooling": "nn.layer.ext nn.layer.fractional",
+    "nn.layer.image": "nn.layer.basic", "nn.layer.pooling": "nn.layer.ext",
     "nn.loss.loss": "nn.loss.ctc", "nn.optim.optimizer": "nn.loss_scale",
     "parallel.shard": "parallel", "train.amp": "amp.precision",
     "train.serialization": "train.other_names train.convert",

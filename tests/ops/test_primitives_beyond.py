@@ -80,7 +80,7 @@ def test_steps_on_tensors_and_narrow_types() -> None:
     (TypeError, lambda: ops.ApplyMomentum()(1.0, Tensor(A), 0.1, Tensor(G), 0.9),
      "For 'ApplyMomentum', 'var' must be a Tensor, but got float"),
     (TypeError, lambda: ops.ApplyGradientDescent()(Tensor([1, 2]), 0.1, Tensor([1, 2])),
-     "For 'ApplyGradientDescent', 'var' must hold floats, but got Int64"),
+     "For 'ApplyGradientDescent', 'var' must be a Tensor of floats, but got Int64"),
     (ValueError, lambda: ops.ApplyGradientDescent()(Tensor(W), 0.1, Tensor([1.0, 2.0])),
      "shapes must be that of 'var', (2, 2), or () for a number, but got (2,)"),
     (TypeError, lambda: ops.ApplyMomentum(use_nesterov=1),
@@ -102,7 +102,7 @@ def test_steps_on_tensors_and_narrow_types() -> None:
         ops.ones((1, 1, 2, 2, 2)), ops.ones((1, 1, 2, 2, 2)), Tensor([1.0])),
      "For 'Conv3DTranspose', 'bias' must be None; add it to the result"),
     (ValueError, lambda: ops.BoundingBoxEncode()(Tensor(W), Tensor(W)),
-     "'anchor_box' must have shape (N, 4), but has (2, 2)"),
+     "'anchor_box' must have shape (N, 4), but has shape (2, 2)"),
 ])
 def test_bad_arguments(kind: type[Exception], text: str, call: Any) -> None:
     with pytest.raises(kind, match=re.escape(text)):

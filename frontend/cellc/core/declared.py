@@ -24,15 +24,7 @@ from inspect import Parameter, Signature, cleandoc, signature, unwrap
 from math import inf
 from textwrap import fill
 from types import NoneType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    TypeVar,
-    cast,
-    dataclass_transform,
-    get_args,
-)
+from typing import Annotated, Any, ClassVar, TypeVar, cast, dataclass_transform, get_args
 
 import numpy as np
 

@@ -27,7 +27,6 @@ _HOMES = {
     ".layer.conv": "Conv1d Conv1dTranspose Conv2d Conv2dTranspose Conv3d Conv3dTranspose",
     ".layer.embedding": "Embedding EmbeddingLookup MultiFieldEmbeddingLookup",
     ".layer.ext": "AvgPool1dExt AvgPool2dExt AvgPool3dExt Dropout2dExt EmbeddingExt MaxPool2dExt",
-    ".layer.fractional": "FractionalMaxPool2d FractionalMaxPool3d",
     ".layer.image": "CentralCrop ImageGradients MSSSIM PSNR SSIM",
     ".layer.math":
         "DiGamma IGamma LBeta LGamma MatDet MatInverse MatMul MatrixDiag MatrixDiagPart "
@@ -40,8 +39,9 @@ _HOMES = {
         "ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad2d",
     ".layer.pooling":
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d "
-        "AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d "
-        "MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d",
+        "AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d FractionalMaxPool2d "
+        "FractionalMaxPool3d LPPool1d LPPool2d MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d "
+        "MaxUnpool2d MaxUnpool3d",
     ".layer.rnn": "GRU GRUCell LSTM LSTMCell RNN RNNCell",
     ".layer.timedistributed": "TimeDistributed",
     ".layer.transformer":

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from .conv import *  # noqa: F403
     from .embedding import *  # noqa: F403
     from .ext import *  # noqa: F403
-    from .fractional import *  # noqa: F403
     from .image import *  # noqa: F403
     from .math import *  # noqa: F403
     from .normalization import *  # noqa: F403

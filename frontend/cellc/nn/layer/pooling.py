@@ -463,3 +463,32 @@ class MaxUnpool2d(_MaxUnpool, spatial=2, function=ops.max_unpool2d):
 
 class MaxUnpool3d(_MaxUnpool, spatial=3, function=ops.max_unpool3d):
     """Maxima of (N, C, D, H, W) put back. Source: `mindspore.nn.MaxUnpool3d`."""
+
+
+# --- at drawn places ------------------------------------------------------------------------------
+
+
+class _Fractional(OfInput):
+    """The largest element of windows at drawn places (Graham, "Fractional Max-Pooling", 2014).
+
+    Args:
+        kernel_size: size of a window.
+        output_size: size of the result; or
+        output_ratio: what part of the input's that is, in (0, 1).
+        return_indices: return also the flat position of each, int64.
+        _random_samples: (N, C, axes) numbers in [0, 1) that place the windows; drawn if None.
+    """
+
+    kernel_size: Any
+    output_size: Any = None
+    output_ratio: Any = None
+    return_indices: bool = False
+    _random_samples: Tensor | None = None
+
+
+class FractionalMaxPool2d(_Fractional, function=ops.fractional_max_pool2d):
+    """The largest element of windows at drawn places of (N, C, H, W) or (C, H, W)."""
+
+
+class FractionalMaxPool3d(_Fractional, function=ops.fractional_max_pool3d):
+    """`FractionalMaxPool2d` for (N, C, D, H, W) or (C, D, H, W)."""

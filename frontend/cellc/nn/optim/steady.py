@@ -15,11 +15,7 @@ from cellc_runtime.world import world
 from ... import context, ops
 from ...core.dispatch import active_tracer
 from ...eager.recorder import active_recordings
-from ...ranks.settings import (
-    cuts_networks,
-    get_auto_parallel_context,
-    optimizer_sharding,
-)
+from ...ranks.settings import cuts_networks, get_auto_parallel_context, optimizer_sharding
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor, arrays_of
 from ..cell import Cell

@@ -25,9 +25,11 @@ from ..arguments import (
     named,
     number,
     own_axis,
+    ranked,
     sequence,
     tensor,
 )
+from ..operands import operands_of
 from . import arith, creation, joining, linalg, reductions, shapes
 
 # --- activations ----------------------------------------------------------------------------------
@@ -230,9 +232,7 @@ def _is_row(bias: Any, w: Tensor) -> bool:
 @native
 def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
     """A bias added along the channel axis 1 (the last of a matrix)."""
-    x, b = tensor(input_x, "bias_add", "input_x"), tensor(bias, "bias_add", "bias")
-    if x.ndim < 2 or b.shape != (x.shape[1],):
-        raise misuse("bias_add", f"'bias' {b.shape} does not fit an input {x.shape}")
+    x, b = operands_of("bias_add", "input_x (n, c, ...), bias (c)", input_x, bias)
     return arith.add(x, shapes.reshape(b, (b.size,) + (1,) * (x.ndim - 2)))
 
 
@@ -264,9 +264,7 @@ def batch_norm(
         weight, bias: (C).
         eps: added to the variance.
     """
-    x = _floating(input_x, "batch_norm")
-    if x.ndim < 2:
-        raise misuse("batch_norm", "the input must have 2 axes or more", x.shape)
+    x = ranked(_floating(input_x, "batch_norm"), 2, None, "batch_norm", "input_x")
     for name, v in (("running_mean", running_mean), ("running_var", running_var),
                     ("weight", weight), ("bias", bias)):
         if tensor(v, "batch_norm", name).shape != (x.shape[1],):

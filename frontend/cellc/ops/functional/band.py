@@ -15,6 +15,7 @@ from ...core.native import native
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import Ints, choice, integer, is_int, need_known, positive, repeated, tensor
+from ..operands import operands_of
 from . import arith, grid, linalg, shapes, window
 
 _ALIGN = ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT")
@@ -119,10 +120,7 @@ def matrix_diag(
 
 
 def _matrices(x: Any, what: str) -> Tensor:
-    t = tensor(x, what, "x")
-    if t.ndim < 2:
-        raise misuse(what, f"'x' must have 2 axes or more, but has shape {t.shape}")
-    return t
+    return operands_of(what, "x (..., m, n)", x)[0]
 
 
 def _inside(low: int, high: int, x: Tensor, what: str) -> None:
@@ -194,12 +192,7 @@ def mirror_pad(input_x: Tensor, paddings: Tensor, mode: str) -> Tensor:
     what = "mirror_pad"
     t = tensor(input_x, what, "input_x")
     choice(mode, ("REFLECT", "SYMMETRIC"), what, "mode")
-    if not tensor(paddings, what, "paddings").dtype.is_integer:
-        raise misuse(what, "'paddings' must hold ints", paddings.dtype, TypeError)
-    counts = need_known(paddings, what)
-    if counts.shape != (t.ndim, 2):
-        raise misuse(what,
-                     f"'paddings' must have shape ({t.ndim}, 2), but has shape {counts.shape}")
+    counts = need_known(operands_of(what, f"paddings int ({t.ndim}, 2)", paddings)[0], what)
     own = 1 if mode == "REFLECT" else 0
     for axis, (before, after) in enumerate(counts.tolist()):
         d = t.shape[axis]
@@ -262,11 +255,8 @@ def bidense(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None 
         bias: (o).
     """
     what = "bidense"
-    x, y, w = tensor(input1, what, "input1"), tensor(input2, what, "input2"), \
-        tensor(weight, what, "weight")
-    if w.ndim != 3 or x.shape[:-1] != y.shape[:-1] or w.shape[1:] != (*x.shape[-1:], *y.shape[-1:]):
-        raise misuse(what, "shapes (..., a), (..., b) and (o, a, b) are needed",
-                     f"{x.shape}, {y.shape} and {w.shape}")
+    x, y, w = operands_of(
+        what, "input1 (..., a), input2 (..., b), weight (o, a, b)", input1, input2, weight)
     lead: Ints = x.shape[:-1]
     rows = shapes.reshape(x, (-1, x.shape[-1]))
     left = linalg.matmul(rows, shapes.reshape(shapes.swapaxes(w, 0, 1), (x.shape[-1], -1)))

@@ -19,6 +19,7 @@ from ...tensors.promotion import cast_to
 from ...tensors.seed import Generator
 from ...tensors.tensor import Tensor
 from ..arguments import choice, integer, ints, number, tensor
+from ..operands import operands_of
 from . import arith, creation, draws, indexing, joining, reductions, shapes, sorting
 
 Four = Sequence[float]
@@ -26,12 +27,7 @@ Four = Sequence[float]
 
 def rows_of(x: Any, columns: int, what: str, name: str) -> Tensor:
     """A tensor of floats of shape (n, columns)."""
-    t = tensor(x, what, name)
-    if not t.dtype.is_float:
-        raise misuse(what, f"'{name}' must hold floats", t.dtype, TypeError)
-    if t.ndim != 2 or t.shape[1] != columns:
-        raise misuse(what, f"'{name}' must have shape (N, {columns}), but has {t.shape}")
-    return t
+    return operands_of(what, f"{name} float (N, {columns})", x)[0]
 
 
 def _four(given: Any, what: str, name: str) -> tuple[float, ...]:
@@ -201,9 +197,7 @@ def choice_with_mask(
         that tell which rows are draws.
     """
     what = "choice_with_mask"
-    x, n = tensor(input_x, what, "input_x"), integer(count, what, "count")
-    if x.dtype is not bool_:
-        raise misuse(what, "'input_x' must hold bools", x.dtype, TypeError)
+    (x,), n = operands_of(what, "input_x bool", input_x), integer(count, what, "count")
     if n < 1 or not 1 <= x.ndim <= 5:
         raise misuse(what, "a 'count' above 0 and 1 to 5 axes are needed",
                      f"{count} and shape {x.shape}")
@@ -278,15 +272,10 @@ def _spread(low: Tensor, high: Tensor, size: int, count: int) -> Tensor:
 def _crop_arguments(
     image: Any, boxes: Any, box_indices: Any, crop_size: Any, what: str
 ) -> tuple[Tensor, Tensor, Tensor, tuple[int, ...]]:
-    x, places = tensor(image, what, "image"), tensor(box_indices, what, "box_indices")
-    b, size = rows_of(boxes, 4, what, "boxes"), ints(crop_size, what, "crop_size")
-    if x.ndim != 4:
-        raise misuse(what, f"'image' must have shape (N, H, W, C), but has {x.shape}")
-    if not places.dtype.is_integer:
-        raise misuse(what, "'box_indices' must hold ints", places.dtype, TypeError)
-    if places.shape != b.shape[:1]:
-        raise misuse(what, f"'box_indices' must have shape ({b.shape[0]},), one for each box, but "
-                     f"has {places.shape}")
+    x, b, places = operands_of(
+        what, "image (N, H, W, C), boxes float (n, 4), box_indices int (n)", image, boxes,
+        box_indices)
+    size = ints(crop_size, what, "crop_size")
     if len(size) != 2 or min(size) < 1:
         raise misuse(what, "'crop_size' must be 2 positive ints", crop_size)
     indexing.check_index(places, x.shape[0], what)
@@ -364,10 +353,8 @@ def roi_align(
         (n, C, pooled_height, pooled_width).
     """
     what = "ROIAlign"
-    x, regions = tensor(features, what, "features"), rows_of(rois, 5, what, "rois")
-    if x.ndim != 4 or not x.dtype.is_float:
-        raise misuse(what,
-                     f"'features' must be floats (N, C, H, W), but is {x.dtype} of shape {x.shape}")
+    x, regions = operands_of(
+        what, "features float (N, C, H, W), rois float (n, 5)", features, rois)
     counts = [integer(v, what, n) for v, n in (
         (pooled_height, "pooled_height"), (pooled_width, "pooled_width"),
         (sample_num, "sample_num"))]

@@ -11,26 +11,22 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.bounds import MOST_PARTS
-from cellc_runtime.dtypes import float32, float64, int32, int64
+from cellc_runtime.dtypes import float32, float64, int64
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one, scan
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import boolean, integer, size, tensor
+from ..operands import operands_of
 from . import arith, creation, draws, indexing, joining, reductions, shapes, sorting
 
 # --- candidates -----------------------------------------------------------------------------------
 
 
 def _classes(true_classes: Any, num_true: Any, what: str) -> Tensor:
-    t = tensor(true_classes, what, "true_classes")
-    if t.dtype not in (int32, int64):
-        raise misuse(what, "'true_classes' must be int32 or int64", t.dtype, TypeError)
-    if t.ndim != 2 or t.shape[1] != integer(num_true, what, "num_true"):
-        raise misuse(what,
-                     f"'true_classes' must have shape (batch, {num_true}), but has shape {t.shape}")
-    return t
+    count = integer(num_true, what, "num_true")
+    return operands_of(what, f"true_classes index (batch, {count})", true_classes)[0]
 
 
 def _counts(num_sampled: Any, range_max: Any, unique: Any, what: str) -> tuple[int, int, bool]:
@@ -144,10 +140,8 @@ def ctc_greedy_decoder(
         (batch, longest) they fill; the negated sums (batch, 1) of the largest scores.
     """
     what = "ctc_greedy_decoder"
-    x, lengths = tensor(inputs, what, "inputs"), tensor(sequence_length, what, "sequence_length")
-    if x.ndim != 3 or lengths.shape != x.shape[1:2]:
-        raise misuse(what, "shapes (steps, batch, classes) and (batch) are needed",
-                     f"{x.shape} and {lengths.shape}")
+    x, lengths = operands_of(
+        what, "inputs (steps, batch, classes), sequence_length (batch)", inputs, sequence_length)
     merged = boolean(merge_repeated, what, "merge_repeated")
     steps, batch, classes = x.shape
     best = cast_to(reductions.argmax(x, 2), int64)
@@ -251,9 +245,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     Args:
         input: floats above (p - 1) / 2.
     """
-    x, n = tensor(input, "mvlgamma"), size(p, "mvlgamma", "p", 1, MOST_PARTS)
-    if not x.dtype.is_float:
-        raise misuse("mvlgamma", "'input' must hold floats", x.dtype, TypeError)
+    (x,), n = operands_of("mvlgamma", "input float", input), size(p, "mvlgamma", "p", 1, MOST_PARTS)
     total: Tensor = apply("lgamma", x)
     for i in range(1, n):
         total = arith.add(total, apply("lgamma", arith.sub(x, i / 2)))

@@ -19,7 +19,7 @@ from ...tensors.index_runtime import found_size, traced
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor, tensor_of
 from ...transforms.jacobian import jvp
-from ..arguments import axis_of, boolean, choice, integer, need_known, number, tensor
+from ..arguments import axis_of, boolean, choice, integer, need_known, number, ranked, tensor
 from ..methods import overloaded
 from . import arith, creation, fourier, indexing, joining, reductions, shapes, sorting, special
 
@@ -178,9 +178,7 @@ def unique_with_pad(x: Tensor, pad_num: Any) -> tuple[Tensor, Tensor]:
         pad_num: what fills, a number.
     """
     what = "unique_with_pad"
-    t = tensor(x, what, "x")
-    if t.ndim != 1:
-        raise misuse(what, f"'x' must have one axis, but has shape {t.shape}")
+    t = ranked(x, 1, 1, what, "x")
     n = t.shape[0]
     fill = pad_num if isinstance(pad_num, Tensor) else number(pad_num, what, "pad_num")
     places = creation.arange(n)
@@ -257,9 +255,7 @@ def stft(
         (batch, frequencies, windows), with a last axis of 2 if not complex.
     """
     what = "stft"
-    signal, n = tensor(x, what, "x"), integer(n_fft, what, "n_fft")
-    if signal.ndim not in (1, 2):
-        raise misuse(what, f"'x' must have 1 or 2 axes, but has shape {signal.shape}")
+    signal, n = ranked(x, 1, 2, what, "x"), integer(n_fft, what, "n_fft")
     rows = shapes.expand_dims(signal, 0) if signal.ndim == 1 else signal
     if boolean(center, what, "center"):
         mode = choice(str(pad_mode).lower(), ("reflect", "constant", "replicate", "circular"),

@@ -11,7 +11,8 @@ from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
-from ..arguments import boolean, choice, integer, tensor
+from ..arguments import boolean, choice, integer
+from ..operands import operands_of
 from . import arith, creation, joining, reductions, shapes
 
 IMPOSSIBLE = -1e30
@@ -95,13 +96,8 @@ def ctc_loss_v2(
 
     Arguments and errors (TypeError, ValueError) are those of `ctc_loss`; losses are not reduced.
     """
-    x, labels = tensor(log_probs, what, "log_probs"), tensor(targets, what, "targets")
-    if x.ndim != 3 or labels.ndim != 2 or labels.shape[0] != x.shape[1]:
-        raise misuse(what, "shapes (T, N, C) and (N, S) are needed",
-                     f"{x.shape} and {labels.shape}")
-    if not x.dtype.is_float or labels.dtype not in (int32, int64):
-        raise misuse(what, "'log_probs' must hold floats and 'targets' int32 or int64",
-                     f"{x.dtype} and {labels.dtype}", TypeError)
+    x, labels = operands_of(
+        what, "log_probs float (T, N, C), targets index (N, S)", log_probs, targets)
     _, batch, classes = x.shape
     if not 0 <= integer(blank, what, "blank") < classes:
         raise misuse(what, f"'blank' must be one of the {classes} classes, but is {blank}")

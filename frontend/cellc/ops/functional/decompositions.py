@@ -18,22 +18,14 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.types import TensorType, broadcast_all
-from cellc_runtime.dtypes import (
-    DType,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int64,
-)
+from cellc_runtime.dtypes import DType, complex64, complex128, float16, float32, float64, int64
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one, scan
 from ...tensors.index_plan import check_range
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Array, Tensor, tensor_of
-from ..arguments import boolean, tensor
+from ..arguments import boolean, ranked, tensor
 from . import (
     arith,
     creation,
@@ -200,9 +192,7 @@ def lu_unpack(
         IndexError: a pivot out of range.
     """
     what = "lu_unpack"
-    data = tensor(LU_data, what, "LU_data")
-    if data.ndim < 2:
-        raise misuse(what, f"'LU_data' must have 2 axes or more, but has shape {data.shape}")
+    data = ranked(LU_data, 2, None, what, "LU_data")
     lead, (rows, columns) = data.shape[:-2], data.shape[-2:]
     steps = min(rows, columns)
     pivots = _pivots(LU_pivots, rows, steps, lead, what)

@@ -20,6 +20,7 @@ from ...tensors.promotion import cast_to, common, constant, fresh, inexact, is_s
 from ...tensors.seed import Generator, next_key, stream_of
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import Ints, axis_of, boolean, dtype_of, integer, is_int, number, shape_of, tensor
+from ..operands import operands_of
 from . import activation, arith, joining, reductions, sorting
 
 if TYPE_CHECKING:
@@ -251,9 +252,7 @@ def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DT
 
 def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
     """The slices of the first axis in random order."""
-    t = tensor(x, "shuffle", "x")
-    if not t.ndim:
-        raise misuse("shuffle", "'x' must have at least one axis, but is a scalar")
+    (t,) = operands_of("shuffle", "x (n, ...)", x)
     order = apply("random_permutation", drawing_key(seed, "shuffle"), n=t.shape[0])
     return apply_one("gather", t, order, axis=0)
 

@@ -21,17 +21,14 @@ from ...core.native import native
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ..arguments import boolean, tensor
+from ..operands import operands_of
 from . import arith, creation, grid, indexing, joining, reductions, shapes
 from .linalg import as_batch, at, substitute
 
 
 def _square(x: Any, what: str, name: str = "input") -> Tensor:
     """A batch of square matrices of floats."""
-    t = tensor(x, what, name)
-    if not t.dtype.is_float:
-        raise misuse(what, f"'{name}' must be float32 or float64", t.dtype, TypeError)
-    if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
-        raise misuse(what, f"'{name}' must have shape (..., n, n), but has shape {t.shape}")
+    (t,) = operands_of(what, f"{name} float (..., n, n)", x)
     if t.shape[-1] < 1:
         raise misuse(what, f"'{name}' must have at least one row, but has shape {t.shape}")
     return t

@@ -17,7 +17,7 @@ from ...core.dispatch import apply, apply_one
 from ...core.native import native
 from ...tensors.promotion import common, default_dtype
 from ...tensors.tensor import Tensor, tensor_of
-from ..arguments import Ints, axis_of, choice, integer, ranked, size, tensor, tensors
+from ..arguments import Ints, axis_of, choice, int_tensor, integer, ranked, size, tensor, tensors
 from . import arith, joining, shapes
 
 
@@ -57,9 +57,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 @native
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two axes, as the last axis."""
-    x = tensor(input, "diagonal")
-    if x.ndim < 2:
-        raise misuse("diagonal", "the input must have 2 axes or more", x.ndim)
+    x = ranked(input, 2, None, "diagonal")
     a, b = axis_of(dim1, x.ndim, "diagonal", "dim1"), axis_of(dim2, x.ndim, "diagonal", "dim2")
     if a == b:
         raise misuse("diagonal", f"dim1 and dim2 must differ, but both are {a}")
@@ -117,9 +115,7 @@ def one_hot(
         on_value, off_value: numbers or one-element tensors; their type is the result's
             (int64 for ints).
     """
-    x = tensor(indices, "one_hot", "indices")
-    if not x.dtype.is_integer:
-        raise misuse("one_hot", "'indices' must be ints", x.dtype, TypeError)
+    x = int_tensor(indices, "one_hot", "indices")
     n = integer(depth, "one_hot", "depth")
     if n < 0:
         raise misuse("one_hot", "'depth' must be non-negative", n)

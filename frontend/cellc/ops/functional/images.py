@@ -17,6 +17,7 @@ from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import choice, ints, need_known, positive, tensor
+from ..operands import operands_of
 from . import arith, creation, draws, joining, reductions, shapes, window
 
 # --- colours --------------------------------------------------------------------------------------
@@ -24,11 +25,7 @@ from . import arith, creation, draws, joining, reductions, shapes, window
 
 def _channels(x: Any, what: str, name: str) -> Tensor:
     """Floats with a last axis of 3."""
-    t = tensor(x, what, name)
-    if not t.dtype.is_float:
-        raise misuse(what, f"'{name}' must hold floats", t.dtype, TypeError)
-    if not t.ndim or t.shape[-1] != 3:
-        raise misuse(what, f"'{name}' must have a last axis of 3, but has shape {t.shape}")
+    (t,) = operands_of(what, f"{name} float (..., 3)", x)
     return t
 
 
@@ -86,9 +83,7 @@ def adjust_saturation(image: Tensor, scale: Tensor) -> Tensor:
 
 
 def _images(x: Any, what: str, name: str) -> Tensor:
-    t = tensor(x, what, name)
-    if t.ndim != 4:
-        raise misuse(what, f"'{name}' must have shape (N, H, W, C), but has {t.shape}")
+    (t,) = operands_of(what, f"{name} (N, H, W, C)", x)
     return t
 
 
@@ -214,9 +209,7 @@ def extract_glimpse(
     if uniform_noise and noise != "uniform":
         raise misuse(what, "'noise' must be 'uniform' where 'uniform_noise' is True", repr(noise))
     n, height, width, channels = images.shape
-    places = tensor(offsets, what, "offsets")
-    if places.shape != (n, 2):
-        raise misuse(what, f"'offsets' must have shape ({n}, 2), but has {places.shape}")
+    _, places = operands_of(what, "x (n, h, w, c), offsets (n, 2)", images, offsets)
     index, inside = [], []
     for i, (length, part) in enumerate(zip((height, width), window, strict=True)):
         at = cast_to(joining.part(places, 1, i, i + 1), float32)
@@ -255,10 +248,7 @@ def dilation2d(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: 
         pad_mode: "same" or "valid", in any case.
     """
     what = "Dilation2D"
-    image, taps = tensor(x, what, "x"), tensor(filter, what, "filter")
-    if image.ndim != 4 or taps.ndim != 3 or taps.shape[0] != image.shape[1]:
-        raise misuse(what, "shapes (N, C, H, W) and (C, h, w) are needed",
-                     f"{image.shape} and {taps.shape}")
+    image, taps = operands_of(what, "x (N, C, H, W), filter (C, h, w)", x, filter)
     steps, gaps = (positive(tuple(v)[-2:] if isinstance(v, (tuple, list)) else v, 2, what, n)
                    for v, n in ((stride, "stride"), (dilation, "dilation")))
     kernel = taps.shape[1:]
@@ -288,9 +278,7 @@ def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> T
         padding: "same" or "valid", in any case.
     """
     what = "ExtractVolumePatches"
-    t = tensor(x, what, "input_x")
-    if t.ndim != 5:
-        raise misuse(what, f"'input_x' must have shape (N, C, D, H, W), but has {t.shape}")
+    (t,) = operands_of(what, "input_x (N, C, D, H, W)", x)
     kernel, steps = (positive(tuple(v)[-3:] if isinstance(v, (tuple, list)) else v, 3, what, n)
                      for v, n in ((kernel_size, "kernel_size"), (strides, "strides")))
     if choice(padding.lower(), ("same", "valid"), what, "padding") == "same":

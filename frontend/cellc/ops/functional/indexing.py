@@ -129,9 +129,7 @@ def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
 @native
 def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
     """Slices along an axis at positions of a 1-D (or 0-D) index."""
-    i = int_tensor(index, "index_select", "index")
-    if i.ndim > 1:
-        raise misuse("index_select", f"'index' must be 1-D, but has {i.ndim} axes")
+    i = ranked(int_tensor(index, "index_select", "index"), 0, 1, "index_select", "index")
     return gather(input, shapes.ravel(i), axis)
 
 
@@ -154,9 +152,7 @@ def embedding(
         scale_grad_by_freq: divide a row's gradient by how often it is read.
     """
     index = int_tensor(input, "embedding", "input")
-    table = tensor(weight, "embedding", "weight")
-    if table.ndim != 2:
-        raise misuse("embedding", f"'weight' must be a matrix, but has {table.ndim} axes")
+    table = ranked(weight, 2, 2, "embedding", "weight")
     check_index(index, table.shape[0], "embedding")
     if max_norm is not None:
         table = _renormed(table, index, float(max_norm), float(norm_type))

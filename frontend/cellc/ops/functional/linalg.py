@@ -17,6 +17,7 @@ from ...core.native import native
 from ...tensors.promotion import operands
 from ...tensors.tensor import Tensor
 from ..arguments import axis_of, integer, ints, is_int, own_axis, ranked, repeated, tensor
+from ..operands import operands_of
 from . import arith, creation, grid, joining, shapes
 
 Ints = tuple[int, ...]
@@ -57,10 +58,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 @native
 def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
     """The products of two batches of matrices (or of two matrices)."""
-    x, y = tensor(input_x, "bmm", "input_x"), tensor(mat2, "bmm", "mat2")
-    if x.ndim < 2 or y.ndim != x.ndim or x.shape[:-2] != y.shape[:-2] or \
-            x.shape[-1] != y.shape[-2]:
-        raise misuse("bmm", "batches of matrices that fit are needed", f"{x.shape} and {y.shape}")
+    x, y = operands_of("bmm", "input_x (..., n, m), mat2 (..., m, k)", input_x, mat2)
     return matmul(x, y)
 
 

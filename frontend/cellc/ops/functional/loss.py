@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from cellc_compiler.ops.loss import SoftmaxCrossEntropy
-from cellc_runtime.dtypes import int32, int64
+from cellc_runtime.dtypes import int64
 
 from ...core.declared import BOOL, misuse
 from ...core.dispatch import apply, apply_one, stays
@@ -19,6 +19,7 @@ from ...tensors.index_plan import check_range, known_elements
 from ...tensors.promotion import cast_to, inexact, operands
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import choice, number, ranked, size, tensor
+from ..operands import operands_of
 from . import arith, indexing, reductions, shapes
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -118,9 +119,7 @@ def cross_entropy(
         label_smoothing: how much of the target is spread over all classes, in [0, 1].
     """
     what = "cross_entropy"
-    x, t = tensor(input, what), tensor(target, what, "target")
-    if not x.dtype.is_float:
-        raise misuse(what, "'input' must be a Tensor of floats", x.dtype, TypeError)
+    x, t = operands_of(what, "input float, target", input, target)
     smoothing = _smoothing(label_smoothing, what)
     choice(reduction, _REDUCTIONS, f"{what}_loss", "reduction")
     axis = 0 if x.ndim == 1 else 1
@@ -448,11 +447,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
         reduction: `"mean"`, `"sum"` or `"none"`.
     """
     what = "multilabel_margin_loss"
-    x, t = tensor(input, what), tensor(target, what, "target")
-    if not x.dtype.is_float:
-        raise misuse(what, "'input' must be float16 or float32", x.dtype, TypeError)
-    if t.dtype not in (int32, int64):
-        raise misuse(what, "'target' must be int32", t.dtype, TypeError)
+    x, t = operands_of(what, "input float, target index", input, target)
     if x.ndim not in (1, 2) or x.shape != t.shape:
         raise misuse(what, "'input' and 'target' must have one shape (C) or (N, C)",
                      f"{x.shape} and {t.shape}")
@@ -486,12 +481,9 @@ def multi_margin_loss(
         p: the power of the hinge, 1 or 2.
         weight: of each class.
     """
-    x, y = tensor(input, "multi_margin_loss"), tensor(target, "multi_margin_loss", "target")
+    x, y = operands_of("multi_margin_loss", "input (n, c), target (n)", input, target)
     if p not in (1, 2):
         raise misuse("multi_margin_loss", "'p' must be 1 or 2", p)
-    if x.ndim != 2 or y.shape != x.shape[:1]:
-        raise misuse("multi_margin_loss", "shapes (n, c) and (n) are needed",
-                     f"{x.shape} and {y.shape}")
     if not y.dtype.is_integer:
         raise misuse("multi_margin_loss", "'target' must be a tensor of ints (class labels)",
                      f"{y.dtype}: labels.astype(ms.int32)", TypeError)

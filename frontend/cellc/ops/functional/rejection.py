@@ -16,11 +16,11 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float32, float64, int64
 
-from ...core.declared import misuse
 from ...core.dispatch import apply, scan
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import Ints, boolean, dtype_of, integer, shape_of, tensor
+from ..operands import operands_of
 from . import arith, creation, draws, joining, shapes
 
 Seed = draws.Seed
@@ -83,9 +83,7 @@ def _standard_gamma(alpha: Tensor, seed: Seed, what: str) -> Tensor:
 
 
 def _parameter(x: Any, what: str, name: str) -> Tensor:
-    t = tensor(x, what, name)
-    if not t.dtype.is_float:
-        raise misuse(what, f"'{name}' must hold floats", t.dtype, TypeError)
+    (t,) = operands_of(what, f"{name} float", x)
     return t
 
 

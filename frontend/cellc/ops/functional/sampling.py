@@ -19,6 +19,7 @@ from ...core.native import native
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import choice, ints, tensor
+from ..operands import operands_of
 from . import arith, creation, joining, linalg, shapes
 
 
@@ -29,10 +30,8 @@ def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
     Args:
         mode: "iou" divides by the union, "iof" by the area of the true box.
     """
-    a, g = tensor(anchor_boxes, "iou"), tensor(gt_boxes, "iou")
     choice(mode, ("iou", "iof"), "iou", "mode")
-    if a.ndim != 2 or g.ndim != 2 or a.shape[1] != 4 or g.shape[1] != 4:
-        raise misuse("iou", "boxes (n, 4) and (k, 4) are needed", f"{a.shape} and {g.shape}")
+    a, g = operands_of("iou", "anchor_boxes (n, 4), gt_boxes (k, 4)", anchor_boxes, gt_boxes)
     x = [joining.part(a, 1, i, i + 1) for i in range(4)]
     x = [shapes.reshape(v, (1, -1)) for v in x]
     y = [joining.part(g, 1, i, i + 1) for i in range(4)]

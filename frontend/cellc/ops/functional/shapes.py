@@ -18,7 +18,7 @@ from ...core.dispatch import apply_one
 from ...core.native import native, native_of_types
 from ...tensors.promotion import fresh
 from ...tensors.tensor import Tensor
-from ..arguments import Ints, axes_of, axis_of, choice, ints, ints_or_int, tensor
+from ..arguments import Ints, axes_of, axis_of, choice, ints, ints_or_int, ranked, tensor
 
 # --- what a tensor is -----------------------------------------------------------------------------
 
@@ -240,18 +240,14 @@ movedim = moveaxis
 @native
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; a vector or scalar as it is."""
-    x = tensor(input, "t")
-    if x.ndim > 2:
-        raise misuse("t", "the input must have at most 2 axes", x.ndim)
+    x = ranked(input, 0, 2, "t")
     return transpose(x, (1, 0)) if x.ndim == 2 else x
 
 
 @native
 def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
     """The last two axes exchanged."""
-    x = tensor(input, what)
-    if x.ndim < 2:
-        raise misuse(what, "a tensor of at least 2 axes is needed", x.ndim)
+    x = ranked(input, 2, None, what)
     return swapaxes(x, -1, -2)
 
 

@@ -17,6 +17,7 @@ from ...tensors.index_plan import check_range
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ..arguments import axis_of, boolean, int_tensor, integer, need_known, ranked, size, tensor
+from ..operands import operands_of
 from ..primitive import Primitive
 from ..sparse_tensors import (
     COOTensor,
@@ -240,12 +241,9 @@ def _static(shape: Any, what: str, name: str) -> Shape:
 
 def _points(indices: Any, values: Any, shape: Shape, what: str) -> tuple[Tensor, Tensor]:
     """Places (n, axes) and values (n) that fit a shape."""
-    i, v = tensor(indices, what, "indices"), tensor(values, what, "values")
+    i, v = operands_of(what, f"indices (n, {len(shape)}), values (n)", indices, values)
     if i.dtype not in (int16, int32, int64):
         raise misuse(what, "'indices' must be int32 or int64", i.dtype, TypeError)
-    if i.ndim != 2 or v.shape != i.shape[:1] or i.shape[1] != len(shape):
-        raise misuse(what, f"'indices' (n, {len(shape)}) and 'values' (n) are needed for a tensor "
-                     f"of shape {shape}", f"{i.shape} and {v.shape}")
     for axis, d in enumerate(shape):
         check_range(joining.part(i, 1, axis, axis + 1), 0, d,
                     f"For '{what}', indices of axis {axis} "
@@ -337,12 +335,10 @@ def coalesce(
         IndexError: a place out of range.
     """
     what = "Coalesce"
-    places = _place_rows(x_indices, what, "x_indices", 2)
-    values = tensor(x_values, what, "x_values")
-    shape = _place_rows(x_shape, what, "x_shape", 1)
-    if values.shape != places.shape[1:] or shape.shape != places.shape[:1]:
-        raise misuse(what, "'x_indices' (axes, n), 'x_values' (n) and 'x_shape' (axes) are needed",
-                     f"{places.shape}, {values.shape} and {shape.shape}")
+    places, values, shape = operands_of(
+        what, "x_indices (axes, n), x_values (n), x_shape (axes)",
+        _place_rows(x_indices, what, "x_indices", 2), x_values,
+        _place_rows(x_shape, what, "x_shape", 1))
     check_range(shapes.reshape(places, (places.size,)), 0, 1 << 62,
                 f"For '{what}', indices must not be negative, but got ", 0, ".")
     room = arith.sub(shapes.expand_dims(shape, 1), places)
@@ -376,14 +372,11 @@ def sparse_slice(
         The places (k, axes) in the part, the values (k) and the shape of the part.
     """
     what = "SparseSlice"
-    i, v = _place_rows(indices, what, "indices", 2), tensor(values, what, "values")
-    whole, first, most = (_place_rows(t, what, n, 1) for t, n in (
-        (shape, "shape"), (start, "start"), (size, "size")))
-    axes = i.shape[1:]
-    if v.shape != i.shape[:1] or not whole.shape == first.shape == most.shape == axes:
-        raise misuse(what, "'indices' (n, axes), 'values' (n), and 'shape', 'start' and 'size' "
-                     "(axes) are needed",
-                     f"{i.shape}, {v.shape}, {whole.shape}, {first.shape} and {most.shape}")
+    i, v, whole, first, most = operands_of(
+        what, "indices (n, axes), values (n), shape (axes), start (axes), size (axes)",
+        _place_rows(indices, what, "indices", 2), values, *(
+            _place_rows(t, what, n, 1)
+            for t, n in ((shape, "shape"), (start, "start"), (size, "size"))))
     room = arith.maximum(arith.minimum(most, arith.sub(whole, first)), 0)
     moved = arith.sub(i, first)
     kept = sparse_places.held(
@@ -404,14 +397,11 @@ def sparse_segment_mean(x: Tensor, indices: Tensor, segment_ids: Tensor) -> Tens
         IndexError: a row out of range.
     """
     what = "sparse_segment_mean"
-    rows, i = tensor(x, what, "x"), tensor(indices, what, "indices")
-    ids = tensor(segment_ids, what, "segment_ids")
-    if not rows.dtype.is_float or i.dtype not in (int32, int64) or ids.dtype is not i.dtype:
-        raise misuse(what, "'x' of floats and 'indices' and 'segment_ids' of one type, int32 or "
-                     "int64, are needed", f"{rows.dtype}, {i.dtype} and {ids.dtype}", TypeError)
-    if rows.ndim < 1 or i.ndim != 1 or ids.shape != i.shape:
-        raise misuse(what, "'indices' and 'segment_ids' must be vectors of one length",
-                     f"{i.shape} and {ids.shape}")
+    rows, i, ids = operands_of(
+        what, "x float (m, ...), indices index (n), segment_ids index (n)", x, indices, segment_ids)
+    if ids.dtype is not i.dtype:
+        raise misuse(what, "'indices' and 'segment_ids' must have one type",
+                     f"{i.dtype} and {ids.dtype}", TypeError)
     count = compositions.segments(ids, what)
     check_range(i, 0, rows.shape[0], f"For '{what}', 'indices' must be in range [0, "
                 f"{rows.shape[0]}), but got ", 0, ".")

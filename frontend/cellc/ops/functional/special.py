@@ -16,6 +16,7 @@ from ...core.native import native, native_body, native_of_types
 from ...tensors.promotion import cast_to, constant, fresh, inexact, operands
 from ...tensors.tensor import Tensor
 from ..arguments import number, tensor
+from ..operands import operands_of
 from . import arith, creation, shapes
 
 
@@ -247,9 +248,7 @@ def is_nonzero(input: Tensor) -> Tensor:
 
 def eps(x: Tensor) -> Tensor:
     """The distance of 1 to the next number of the type, everywhere."""
-    t = tensor(x, "eps", "x")
-    if not t.dtype.is_float:
-        raise misuse("eps", "a float tensor is needed", t.dtype, TypeError)
+    (t,) = operands_of("eps", "x float", x)
     steps = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
     return creation.full_like(t, steps.get(t.dtype.name, 2.0**-52))
 

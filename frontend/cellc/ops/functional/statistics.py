@@ -20,6 +20,7 @@ from ...core.native import native
 from ...tensors.promotion import cast_to, inexact, is_scalar
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import axis_of, dtype_of, finite, integer, number, numbers, ranked, size, tensor
+from ..operands import operands_of
 from . import arith, creation, joining, linalg, reductions, shapes, sorting, special
 
 _MOST_CHOSEN = 1 << 32
@@ -62,9 +63,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         fweights: how often each observation counts.
         aweights: the weight of each observation.
     """
-    x = inexact(tensor(input, "cov"))
-    if x.ndim > 2:
-        raise misuse("cov", "at most 2 axes are possible", x.ndim)
+    x = inexact(ranked(input, 0, 2, "cov"))
     x = shapes.reshape(x, (1, -1)) if x.ndim < 2 else x
     weights = [cast_to(tensor(w, "cov", "weights"), x.dtype)
                for w in (fweights, aweights) if w is not None]
@@ -107,9 +106,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) ->
 
 
 def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bool) -> Tensor:
-    x = tensor(input, what)
-    if not x.dtype.is_float:
-        raise misuse(what, "'input' must be a float tensor", x.dtype, TypeError)
+    (x,) = operands_of(what, "input float", input)
     points = numbers([q] if is_scalar(q) else q, what, "q")
     if any(not 0 <= p <= 1 for p in points):
         raise misuse(what, "'q' must be in [0, 1]", points)
@@ -157,9 +154,7 @@ def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool =
 @native
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distance of every pair of rows."""
-    x = tensor(input, "pdist")
-    if x.ndim < 2:
-        raise misuse("pdist", "at least 2 axes are needed", x.ndim)
+    x = ranked(input, 2, None, "pdist")
     first, second = (tensor_of(np.ascontiguousarray(i)) for i in np.triu_indices(x.shape[-2], 1))
     gap = arith.sub(apply("gather", x, first, axis=x.ndim - 2),
                     apply("gather", x, second, axis=x.ndim - 2))
@@ -205,10 +200,7 @@ def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
 
     Source: `ops.intopk`.
     """
-    scores, labels = tensor(x1, "intopk", "x1"), tensor(x2, "intopk", "x2")
-    if scores.ndim != 2 or labels.shape != scores.shape[:1]:
-        raise misuse("intopk", "scores (n, c) and labels (n) are needed",
-                     f"shapes {scores.shape} and {labels.shape}")
+    scores, labels = operands_of("intopk", "x1 (n, c), x2 (n)", x1, x2)
     own: Tensor = apply("gather_elements", scores, shapes.reshape(cast_to(labels, int64), (-1, 1)),
                         dim=1)
     return arith.lt(reductions.sum(arith.gt(scores, own), 1), integer(k, "intopk", "k"))

@@ -19,6 +19,7 @@ from ...core.declared import misuse
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import Ints, boolean, integer, ints, is_int, number, positive, repeated, tensor
+from ..operands import operands_of
 from . import arith, creation, draws, indexing, joining, reductions, shapes, window
 
 # --- three axes -----------------------------------------------------------------------------------
@@ -307,15 +308,10 @@ def _max_unpool(
     output_size: Any,
 ) -> Tensor:
     """Maxima put back where `indices` (flat, in the result's last axes) say; zeros elsewhere."""
-    t, at = tensor(x, what, "x"), tensor(indices, what, "indices")
+    t, at = operands_of(what, "x (...), indices int (...)", x, indices)
     if t.ndim not in (spatial + 1, spatial + 2):
         raise misuse(what, f"the input must have {spatial + 1} or {spatial + 2} axes, but has "
                      f"shape {t.shape}")
-    if at.shape != t.shape:
-        raise misuse(what, "'x' and 'indices' must have the same shape",
-                     f"{t.shape} and {at.shape}")
-    if not at.dtype.is_integer:
-        raise misuse(what, "'indices' must be integers", at.dtype, TypeError)
     k = positive(kernel_size, spatial, what, "kernel_size")
     s = k if stride is None or stride == 0 else positive(stride, spatial, what, "stride")
     p = repeated(padding, spatial, what, "padding")
@@ -456,9 +452,7 @@ def _fractional_size(
 
 
 def _samples(samples: Any, x: Tensor, spatial: int, what: str) -> Tensor:
-    u = tensor(samples, what, "_random_samples")
-    if not u.dtype.is_float:
-        raise misuse(what, "'_random_samples' must be floats", u.dtype, TypeError)
+    (u,) = operands_of(what, "_random_samples float", samples)
     if u.ndim != 3 or u.shape[0] not in (1, x.shape[0]) or u.shape[1:] != (x.shape[1], spatial):
         raise misuse(what, f"'_random_samples' must have shape {(*x.shape[:2], spatial)}, but has "
                      f"shape {u.shape}")

@@ -33,6 +33,7 @@ from ..arguments import (
     size,
     tensor,
 )
+from ..operands import operands_of
 from . import arith, joining, reductions, shapes
 
 PadMode = str
@@ -138,9 +139,7 @@ def _groups(channels: int, weight: Ints, groups: Any, what: str) -> int:
 def _biased(x: Tensor, bias: Tensor | None, what: str) -> Tensor:
     if bias is None:
         return x
-    b = tensor(bias, what, "bias")
-    if b.shape != (x.shape[1],):
-        raise misuse(what, f"'bias' must have shape ({x.shape[1]},)", b.shape)
+    _, b = operands_of(what, "input (n, c, ...), bias (c)", x, bias)
     return arith.add(x, shapes.reshape(cast_to(b, x.dtype), (x.shape[1],) + (1,) * (x.ndim - 2)))
 
 
@@ -150,9 +149,7 @@ def conv1d(
     pad_mode: str = "valid", padding: Any = 0, dilation: Any = 1, groups: int = 1,
 ) -> Tensor:
     """1-D convolution of (N, C, L) with weights (O, C / groups, k): `conv2d` on one row."""
-    x, w = image_of(input, 1, "conv1d"), tensor(weight, "conv1d", "weight")
-    if w.ndim != 3:
-        raise misuse("conv1d", f"'weight' must have 3 axes, but has shape {w.shape}")
+    x, w = image_of(input, 1, "conv1d"), ranked(weight, 3, 3, "conv1d", "weight")
     (step,) = repeated(stride, 1, "conv1d", "stride")
     (gap,) = repeated(dilation, 1, "conv1d", "dilation")
     pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], (step,), (gap,), "conv1d")

@@ -16,6 +16,7 @@ from ...core.dispatch import apply, scan
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor
 from ..arguments import tensor
+from ..operands import operands_of
 from . import arith, classes, control_source, creation, shapes
 
 _LEAST_STEPS, _ENOUGH = 9, 9.0
@@ -104,9 +105,7 @@ def polygamma(n: Any, input: Tensor) -> Tensor:
             and the result infinite or (where zeta is 0) NaN.
         input: floats above -1e5 (NaN below); infinite at 0, -1, -2, ...
     """
-    x = tensor(input, "polygamma")
-    if not x.dtype.is_float:
-        raise misuse("polygamma", "'input' must hold floats", x.dtype, TypeError)
+    (x,) = operands_of("polygamma", "input float", input)
     if not isinstance(n, Tensor):
         return _polygamma_known(n, x)
     if not n.dtype.is_integer:

@@ -15,8 +15,8 @@ from cellc_runtime.lazy import imported, no_attribute
 from ..primitive import Primitive
 
 _PARTS = (
-    (".tables", ".statistics", ".space", ".optimizer_steps", ".sparse", ".collectives", ".host",
-     "..kernels", "..register_info", ".summary", "..mapping", ".user"),
+    (".tables", ".space", ".optimizer_steps", ".collectives", ".host", "..kernels",
+     "..register_info", ".summary", "..mapping", ".user"),
     (".boxes", ".rare", ".draws", ".sparse_steps", ".other_devices", ".instances"))
 """The modules that load together. Few programs need the second part."""
 _MODULES = {home[1:] for part in _PARTS for home in part}

@@ -25,6 +25,7 @@ from ..functional import (
     volume,
     window,
 )
+from ..operands import operands_of
 from ..primitive import Primitive
 from .tables import make_primitives
 
@@ -35,11 +36,7 @@ def _suppressed(
 ) -> Tensor:
     """Places (int32) of boxes that stay, by falling score, of given overlaps (n, n)."""
     what = "NonMaxSuppressionWithOverlaps"
-    pairs, score = tensor(overlaps, what, "overlaps"), tensor(scores, what, "scores")
-    n = score.shape[0] if score.ndim == 1 else -1
-    if pairs.shape != (n, n):
-        raise misuse(what, "'overlaps' must be (n, n) and 'scores' (n), but have shapes "
-                     f"{pairs.shape} and {score.shape}")
+    pairs, score = operands_of(what, "overlaps (n, n), scores (n)", overlaps, scores)
     order = sorting.argsort(score, 0, True)
     sorted_pairs = apply("gather", apply("gather", pairs, order, axis=0), order, axis=1)
     ahead = arith.gt(apply("gather", score, order, axis=0), _number(score_threshold, what))

@@ -17,6 +17,7 @@ from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import integer, number, shape_of, tensor
 from ..functional import arith, classes, creation, draws, joining, reductions, rejection, shapes
+from ..operands import operands_of
 from ..primitive import Primitive
 from .tables import make_primitives
 
@@ -180,11 +181,9 @@ def _hits(true_classes: Tensor, sampled_candidates: Tensor, *, num_true: int = 1
     """Where drawn candidates are true classes: rows, positions among the candidates, and weights.
     """
     what = "ComputeAccidentalHits"
-    true, drawn = tensor(true_classes, what, "true_classes"), tensor(
-        sampled_candidates, what, "sampled_candidates")
-    if true.ndim != 2 or true.shape[1] != num_true or drawn.ndim != 1:
-        raise misuse(what, f"shapes (batch, {num_true}) and (candidates) are needed",
-                     f"{true.shape} and {drawn.shape}")
+    true, drawn = operands_of(
+        what, f"true_classes (batch, {num_true}), sampled_candidates (candidates)", true_classes,
+        sampled_candidates)
     same = arith.eq(shapes.expand_dims(true, 2), shapes.reshape(drawn, (1, 1, -1)))
     found = same.nonzero()
     row, _, place = (shapes.squeeze(joining.part(found, 1, i, i + 1), 1) for i in range(3))

@@ -24,6 +24,7 @@ from ..functional import arith, indexing
 from ..functional.arith import logical_and, sign, sqrt, where
 from ..functional.creation import zeros_like
 from ..functional.generated import exp
+from ..operands import operands_of
 from ..optimizer_rules import adam as adams
 from ..optimizer_rules import momentum as momenta
 from ..optimizer_rules import squares
@@ -36,9 +37,7 @@ _NARROW = (float16, bfloat16)
 
 def wider(what: str, *given: Any) -> list[Tensor]:
     """Tensors of one shape to compute with, and scalars, in the type of the first."""
-    first = tensor(given[0], what, "var")
-    if not first.dtype.is_float:
-        raise misuse(what, "'var' must hold floats", first.dtype, TypeError)
+    (first,) = operands_of(what, "var float", given[0])
     kind = float32 if first.dtype in _NARROW else first.dtype
     out = []
     for x in given:

@@ -46,6 +46,7 @@ from ..functional import (
     window,
     zeta_functions,
 )
+from ..operands import operands_of
 from ..primitive import Primitive
 from . import instances
 from .tables import conv_transpose, make_primitives
@@ -73,10 +74,7 @@ def _confusion(
 ) -> Tensor:
     """How often (or with what weight) each label (row) met each prediction (column)."""
     what = "ConfusionMatrix"
-    a, b = tensor(labels, what, "labels"), tensor(predictions, what, "predictions")
-    if a.ndim != 1 or a.shape != b.shape:
-        raise misuse(what, "'labels' and 'predictions' must have one axis of one length, but have "
-                     f"shapes {a.shape} and {b.shape}")
+    a, b = operands_of(what, "labels (n), predictions (n)", labels, predictions)
     n = integer(num_classes, what, "num_classes")
     to = {"int32": int32, "int64": int64, "float32": float32}.get(dtype, dtype)
     place = arith.add(arith.mul(cast_to(a, int64), n), cast_to(b, int64))
@@ -99,10 +97,7 @@ def _bitpack(x: Tensor, threshold: Tensor) -> Tensor:
 
 def _list_difference(x: Tensor, y: Tensor, *, out_idx: DType = int32) -> Pair:
     """Elements of `x` that are not in `y`, and their places."""
-    a, b = tensor(x, "ListDiff", "x"), tensor(y, "ListDiff", "y")
-    if a.ndim != 1 or b.ndim != 1:
-        raise misuse("ListDiff",
-                     f"'x' and 'y' must have one axis, but have shapes {a.shape} and {b.shape}")
+    a, b = operands_of("ListDiff", "x (n), y (m)", x, y)
     found = arith.eq(shapes.expand_dims(a, 1), shapes.expand_dims(b, 0)).any(1) if b.shape[0] else \
         creation.full(a.shape, False, dtype=bool_)
     place = shapes.squeeze(sorting.nonzero(arith.logical_not(found)), 1)
@@ -218,9 +213,7 @@ def _segments(kind: str) -> Callable[..., Tensor]:
         "Max": indexing.unsorted_segment_max, "Min": indexing.unsorted_segment_min}
 
     def function(input_x: Tensor, segment_ids: Tensor) -> Tensor:
-        x, ids = tensor(input_x, what, "input_x"), tensor(segment_ids, what, "segment_ids")
-        if not x.ndim or ids.ndim != 1 or ids.shape[0] != x.shape[0]:
-            raise misuse(what, f"'segment_ids' must have shape {x.shape[:1]}, but has {ids.shape}")
+        x, ids = operands_of(what, "input_x (n, ...), segment_ids (n)", input_x, segment_ids)
         count = compositions.segments(ids, what)
         if kind == "Mean":
             return compositions.segment_mean(x, ids, count)

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...core.declared import misuse
 from ...core.dispatch import apply
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
-from ..arguments import tensor
 from ..functional import arith, creation, indexing
+from ..operands import operands_of
 from ..optimizer_rules.adam import lars
 from ..primitive import Primitive
 from . import optimizer_steps
@@ -25,13 +24,8 @@ _State = tuple[Tensor, ...]
 
 def _checked(what: str, var: Tensor, grad: Tensor, indices: Tensor) -> None:
     """Raises a ValueError or TypeError where a gradient has other rows than `indices` names."""
-    v, g, at = (tensor(t, what, n) for t, n in (
-        (var, "var"), (grad, "grad"), (indices, "indices")))
-    if not at.dtype.is_integer:
-        raise misuse(what, "'indices' must hold ints", at.dtype, TypeError)
-    if not v.ndim or at.ndim != 1 or g.shape != (*at.shape, *v.shape[1:]):
-        raise misuse(what, f"'grad' must have a row of shape {v.shape[1:]} for each of 'indices', "
-                     f"but has shape {g.shape} beside indices of shape {at.shape}")
+    v, _, at = operands_of(
+        what, "var (m, ...), grad (n, ...), indices int (n)", var, grad, indices)
     indexing.check_index(at, v.shape[0], what)
 
 
