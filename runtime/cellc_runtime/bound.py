@@ -22,6 +22,7 @@ from .device_array import DeviceArray
 from .dtypes import Array
 from .errors import ArtifactError
 from .executable import Executable
+from .forks import renewed
 from .program import Program, Slot
 
 
@@ -44,7 +45,7 @@ class Weights:
         self._first = first
         self.arrays = dict(first)
         self.fixed = fixed
-        self.lock = RLock()
+        self.lock = renewed(RLock())
         self.writes = 0
         self.written: set[str] = set()
         self._versions: Counter[str] = Counter()

@@ -370,6 +370,39 @@ def test_threads_with_sessions_of_their_own(decoder: Path) -> None:
     in_threads(6, talk)
 
 
+FORKS = """
+import os, signal, sys, threading
+import cellc_runtime
+net = cellc_runtime.load(sys.argv[1], trust_native_code=True)
+net(1)
+done = []
+def busy():
+    while not done:
+        net(1)
+threads = [threading.Thread(target=busy) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(8):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # a lock that nobody releases
+        net(2)
+        os._exit(0)
+    done += [1] * os.waitpid(child, 0)[1]
+failed = len(done)
+done.append(1)
+for thread in threads:
+    thread.join()
+sys.exit(failed)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_does_not_wait_for_threads_of_its_parent(decoder: Path) -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, str(decoder)], check=True,
+                   timeout=200)
+
+
 def test_calls_without_state_need_no_turn(subtract: Path) -> None:
     """Another thread may hold the session: nothing is updated, so nothing is waited for."""
     net = load(subtract)
