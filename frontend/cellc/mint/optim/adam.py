@@ -23,11 +23,6 @@ def _of_type(value: Any, kind: type, name: str, what: str) -> Any:
     return value
 
 
-def _not_negative(value: float, name: str, what: str) -> None:
-    if not value >= 0.0:
-        raise misuse(what, f"the '{name}' must be >= 0.0", value)
-
-
 class _Adam(Optimizer):
     """The common part of the three: checks, moments and the step.
 
@@ -60,7 +55,8 @@ class _Adam(Optimizer):
             raise misuse(what, "'betas' must hold 2 floats", len(betas))
         for value, name in ((betas[0], "betas[0]"), (betas[1], "betas[1]"), (eps, "eps"),
                             (weight_decay, "weight_decay"), (lr, "lr")):
-            _not_negative(_of_type(value, float, name, what), name, what)
+            if not _of_type(value, float, name, what) >= 0.0:
+                raise misuse(what, f"the '{name}' must be >= 0.0", value)
         _of_type(amsgrad, bool, "amsgrad", what)
         _of_type(maximize, bool, "maximize", what)
         for i, beta in enumerate(betas):

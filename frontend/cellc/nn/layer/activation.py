@@ -219,17 +219,13 @@ class Threshold(OfInputX, function=ops.threshold):
     value: PlainNumber
 
 
-class GLU(Layer):
+class GLU(OfX, function=ops.glu):
     """The first half along an axis times the sigmoid of the second. Source: `nn.GLU`."""
 
     axis: int = -1
 
-    def construct(self, x: Tensor) -> Tensor:
-        """Half the length along the axis."""
-        return ops.glu(x, self.axis)
 
-
-class LRN(Layer):
+class LRN(OfInputX, function=ops.lrn):
     """Local response normalisation across channels. Source: `mindspore.nn.LRN`."""
 
     depth_radius: NonNegative = 5
@@ -237,11 +233,6 @@ class LRN(Layer):
     alpha: Number = 1.0
     beta: Number = 0.5
     norm_region: Annotated[str, one_of("ACROSS_CHANNELS")] = "ACROSS_CHANNELS"
-
-    def construct(self, input_x: Tensor) -> Tensor:
-        """The same shape, (N, C, H, W)."""
-        return ops.lrn(input_x, self.depth_radius, self.bias, self.alpha, self.beta,
-                       self.norm_region)
 
 
 # --- with a parameter ----------------------------------------------------------------------------

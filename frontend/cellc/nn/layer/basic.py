@@ -358,7 +358,7 @@ class Pad(Cell):
         return x
 
 
-class Upsample(Layer):
+class Upsample(OfX, function=ops.interpolate):
     """Images enlarged or reduced; see `ops.interpolate`. Source: `mindspore.nn.Upsample`."""
 
     size: Any = None
@@ -366,11 +366,6 @@ class Upsample(Layer):
     mode: str = "nearest"
     align_corners: bool | None = None
     recompute_scale_factor: bool | None = None
-
-    def construct(self, x: Tensor) -> Tensor:
-        """(N, C, ...) to (N, C, *size)."""
-        return ops.interpolate(x, self.size, self.scale_factor, self.mode, self.align_corners,
-                               self.recompute_scale_factor)
 
 
 class OneHot(Cell):

@@ -123,11 +123,6 @@ def _placed(
     return [group_of[id(p)] for p in order]
 
 
-def _default_decay(parameter: Parameter) -> bool:
-    """Whether weight decay applies to a parameter when no groups say so."""
-    return "beta" not in parameter.name and "gamma" not in parameter.name
-
-
 def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
     """Groups of parameters, and their order if it is given."""
     if parameters is None:
@@ -358,7 +353,8 @@ class Optimizer(SteadySteps):
             on = isinstance(default, Cell) or default > 0
             self.weight_decay: Any = default if isinstance(default, Cell) else \
                 Tensor(default, float32)
-            self.decay_flags = tuple(_default_decay(p) for p, _ in placed)
+            self.decay_flags = tuple(
+                not any(kind in p.name for kind in ("beta", "gamma")) for p, _ in placed)
             self.exec_weight_decay = on and any(self.decay_flags)
             return
         each = [default if g.weight_decay is None else self._decay(g.weight_decay)

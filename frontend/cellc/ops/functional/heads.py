@@ -129,7 +129,8 @@ def multi_head_attention_forward(
     biases: Any = (None, None, None) if in_proj_bias is None else ops.chunk(in_proj_bias, 3, 0)
     q, k, v = [ops.dense(x, w, b) for x, w, b in
                zip((query, key, value), weights, biases, strict=True)]
-    k, v = [x if fixed is None else _as_sequence(fixed, query.shape[1])
+    k, v = [x if fixed is None else ops.reshape(
+        ops.transpose(fixed, (1, 0, 2)), (fixed.shape[1], query.shape[1], -1))
             for x, fixed in ((k, static_k), (v, static_v))]
     shape = (query.shape[0], k.shape[0])
     if attn_mask is not None and attn_mask.shape[-2:] != shape:
@@ -145,11 +146,6 @@ def multi_head_attention_forward(
     if average_attn_weights:
         seen = ops.mean(seen, 1)
     return (out, seen) if batched else (ops.squeeze(out, 1), ops.squeeze(seen, 0))
-
-
-def _as_sequence(heads: Tensor, batch: int) -> Tensor:
-    """(N heads, S, E / heads) as (S, N, E)."""
-    return ops.reshape(ops.transpose(heads, (1, 0, 2)), (heads.shape[1], batch, -1))
 
 
 __all__ = ["multi_head_attention_forward"]
