@@ -20,11 +20,13 @@ from cellc_runtime.dtypes import Array
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Errors, Executable
 from cellc_runtime.lazy import hashlib, lazy_module
-from cellc_runtime.program import Callback, Precomputed, Program, Slot
+from cellc_runtime.open_sizes import Open
+from cellc_runtime.program import Callback, Message, Precomputed, Program, Slot
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from . import __version__, backends
+from .ir.dims import estimate
 from .ir.graph import Graph, Node
 from .ir.op import lookup
 
@@ -174,11 +176,11 @@ def compile_program(
     text = printing.print_graph(graph, spans=target.accelerator)  # (its kernels' names have lines)
     key = cache.make_key(
         "program", text, target.name, backend.version(),
-        __version__, _source_stamp(), numerics, *(() if budget is None else (str(budget),)),
+        __version__, source_stamp(), numerics, *(() if budget is None else (str(budget),)),
     )
     store = cache.default()
     if use_cache:
-        found = _from_cache(store.get(key))
+        found = from_cache(store.get(key))
         if found is not None and budget is not None:
             plan = store.get(cache.make_key("recomputed", key))
             report.recomputed = budgets.plan_from_bytes(plan) if plan is not None else None
@@ -219,11 +221,11 @@ def compile_shape_polymorphic(
     graph = placeholder_sizes.placeholder_graph(op, given, broadcasts, attrs)
     key = cache.make_key(
         "sized", printing.print_graph(graph, spans=False), target.name, backend.version(),
-        __version__, _source_stamp(),
+        __version__, source_stamp(),
     )
     store = cache.default()
     payload = store.get(key)
-    found = _from_cache(payload)
+    found = from_cache(payload)
     if found is not None or payload == _NO_PROGRAM:
         return found
     backend.prepare(1)
@@ -256,7 +258,7 @@ def optimize_within(
 
 
 @functools.cache
-def _source_stamp() -> str:
+def source_stamp() -> str:
     """Sizes and times of the compiler's own files: other code generation, other programs."""
     return str(sorted(_files(os.path.dirname(os.path.abspath(__file__)))))
 
@@ -271,7 +273,8 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
                 yield from _files(entry.path)
 
 
-def _from_cache(payload: bytes | None) -> Program | None:
+def from_cache(payload: bytes | None) -> Program | None:
+    """The program of these bytes; None if there is none, or they are damaged."""
     if payload is None:
         return None
     try:
@@ -331,33 +334,60 @@ def _assemble(
 ) -> tuple[Program, Built]:
     """The program of a lowered graph whose temporaries have their places, and its code."""
     precompute_arena = memory.plan(b for b in lowered.precompute_buffers if b.first >= 0)
-    slots = graph_slots(graph)
-    first = len(slots)
-    slots += [Slot(f"kept{i}", dtypes.uint8, (block.nbytes,), "kept")
-              for i, block in enumerate(lowered.precomputed)]
+    slots = program_slots(graph, lowered)
     _check_memory(graph, target, slots,
                   report.arena_bytes + precompute_arena + len(lowered.constants))
     built = build.finish(lowered, report.arena_bytes if record else None)
     _fill_report(report, lowered, built.kernels)
     how = built.profile
-    program = Program(
-        name=graph.name,
+    arena = how.arena if how is not None else report.arena_bytes
+    return program_of(graph.name, target, slots, lowered, build, built,
+                      (bytes(lowered.constants), arena, precompute_arena)), built
+
+
+def program_slots(graph: Graph, lowered: Lowered) -> list[Slot]:
+    """The slots of a lowered graph's program, those of precomputed blocks last."""
+    return graph_slots(graph) + [Slot(f"kept{i}", dtypes.uint8, (block.nbytes,), "kept")
+                                 for i, block in enumerate(lowered.precomputed)]
+
+
+def program_of(
+    name: str, target: Target, slots: Sequence[Slot], lowered: Lowered, build: Build, built: Built,
+    memory: tuple[bytes, int, int], messages: Sequence[Message] | None = None,
+    opened: Open | None = None,
+) -> Program:
+    """The program of a lowered graph and its code.
+
+    Args:
+        memory: the constants, bytes of the arena, and of that of what is precomputed.
+        messages: of its checks, if not as `messages_of` has them.
+        opened: how it follows from sizes that are open.
+    """
+    constants, arena, precompute_arena = memory
+    first = len(slots) - len(lowered.precomputed)
+    return Program(
+        name=name,
         target=target.name,
         slots=tuple(slots),
         image=built.image,
-        arena_bytes=how.arena if how is not None else report.arena_bytes,
+        arena_bytes=arena,
         precompute_arena_bytes=precompute_arena,
         precomputed=tuple(_precomputed(b, first + i, slots, lowered, build)
                           for i, b in enumerate(lowered.precomputed)),
         unread=_unread(slots, lowered),
-        constants=bytes(lowered.constants),
-        messages=tuple(checks.message(c.node, c.shown.offset) for c in lowered.checks),
+        constants=constants,
+        messages=tuple(messages_of(lowered) if messages is None else messages),
         callbacks=tuple(map(_callback, lowered.callbacks)),
-        cost=sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
-                 if isinstance(i, instructions.Call)),
+        cost=float(estimate(sum(i.kernel.cost for i in instructions.walk(lowered.instructions)
+                                if isinstance(i, instructions.Call)))),
         kernels=built.device_kernels,
+        open=opened,
     )
-    return program, built
+
+
+def messages_of(lowered: Lowered) -> list[Message]:
+    """The messages of a program's checks."""
+    return [checks.message(c.node, c.shown.offset) for c in lowered.checks]
 
 
 def _check_memory(graph: Graph, target: Target, slots: Sequence[Slot], temporaries: int) -> None:
@@ -427,7 +457,7 @@ def graph_slots(graph: Graph) -> list[Slot]:
     number = {v: i for i, v in enumerate(graph.inputs)}
     slots = [
         Slot(v.name, v.dtype, v.shape, "input" if v.kind == "input" else "param")
-        for v in graph.inputs
+        for v in graph.inputs if v.kind != "size"
     ]
     slots += [Slot(f"out{i}", v.dtype, v.shape, "output") for i, v in enumerate(graph.outputs)]
     slots += [

@@ -71,6 +71,9 @@ class Executable:
         errors: Errors | None = None,
         accept: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
     ) -> None:
+        if program.open is not None:
+            raise ValueError(f"program {program.name!r} has open sizes: run it at certain ones, "
+                             "Program.at(sizes)")
         device = device_of(program.target)
         device.check_usable()
         device.check(program)

@@ -20,8 +20,9 @@ from .container import is_count, pack, seal, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
 from .image import SEAL_BYTES, Image, Segment
+from .open_sizes import Open, evaluate, from_json, to_json
 from .packing import Packing
-from .records import dataclass, field
+from .records import dataclass, field, replace
 from .shape_polymorphic import BROADCASTS, measure
 from .target import known_target
 
@@ -182,6 +183,8 @@ class Program:
             input lies over the result. Its slots have placeholder shapes, its constants are their
             rows and columns, and `cost` is that of an element.
         kernels: what `cellc_main` launches on an accelerator, in the order of their table entries.
+        open: of a program with open sizes, how it follows from sizes. It runs at certain ones
+            (`at`); its own slots have placeholder shapes.
     """
 
     name: str
@@ -198,6 +201,7 @@ class Program:
     unread: tuple[int, ...] = ()
     broadcasts: tuple[int, ...] = ()
     kernels: tuple[DeviceKernel, ...] = ()
+    open: Open | None = None
 
     def __post_init__(self) -> None:
         self.check()
@@ -205,6 +209,37 @@ class Program:
     def of_kind(self, *kinds: str) -> tuple[Slot, ...]:
         """The slots of these kinds, in order."""
         return tuple(s for s in self.slots if s.kind in kinds)
+
+    def at(self, sizes: Mapping[str, int]) -> Program:
+        """The program for these values of its open sizes.
+
+        Raises:
+            ValueError: it does not serve them, or its temporaries would have more bytes than a
+                process can address.
+        """
+        assert self.open is not None
+        o, known = self.open, {name: sizes[name] for name in self.open.symbols}
+        refused = o.refusal(known)
+        if refused:
+            raise ValueError(f"{self.name}: {refused}")
+        places, arena = o.arena.places(known)
+        others, ahead = o.ahead.places(known)
+        if max(arena, ahead) > MAX_BYTES:
+            raise ValueError(f"{self.name} needs {arena + ahead} bytes of temporaries for the "
+                             f"sizes {known}")
+        placed = {**known, **places, **others}
+        slots = tuple(
+            s if not any(type(d) is tuple for d in shape) else
+            replace(s, shape=tuple(evaluate(d, known) for d in shape))
+            for s, shape in zip(self.slots, o.shapes, strict=True))
+        messages = tuple(
+            replace(m, values=tuple(
+                replace(v, place=evaluate(place, placed),
+                        shape=tuple(evaluate(d, known) for d in shape))
+                for v, (place, shape) in zip(m.values, values, strict=True)))
+            for m, values in zip(self.messages, o.messages, strict=True))
+        return replace(self, slots=slots, messages=messages, arena_bytes=arena, open=None,
+                       precompute_arena_bytes=ahead, constants=o.constants(self.constants, placed))
 
     @property
     def precomputed_bytes(self) -> int:
@@ -242,13 +277,15 @@ class Program:
         self._check_precomputed()
         if self.broadcasts:
             self._check_broadcasts()
+        if self.open is not None:
+            self._check_open(self.open)
         written: set[int] = set()
         for index, slot in enumerate(self.slots):
             self._check_slot(index, slot, written)
         for callback in self.callbacks:
             for dtype, shape in (*callback.inputs, *callback.outputs):
                 _check_shape(callback.name, dtype, shape)
-        for message in self.messages:
+        for message in self.messages if self.open is None else ():
             self._check_message(message)
 
     def _check_image(self) -> None:
@@ -273,6 +310,15 @@ class Program:
         for nbytes in (self.arena_bytes, self.precompute_arena_bytes):
             if not is_count(nbytes, MAX_BYTES):
                 raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
+
+    def _check_open(self, o: Open) -> None:
+        """The parts that belong to slots, messages and constants are as many as those."""
+        ends = [at + dtype.itemsize for at, dtype, _ in o.scalars]
+        whole = len(self.constants) == o.table_at + 8 * len(o.table) and self.broadcasts == ()
+        if not whole or max(ends, default=0) > o.table_at \
+                or [len(s.shape) for s in self.slots] != list(map(len, o.shapes)) \
+                or [len(m.values) for m in self.messages] != list(map(len, o.messages)):
+            raise ArtifactError("the open sizes do not belong to the program")
 
     def _check_precomputed(self) -> None:
         kept = [i for i, s in enumerate(self.slots) if s.kind == "kept"]
@@ -357,6 +403,7 @@ class Program:
             "sized": list(self.broadcasts),
             "image": image,
             "kernels": [[k.shared, k.name] for k in self.kernels],
+            **({} if self.open is None else {"open": to_json(self.open)}),
         }
         if self.image.seal == bytes(SEAL_BYTES):
             parts = self.image.sealed(seal(meta, self.constants)).header()[1]
@@ -425,6 +472,7 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
                          bytes(sections[f"ptx{i}"]))
             for i, (shared, name) in enumerate(meta["kernels"])
         ),
+        open=from_json(meta["open"]) if "open" in meta else None,
     )
 
 

@@ -9,7 +9,6 @@ import pytest
 
 import cellc as ms
 from cellc import Symbol, Tensor, nn, ops
-from cellc.compiled.batches import OFTEN, OWN
 from cellc.tracing.pytree import tensors
 
 from .networks import CASES, Case, Mlp, floats, open_tensor
@@ -54,7 +53,8 @@ def test_networks(case: Case) -> None:
         assert_same(got, eagerly(net, x))
         assert_same(net(x), got)
     (once,) = traces(net._entries)
-    assert once.instances <= max(len(case.sizes), OWN + 4)
+    assert once.instances == len(case.sizes)
+    assert not once.per_size, once.per_size
     assert not any(g.relation == "==" for g in once.guards)
 
 
@@ -89,6 +89,7 @@ def test_training_with_a_batch_of_any_size() -> None:
     step, compiled = train()
     (once,) = traces(step._entries)
     assert len(once.guards) == 1, "both inputs have one batch"
+    assert len(once.open) == 1 and not once.per_size
     ms.set_context(mode=ms.PYNATIVE_MODE)
     _, eager = train()
     assert_same(compiled, eager)
@@ -123,7 +124,8 @@ def test_functions(name: str) -> None:
     for n in (5, 2, 1, 3, 17):
         x = floats(n, 6)
         assert_same(jitted(x), eagerly(fn, x))
-    assert len(traces(jitted.table)) == 1, [str(o.guards) for o in traces(jitted.table)]
+    (once,) = traces(jitted.table)
+    assert not once.per_size, once.per_size
 
 
 def test_a_question_about_the_size_splits_what_is_compiled() -> None:
@@ -249,12 +251,10 @@ def test_no_compilation_for_further_batches() -> None:
     for n in range(1, 60):
         assert_same(net(floats(n, 20)), eagerly(net, floats(n, 20)))
     (once,) = traces(net._entries)
-    assert once.instances == OWN + len(once.windows.sizes) - 1, "a batch of 1 has its own"
+    (program,) = once.open
+    assert not once.per_size and not program.guards
     net.a.weight.set_data(net.a.weight * 2)
     assert_same(net(floats(50, 20)), eagerly(net, floats(50, 20)))
-    for _ in range(OFTEN):
-        assert_same(net(floats(50, 20)), eagerly(net, floats(50, 20)))
-    assert 50 in once.windows.parts, "a size that comes often has its own"
 
 
 def test_errors_and_attributes_of_batches_of_any_size() -> None:

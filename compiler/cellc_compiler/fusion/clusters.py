@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush, nlargest
 
 from cellc_runtime.records import dataclass, field
 
+from ..ir.dims import estimate
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import Op, has_effect, lookup
 from ..ir.types import prod
@@ -177,10 +178,11 @@ class Fuser:
             return False
         user = users[0]
         reduces = lookup(user.op).reduction is not None
-        space = prod(user.operands[0].shape) if reduces else user.results[0].type.size
-        if user.op == "pad" and space <= 4 * node.result.type.size:
+        space = estimate(prod(user.operands[0].shape) if reduces else user.results[0].type.size)
+        own = estimate(node.result.type.size)
+        if user.op == "pad" and space <= 4 * own:
             return True  # every element is read once; what is added around is not read
-        return space <= node.result.type.size or (op.cost == "cheap" and self._shallow(node))
+        return space <= own or (op.cost == "cheap" and self._shallow(node))
 
     def _depth(self, node: Node) -> int:
         """How many nodes are expanded into one another where this one is read."""
@@ -257,15 +259,16 @@ class Fuser:
         home: Cluster | None = None
         own = own_domain(node) if fusable(node) else None
         if own is not None:
-            large = [v for v in sources if v.type.size > SCALARS]
+            large = [v for v in sources if estimate(v.type.size) > SCALARS]
+            own_size = estimate(node.result.type.size)
             # A number that all read (a learning rate) is no reason to share a loop.
-            shared = large if large and node.result.type.size > SCALARS else sources
+            shared = large if large and own_size > SCALARS else sources
             seen = {c.number: c for c in producers}
             for v in shared:
                 seen.update(self.readers.get(v, {}))
             for number in nlargest(8, seen):
                 cluster = seen[number]
-                if node.result.type.size <= SCALARS and self._grows(cluster, producers):
+                if own_size <= SCALARS and self._grows(cluster, producers):
                     continue
                 fit = self._fits(node, own, cluster, producers)
                 if fit is not None:
@@ -447,7 +450,7 @@ def _joined(domain: Domain, own: Domain) -> Domain | None:
     if own.block or domain.block:
         return joined(domain, own)
     if domain.accumulate == 0 and own.shape == domain.shape:
-        serial = own.rows < 4 and prod(own.shape) > SERIAL_LIMIT
+        serial = estimate(own.rows) < 4 and estimate(prod(own.shape)) > SERIAL_LIMIT
         return None if serial else own
     return None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..ir.dims import estimate
 from ..ir.graph import Node, Value
 from ..ir.op import lookup
 from ..loops.build import Domain, joined
@@ -36,7 +37,8 @@ def recompute(fuser: Fuser) -> bool:
         if home is None or home.domain is None or len(node.results) != 1:
             continue
         v = node.result
-        if lookup(node.op).cost != "cheap" or v not in stored or v in kept or v.type.size < LARGE:
+        if lookup(node.op).cost != "cheap" or v not in stored or v in kept \
+                or estimate(v.type.size) < LARGE:
             continue
         outside = [c for c in readers.get(v, ()) if c is not home]
         sources = fuser.sources(node)
@@ -78,9 +80,10 @@ def _pays(
         maker = fuser.cluster_of.get(s.node) if s.node is not None else None
         if maker is not None and (s not in stored or maker.domain is None):
             return False  # it has no buffer, or comes from a kernel that may take this in
-    more = sum(s.type.nbytes for c in outside for s in sources
-               if c not in readers.get(s, ()) and s.type.size * 8 > v.type.size)
-    return more <= v.type.nbytes * len(outside)
+    nbytes = estimate(v.type.nbytes)
+    more = sum(estimate(s.type.nbytes) for c in outside for s in sources
+               if c not in readers.get(s, ()) and estimate(s.type.size) * 8 > estimate(v.type.size))
+    return more <= nbytes * len(outside)
 
 
 def _relink(fuser: Fuser) -> None:
@@ -160,7 +163,7 @@ def _merged(
 def _touched(fuser: Fuser, cluster: Cluster) -> set[Value]:
     """Large values that a cluster reads or makes."""
     found = {v for node in cluster.nodes for v in (*fuser.sources(node), *node.results)}
-    return {v for v in found if v.type.size >= LARGE}
+    return {v for v in found if estimate(v.type.size) >= LARGE}
 
 
 def _common(a: Cluster, b: Cluster) -> Domain | None:
@@ -176,7 +179,7 @@ def _common(a: Cluster, b: Cluster) -> Domain | None:
         return None
     # A cluster without a reduction takes the order of one that has, unless that is a few long rows.
     plain, reduced = (one, two) if not one.accumulate else (two, one)
-    if plain.accumulate or reduced.mode == "column" or reduced.rows < 64:
+    if plain.accumulate or reduced.mode == "column" or estimate(reduced.rows) < 64:
         return None
     return reduced
 

@@ -9,7 +9,9 @@ so equality of equal sizes is structural. A *question* (`==`, `<`, truth, `int()
 3. else not at all: `Undecided`.
 
 So library code that was written for ints serves symbols too and stays right: the worst that can
-happen is a guard that makes what is compiled serve one size only. The idea of sizes backed by
+happen is a guard that makes what is compiled serve one size only. Code that is generated for all
+sizes (`Shapes.general`) does not ask whether two sizes happen to be equal: unless they always are,
+they are treated as different. The idea of sizes backed by
 hints and guarded by what was asked is that of the symbolic shapes of PyTorch 2 (Ansel et al.,
 ASPLOS 2024).
 """
@@ -27,7 +29,7 @@ from cellc_runtime.records import dataclass, field, replace
 
 # An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
 # monomials to integer coefficients.
-Atom = Union[str, "Quotient"]
+Atom = Union[str, "Quotient", "Applied"]
 Monomial = tuple[Atom, ...]
 Size = Union[int, "Dim"]
 Met = tuple[str, int]
@@ -53,6 +55,43 @@ class Quotient:
 
     def __str__(self) -> str:
         return f"{_grouped(self.numerator)}//{_grouped(self.divisor)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One of `FUNCTIONS` of sizes that are not negative, worked out when they are known."""
+
+    function: str
+    args: tuple[Size, ...]
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.args))})"
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {
+    "min": min, "max": max, "choose": lambda x, least, a, b: a if x >= least else b,
+}
+
+
+def _applied(function: str, *args: Size) -> Any:
+    if not any(type(a) is Dim for a in args):
+        return FUNCTIONS[function](*args)
+    return Dim((((Applied(function, args),), 1),))
+
+
+def smallest(*sizes: Size) -> Any:
+    """The smallest of sizes; asks nothing."""
+    return _applied("min", *sizes)
+
+
+def largest(*sizes: Size) -> Any:
+    """The largest of sizes; asks nothing."""
+    return _applied("max", *sizes)
+
+
+def choose(x: Size, least: Size, a: Size, b: Size) -> Any:
+    """`a` if `x >= least`, else `b`; asks nothing."""
+    return _applied("choose", x, least, a, b)
 
 
 def _grouped(x: Size) -> str:
@@ -332,6 +371,17 @@ def surely_equal(a: Size, b: Size) -> bool:
     return type(difference) is not Dim and difference == 0
 
 
+def surely_at_least(a: Size, b: Size) -> bool:
+    """Whether `a >= b` by what is known of two sizes; asks nothing."""
+    if type(a) is not Dim and type(b) is not Dim:
+        return a >= b
+    difference, shapes = a - b, _state.shapes
+    if type(difference) is not Dim:
+        return difference >= 0
+    shapes = _NONE if shapes is None else shapes
+    return shapes._decide(">=", substitute(difference, shapes._equal)) is True
+
+
 def divide(x: Size, divisor: Size) -> Size:
     """`x // divisor`; terms that come out even leave the floor division.
 
@@ -400,6 +450,11 @@ class Ratio:
     def __float__(self) -> float:
         return float(evaluate_number(self, {s: fixed(Dim.symbol(s)) for s in symbols_of(self)}))
 
+    def _compared(self) -> float:
+        """What comparisons use: in code for all sizes only costs are compared, and estimates do."""
+        shapes = _state.shapes
+        return float(estimate(self) if shapes is not None and shapes.general else self)
+
     def __int__(self) -> int:
         return int(float(self))
 
@@ -411,19 +466,19 @@ class Ratio:
     def __eq__(self, other: object) -> bool:
         if type(other) is Ratio and (self.op, self.args) == (other.op, other.args):
             return True
-        return float(self) == other
+        return self._compared() == other
 
     def __lt__(self, other: Any) -> bool:
-        return bool(float(self) < other)
+        return bool(self._compared() < other)
 
     def __le__(self, other: Any) -> bool:
-        return bool(float(self) <= other)
+        return bool(self._compared() <= other)
 
     def __gt__(self, other: Any) -> bool:
-        return bool(float(self) > other)
+        return bool(self._compared() > other)
 
     def __ge__(self, other: Any) -> bool:
-        return bool(float(self) >= other)
+        return bool(self._compared() >= other)
 
     def __hash__(self) -> int:
         return hash((self.op, self.args))
@@ -450,6 +505,8 @@ def evaluate(x: Any, sizes: Sizes) -> int:
         for atom in monomial:
             if isinstance(atom, str):
                 c *= sizes[atom]
+            elif isinstance(atom, Applied):
+                c *= FUNCTIONS[atom.function](*(evaluate(a, sizes) for a in atom.args))
             else:
                 c *= evaluate(atom.numerator, sizes) // evaluate(atom.divisor, sizes)
         total += c
@@ -481,7 +538,8 @@ def symbols_of(x: Any) -> set[str]:
     """The symbols in a size, number, or tuple of them."""
     if type(x) is Dim:
         return {s for m, _ in x.terms for a in m for s in (
-            {a} if isinstance(a, str) else symbols_of(a.numerator) | symbols_of(a.divisor))}
+            {a} if isinstance(a, str) else symbols_of(a.args) if isinstance(a, Applied)
+            else symbols_of(a.numerator) | symbols_of(a.divisor))}
     if type(x) is Ratio:
         return {s for a in x.args for s in symbols_of(a)}
     return {s for v in x for s in symbols_of(v)} if type(x) is tuple else set()
@@ -497,6 +555,8 @@ def substitute(x: Size, table: Mapping[str, Size]) -> Size:
         for atom in monomial:
             if isinstance(atom, str):
                 part = part * table.get(atom, Dim.symbol(atom))
+            elif isinstance(atom, Applied):
+                part = part * _applied(atom.function, *(substitute(a, table) for a in atom.args))
             else:
                 part = part * divide(
                     substitute(atom.numerator, table), substitute(atom.divisor, table))
@@ -573,6 +633,8 @@ class Shapes:
         measured: what the sizes that follow from elements turned out to be, in order.
         answered: what those turned out to be by where they are met, before what is foreseen.
         met: where the trace has met them; `asked` by the name of the symbol.
+        general: code is generated that serves all sizes.
+        table: the sizes that the code reads when it runs, by their places in a table.
     """
 
     symbols: dict[str, SymbolInfo] = field(default_factory=dict)
@@ -584,6 +646,8 @@ class Shapes:
     answered: Mapping[Met, int] = field(default_factory=dict)
     met: list[Met] = field(default_factory=list)
     asked: dict[str, Met] = field(default_factory=dict)
+    general: bool = False
+    table: dict[Dim | Ratio, int] = field(default_factory=dict)
     _known: dict[tuple[str, Size], bool] = field(default_factory=dict)
     _equal: dict[str, Size] = field(default_factory=dict)
 
@@ -604,7 +668,7 @@ class Shapes:
         return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
                       self.expression,
                       list(self.measured), self.answered, list(self.met), dict(self.asked),
-                      dict(self._known), dict(self._equal))
+                      self.general, dict(self.table), dict(self._known), dict(self._equal))
 
     def restore(self, before: Shapes) -> None:
         """Forget what a trace that is thrown away has asked and assumed; what was measured stays.
@@ -632,7 +696,8 @@ class Shapes:
             return x == 0 if relation == "==" else x >= 0
         known = self._decide(relation, x)
         if known is None:
-            known = self._assume(relation, x)
+            # (Two sizes that are not always equal are different in code for all sizes.)
+            known = self._assume(relation, x) if not self.general or relation == ">=" else False
         return known
 
     def _decide(self, relation: str, x: Dim) -> bool | None:
@@ -719,6 +784,8 @@ class Shapes:
         if isinstance(atom, str):
             info = self.symbols.get(atom, SymbolInfo(0))
             return info.low, info.high
+        if isinstance(atom, Applied):
+            return 0, None
         low, high = self.bounds(atom.numerator)
         by_low, by_high = self.bounds(atom.divisor)
         if by_low is None or by_low <= 0 or low is None or low < 0:
@@ -745,6 +812,20 @@ def deciding(shapes: Shapes | None) -> Iterator[None]:
         yield
     finally:
         _state.shapes = saved
+
+
+@contextmanager
+def exactly() -> Iterator[None]:
+    """Within the block, code for all sizes assumes whether two sizes are equal, as a trace does."""
+    shapes = _state.shapes
+    saved = shapes is not None and shapes.general
+    if shapes is not None:
+        shapes.general = False
+    try:
+        yield
+    finally:
+        if shapes is not None:
+            shapes.general = saved
 
 
 def active_shapes() -> Shapes | None:
@@ -778,7 +859,7 @@ def fixed(x: Size) -> int:
     if type(x) is not Dim:
         return int(x)
     shapes = _state.shapes
-    if shapes is None:
+    if shapes is None or shapes.general:
         raise Undecided(f"the size {x} is not known while compiling")
     plain = substitute(x, shapes._equal)
     if not isinstance(plain, Dim):
@@ -787,3 +868,38 @@ def fixed(x: Size) -> int:
     if not shapes.ask("==", plain - value):
         raise Undecided(f"the size {x} is not {value}")
     return value
+
+
+def estimate(x: Any) -> Any:
+    """A number near a size or what is worked out from one, for costs: nothing is assumed."""
+    shapes = _state.shapes
+    if not is_symbolic(x) or shapes is None:
+        return x
+    return evaluate_number(x, shapes.hints)
+
+
+def most(x: Size) -> int:
+    """The greatest value of a size.
+
+    Raises:
+        Undecided: none is known.
+    """
+    if type(x) is not Dim:
+        return int(x)
+    shapes = _state.shapes
+    high = None if shapes is None else shapes.bounds(x)[1]
+    if high is None:
+        raise Undecided(f"no greatest value of the size {x} is known")
+    return high
+
+
+def place_in_table(x: Dim | Ratio) -> int:
+    """The place of a size, or of a number that follows from some, in the table that code for all sizes reads.
+
+    Raises:
+        Undecided: no such code is generated.
+    """
+    shapes = _state.shapes
+    if shapes is None or not shapes.general:
+        raise Undecided(f"the size {x} is not known while compiling")
+    return shapes.table.setdefault(x, len(shapes.table))

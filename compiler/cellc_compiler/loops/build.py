@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
+from ..ir.dims import estimate
 from ..ir.graph import Node, Value
 from ..ir.op import lookup
 from ..ir.types import TensorType, prod
@@ -69,10 +70,10 @@ def block_rows(node: Node) -> int:
     x = node.operands[0].type
     if x.rank < 3 or x.dtype.is_complex or x.dtype.itemsize < 4:
         return 0
-    blocks, rows, *columns = x.dims
+    blocks, rows, *columns = map(estimate, x.dims)
     fits = LEAST_BLOCK <= rows <= MOST_BLOCK <= prod(columns) and blocks >= 4 \
         and prod(columns) * x.dtype.itemsize <= _SUMS_BYTES and x.size >= BLOCKED_ELEMENTS
-    return rows if fits else 0
+    return x.dims[1] if fits else 0
 
 
 def joined(a: Domain, b: Domain) -> Domain | None:
@@ -111,7 +112,7 @@ def piece(node: Node) -> TensorType | None:
     part = node.operands[0].type
     axis = node.attrs["axis"] % part.rank
     same = len(node.operands) > 1 and all(v.type == part for v in node.operands)
-    return part if same and prod(part.dims[axis:]) >= _RUN else None
+    return part if same and estimate(prod(part.dims[axis:])) >= _RUN else None
 
 
 class NestBuilder:

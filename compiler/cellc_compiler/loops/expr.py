@@ -16,6 +16,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 
+from ..ir.dims import Dim
 from .index import Dyn, Index, Var, variables
 
 if TYPE_CHECKING:
@@ -130,7 +131,9 @@ def load(buffer: Any, offset: Index, dtype: DType, mask: Expr | None = None,
 
 
 def const(x: float | int | bool | np.generic, dtype: DType) -> Expr:
-    """A constant, rounded to `dtype`."""
+    """A constant, rounded to `dtype`; a symbolic size is a number that is known when code runs."""
+    if type(x) is Dim:
+        return cast(Expr("index", (), dtypes.int64, Index((), x)), dtype)
     with np.errstate(over="ignore"):
         value = np.asarray(x).astype(dtype.numpy)
     if dtype.kind == "float":
@@ -177,9 +180,10 @@ def index_value(i: Index | int) -> Expr:
 def dynamic_index(e: Expr, extent: int) -> Index:
     """A run-time integer as an index, clamped to 0..extent-1 so that no access leaves a buffer."""
     e64 = cast(e, dtypes.int64)
+    last = extent - 1 if type(extent) is Dim else max(extent - 1, 0)
     clamped = call("minimum", call("maximum", e64, const(0, dtypes.int64)),
-                   const(max(extent - 1, 0), dtypes.int64))
-    return Index.of(Dyn(clamped, 0, max(extent - 1, 0)))
+                   const(last, dtypes.int64))
+    return Index.of(Dyn(clamped, 0, last))
 
 
 @dataclass(slots=True)

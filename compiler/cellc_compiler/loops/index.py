@@ -8,9 +8,12 @@ broadcast, anything else a gather.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
 from typing import TYPE_CHECKING, Union
 
 from cellc_runtime.records import dataclass
+
+from ..ir.dims import Dim, estimate, surely_at_least
 
 if TYPE_CHECKING:
     from .expr import Expr
@@ -26,7 +29,8 @@ class Var:
     @property
     def bounds(self) -> tuple[int, int]:
         """Inclusive bounds."""
-        return 0, max(self.extent - 1, 0)
+        last = self.extent - 1
+        return 0, last if type(last) is Dim else max(last, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +134,12 @@ class Index:
 
     def split(self, by: int) -> tuple[Index, Index]:
         """(floor division, remainder) by a positive constant, simplified where bounds allow."""
-        lo, hi = self.bounds
-        if lo >= 0 and hi < by:
+        if _within(self.bounds, by):
             return Index((), 0), self
         whole = Index(tuple((a, c // by) for a, c in self.terms if c % by == 0), self.const // by)
         part = Index(tuple((a, c) for a, c in self.terms if c % by), self.const % by)
         lo, hi = part.bounds
-        if lo >= 0 and hi < by:
+        if _within((lo, hi), by):
             return whole, part
         if lo // by == hi // by:
             q = lo // by
@@ -148,16 +151,13 @@ class Index:
 
     def _split_common(self, by: int) -> tuple[Index, Index]:
         """floor((g*x + r)/(g*d)) = floor(x/d) when 0 <= r < g: divide out a common factor."""
-        from math import gcd
-
-        for _, c in sorted(self.terms, key=lambda t: -abs(t[1])):
-            g = gcd(c, by)
-            if g <= 1 or g == by:
+        for _, c in sorted(self.terms, key=lambda t: -estimate(abs(t[1]))):
+            g = _common(c, by)
+            if g == 1 or g == by:
                 continue
             big = Index(tuple((a, k // g) for a, k in self.terms if k % g == 0), self.const // g)
             small = Index(tuple((a, k) for a, k in self.terms if k % g), self.const % g)
-            lo, hi = small.bounds
-            if lo >= 0 and hi < g:
+            if _within(small.bounds, g):
                 q, r = big.split(by // g)
                 return q, r * g + small
         return Index.of_atom(Quot(self, by)), Index.of_atom(Rem(self, by))
@@ -182,6 +182,19 @@ class Index:
             elif var in set(variables(atom)):
                 return None
         return stride
+
+
+def _within(bounds: tuple[int, int], by: int) -> bool:
+    """Whether an index of these bounds surely is in 0..by-1."""
+    lo, hi = bounds
+    return surely_at_least(lo, 0) and surely_at_least(by, hi + 1)
+
+
+def _common(c: int, by: int) -> int:
+    """A factor of both numbers: the greatest, if they are known."""
+    if type(c) is int and type(by) is int:
+        return gcd(c, by)
+    return c if by % c == 0 else 1
 
 
 def _rejoin(index: Index) -> Index:

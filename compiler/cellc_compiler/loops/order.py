@@ -32,13 +32,21 @@ product is one chain: that of a run may leave the range that the whole one stays
 
 from __future__ import annotations
 
+from ..ir.dims import choose, largest, smallest
+
 CHAIN_BYTES = 128
 """The size of the accumulators of one sum's chains."""
 
 
+def most_chains(itemsize: int) -> int:
+    """Chains of a reduction along an axis of as many elements, or of more; half as many along
+    others."""
+    return CHAIN_BYTES // itemsize
+
+
 def chains(itemsize: int, extent: int) -> int:
     """Chains of a reduction along an axis of `extent`, by the size of an accumulator in bytes."""
-    most = CHAIN_BYTES // itemsize
+    most = most_chains(itemsize)
     return most if extent >= most else most // 2
 
 
@@ -89,9 +97,33 @@ def product_segment(n: int, k: int, itemsize: int) -> int:
     Args:
         itemsize: bytes of an accumulator.
     """
-    wanted = min(_COLUMNS // (-(-n // 16) * 16 or 16), k // SHORTEST_SEGMENT)
-    count = max(-(-k * itemsize // (4 * LONGEST_SEGMENT)), wanted, 1)
-    return -(-k // (32 * count)) * 32 if count > 1 else 0
+    count = _segments(n, k, itemsize)
+    return _segment(k, count) if count > 1 else 0
+
+
+def _segments(n: int, k: int, itemsize: int) -> int:
+    """Segments of a product."""
+    wanted = smallest(_COLUMNS // largest(-(-n // 16) * 16, 16), k // SHORTEST_SEGMENT)
+    count: int = largest(-(-k * itemsize // (4 * LONGEST_SEGMENT)), wanted, 1)
+    return count
+
+
+def _segment(k: int, count: int) -> int:
+    return -(-k // (32 * count)) * 32
+
+
+def always_one_segment(k: int, itemsize: int) -> bool:
+    """Whether a product with this k has one segment, whatever its columns are."""
+    known = type(k) is int
+    return known and k * itemsize <= 4 * LONGEST_SEGMENT and k < 2 * SHORTEST_SEGMENT
+
+
+def segment_or_whole(n: int, k: int, itemsize: int) -> int:
+    """Steps of k in a segment of a product, of sizes that may be symbolic; all of k if there is one
+    segment."""
+    count = _segments(n, k, itemsize)
+    steps: int = choose(count, 2, _segment(k, count), largest(k, 1))
+    return steps
 
 
 FEW_CHANNELS = 8
@@ -115,9 +147,11 @@ def image_runs(n: int, elements: int, work: int) -> int:
         work: multiply-adds of the whole sum.
     """
     size = max(elements, 1)
-    long = min(_MOST_RUN_ELEMENTS // size, work // (size * _LONG_RUN))
-    wanted = max(1, min(n, _MOST_RUNS, max(_RUN_ELEMENTS // size, long), work // _RUN_WORK))
-    return max(1, -(-n // -(-n // wanted))) if n else 1
+    long = smallest(_MOST_RUN_ELEMENTS // size, work // (size * _LONG_RUN))
+    wanted = largest(1, smallest(n, _MOST_RUNS, largest(_RUN_ELEMENTS // size, long),
+                                 work // _RUN_WORK))
+    runs: int = largest(1, -(-n // -(-n // wanted))) if n else 1
+    return runs
 
 
 _SHORTEST_SCAN = 128
@@ -126,5 +160,6 @@ _LONG_SCAN = 1024
 
 def scan_run(extent: int) -> int:
     """Elements of a run of a running sum: a power of two, about as many as there are runs."""
-    run = max(_SHORTEST_SCAN, 1 << ((extent - 1).bit_length() + 1) // 2)
-    return run if extent >= _LONG_SCAN else max(extent, 1)
+    if extent < _LONG_SCAN:
+        return max(extent, 1)
+    return max(_SHORTEST_SCAN, 1 << ((extent - 1).bit_length() + 1) // 2)

@@ -12,6 +12,7 @@ from math import inf
 
 from cellc_runtime.records import dataclass
 
+from ..ir.dims import Dim, estimate
 from ..ir.types import prod
 from . import expr as E
 from .expr import Expr
@@ -20,6 +21,8 @@ from .nest import Nest, Phase, Scratch, Store, children, depends_on, walk
 
 ROW_BYTES = 64 * 1024
 """The largest row that is kept: it must stay in the first- or second-level cache."""
+ROOM = 8
+"""How much larger a row of a symbolic size must be allowed to become."""
 WORTH = 8.0
 """Cycles per vector above which loading is cheaper than computing again."""
 
@@ -69,6 +72,8 @@ def _replace_known(
 
     def has_room(e: Expr) -> bool:
         nbytes = inner * e.dtype.itemsize
+        if type(nbytes) is Dim and estimate(nbytes) * ROOM > ROW_BYTES:
+            return False
         taken = sum(inner * c.dtype.itemsize for k, c in chosen.items() if k not in kept)
         return nbytes <= ROW_BYTES and (id(e) in kept or taken + nbytes <= left)
 

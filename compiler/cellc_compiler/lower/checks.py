@@ -8,6 +8,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.program import Message, Shown
 
+from ..ir.dims import Undecided, is_symbolic
 from ..ir.graph import Node
 from ..ir.op import lookup
 
@@ -22,6 +23,10 @@ def bounds(dtype: DType, low: int, high: int) -> tuple[int, int] | None:
     """The part of [low, high) that a type can hold; None if that is all it can hold."""
     if dtype is dtypes.bool_:
         return (low, high) if low > 0 or high < 2 else None
+    if is_symbolic(low) or is_symbolic(high):
+        if dtype.itemsize < 4:
+            raise Undecided(f"whether {dtype} can hold {high} depends on sizes")
+        return low, high
     info = np.iinfo(dtype.numpy)
     least, most = int(info.min), int(info.max)
     if low <= least and high > most:

@@ -14,6 +14,7 @@ from cellc_runtime import collectives
 
 from ..fusion import overlap
 from ..fusion.clusters import Cluster, Schedule, as_group, fuse
+from ..ir.dims import estimate
 from ..ir.graph import Graph, Node, Reuse, Value, attrs_key
 from ..ir.op import lookup
 from ..loops.build import build_nest
@@ -129,6 +130,12 @@ class Lowering:
                 b.last = self.clock
             for _, outer in self.open_loops:
                 outer.add(b)
+
+    def scalar(self, value: Value) -> int:
+        """Room in the pool for a number that follows from sizes."""
+        at = len(self.constants)
+        self.constants.extend(bytes(-(-value.type.nbytes // 64) * 64))
+        return at
 
     def constant(self, value: Value) -> Place:
         """The place of a constant in the pool."""
@@ -351,7 +358,7 @@ class GraphBlock:
         """The outputs that are written past the caches."""
         least = self.low.machine.memory.streamed
         return set() if least is None else {
-            v for v in stored if v.type.nbytes >= least
+            v for v in stored if estimate(v.type.nbytes) >= least
             and isinstance(base := self.place(v).base, int) and base in self.low.outputs}
 
     def _as_update(self, cluster: Cluster, nest: ClusterNest, stored: set[Value]) -> Update | None:

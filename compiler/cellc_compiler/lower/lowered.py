@@ -88,6 +88,8 @@ class Lowered:
         checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
         nests: every loop nest, for dumps.
         graphs: what was lowered: the given graph split in two.
+        sizes_at: where the table of sizes begins behind the constants, in code for all sizes.
+        scalars: where the constants are that follow from sizes, by the inputs they are.
     """
 
     instructions: list[Instruction]
@@ -99,6 +101,8 @@ class Lowered:
     precomputed: list[PrecomputedBlock] = field(default_factory=list)
     precompute_buffers: list[Buffer] = field(default_factory=list)
     graphs: tuple[Graph, ...] = ()
+    sizes_at: int | None = None
+    scalars: dict[Value, int] = field(default_factory=dict)
 
     @property
     def precompute(self) -> list[Instruction]:

@@ -36,7 +36,7 @@ def lower(
         NoRule: the back end cannot compute an op.
     """
     parts = split(graph)
-    first = len(graph.inputs)
+    first = sum(v.kind != "size" for v in graph.inputs)  # (those are the last)
     slot = first + len(graph.outputs) + len(graph.updates)
     precomputed = Precomputation(slot, (i for i, v in enumerate(parts.main.inputs) if is_frozen(v)),
                 machine.memory.align)
@@ -44,10 +44,12 @@ def lower(
     places = precomputed.values([v.type.nbytes for v in parts.precomputed])
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.main.inputs[:first])}
     env.update(zip(parts.precomputed, places, strict=True))
+    scalars = {v: low.scalar(v) for v in graph.inputs[first:]}
+    env.update((v, Place("const", at)) for v, at in scalars.items())
     out = _lower_main(low, parts.main, env, first)
     buffers = _lower_precompute(low, parts, places)
     return Lowered(out, low.buffers, low.constants, low.callbacks, low.checks, low.nests,
-                   precomputed.blocks, buffers, (parts.main, parts.precompute))
+                   precomputed.blocks, buffers, (parts.main, parts.precompute), scalars=scalars)
 
 
 def _lower_main(

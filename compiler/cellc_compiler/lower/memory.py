@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from cellc_runtime.records import dataclass, field
 
+from ..ir.dims import Dim, Size, estimate
+
 ALIGN = 64
 """Bytes; what a buffer begins at a multiple of where its machine does not say otherwise."""
 
@@ -34,7 +36,8 @@ class Buffer:
     @property
     def size(self) -> int:
         """Bytes rounded up to the alignment."""
-        return max(-(-self.nbytes // self.align) * self.align, self.align)
+        whole = -(-self.nbytes // self.align) * self.align
+        return whole if type(whole) is Dim else max(whole, self.align)
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +71,41 @@ def plan(buffers: Iterable[Buffer]) -> int:
         b.offset = taken.take(b.first, b.last, -size)
         total = max(total, b.offset - size)
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPlan:
+    """The places of buffers whose sizes are known when a program runs.
+
+    A buffer lies above those that live at the same time and lie below it for the sizes of the
+    estimate, so no two overlap whatever the sizes are.
+
+    Attributes:
+        names: the symbol of each buffer's offset, in an order in which offsets can be worked out.
+        sizes: bytes of each.
+        below: the buffers it lies above, by number.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[Size, ...]
+    below: tuple[tuple[int, ...], ...]
+
+
+def plan_open(buffers: Iterable[Buffer], name: str) -> OpenPlan:
+    """Give every buffer the symbol of its offset, which begins with `name`."""
+    given = list(buffers)
+    stand_ins = [Buffer(estimate(b.nbytes), b.first, b.last, align=b.align) for b in given]
+    plan(stand_ins)
+    order = sorted(range(len(given)), key=lambda i: (stand_ins[i].offset, i))
+    below: list[tuple[int, ...]] = []
+    for k, i in enumerate(order):
+        own = stand_ins[i]
+        below.append(tuple(
+            j for j, other in enumerate(order[:k])
+            if stand_ins[other].last >= own.first and stand_ins[other].first <= own.last))
+        given[i].offset = Dim.symbol(f"{name}{k}")  # type: ignore[assignment]  # behaves as an int
+    names = tuple(f"{name}{k}" for k in range(len(order)))
+    return OpenPlan(names, tuple(given[i].size for i in order), tuple(below))
 
 
 Spans = tuple[list[int], list[int]]

@@ -87,6 +87,8 @@ def _computable(graph: Graph, params: list[Value]) -> set[Node]:
         origin = frozenset().union(*(source[v] for v in node.operands))
         heavy = lookup(node.op).cost == "heavy" or any(v in expensive for v in node.operands)
         factor = _EXPENSIVE_FACTOR if heavy else 1
+        if not all(r.type.is_static for r in node.results):
+            continue  # one block serves all sizes
         limit = sum(v.type.nbytes for v in origin) * factor + _SLACK_BYTES
         size = sum(r.type.nbytes for r in node.results)
         if not origin or (size > limit and not _is_view(node)):

@@ -34,7 +34,7 @@ def _is_exact(op: str) -> bool:
 
 
 def _fold(b: Builder, node: Node) -> Sequence[Value] | None:
-    if any(r.type.size > _FOLD_ELEMENTS for r in node.results):
+    if any(not r.type.is_static or r.type.size > _FOLD_ELEMENTS for r in node.results):
         return None
     if any(r.dtype.is_float and r.dtype.itemsize == 2 for r in node.results):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
 from .base import Pass, rewrite
@@ -26,7 +27,9 @@ class Expand(Pass):
         return rewrite(graph, self._rule, again=True, asks=_expands)
 
     def _rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
-        return None if node.op in self.keep else _expand(b, node)
+        if node.op in self.keep or (node.op == "size_number" and is_symbolic(node.attrs["value"])):
+            return None
+        return _expand(b, node)
 
 
 class Inline(Pass):

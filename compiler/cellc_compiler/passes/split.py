@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from cellc_runtime.dtypes import DType
 
+from ..ir.dims import Dim, exactly
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
@@ -36,7 +37,8 @@ class SplitReductions(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, split_sum, asks=_reduces)
+        with exactly():  # the order of additions follows from what sizes are divisible by
+            return rewrite(graph, split_sum, asks=_reduces)
 
 
 def _reduces(op: str) -> bool:
@@ -69,8 +71,8 @@ def _trailing(b: Builder, node: Node, spec: Reduction, first: int) -> Sequence[V
     """A reduction of whole rows, each along all axes from `first` on."""
     rows, inner = prod(spec.shape[:first]), prod(spec.shape[first:])
     parts = row_parts(inner)
-    by_nest = rows >= FEW_ROWS and (spec.kind not in _ORDERED or parts <= MOST_PARTS)
-    if parts < 2 or by_nest:
+    # (Few questions about sizes: each is a guard of a program for all sizes.)
+    if parts < 2 or (rows >= FEW_ROWS and (spec.kind not in _ORDERED or parts <= MOST_PARTS)):
         return None
     shape = (*spec.shape[:first], parts, inner // parts)
     cut = b.reshape(_operand(b, node), shape=shape)
@@ -90,7 +92,7 @@ def _inner(b: Builder, node: Node, spec: Reduction, axes: list[int]) -> Sequence
         inner *= min(lanes, 16)
     if spec.kind not in _ORDERED:
         beside *= prod(spec.shape[:axis])
-    if beside >= FEW_ROWS or inner < LONG_ROW:
+    if inner < LONG_ROW or beside >= FEW_ROWS:
         return None
     parts = _parts(spec.shape[axis], inner)
     if parts < 2:
@@ -130,7 +132,8 @@ def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequ
     dims = x.type.dims
     before, behind = dims[:first], dims[last + 1 :]
     rows, columns = prod(dims[i] for i in axes), prod(behind)
-    if rows < MANY_ROWS or rows * columns < BLOCKED_ELEMENTS or columns < MOST_BLOCK:
+    least = ((columns, MOST_BLOCK), (rows, MANY_ROWS), (rows * columns, BLOCKED_ELEMENTS))
+    if any(n < most for n, most in sorted(least, key=lambda pair: type(pair[0]) is Dim)):
         return None
     block = next((n for n in range(MOST_BLOCK, LEAST_BLOCK - 1, -1) if rows % n == 0), 0)
     if not block:

@@ -31,8 +31,8 @@ from ..tensors.tensor import Tensor
 from ..tracing.reads import Read, short
 
 REMEDIES = {
-    "shape": "pad arguments to few shapes, or leave sizes open (set_inputs with None, "
-             "jit(dynamic=1))",
+    "shape": "pad arguments to few shapes",
+    "size": "do nothing: what is compiled now serves other sizes of this axis, too",
     "dtype": "give the argument one element type before the call (astype)",
     "value": "pass a number as a Tensor where it is only computed with (what is no Tensor is "
              "compiled in), and others with few values",

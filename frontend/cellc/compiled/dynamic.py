@@ -12,13 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.ir.batch_axis import NotBatchIndependent
 from cellc_compiler.ir.dims import (
     Dim,
     Guard,
     Shapes,
     Size,
     SymbolInfo,
+    Undecided,
     evaluate,
     substitute,
     symbols_of,
@@ -28,7 +28,8 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
-from ..core.later import batch_axis, instantiate
+from .. import context
+from ..core.later import instantiate, open_sizes
 from ..core.lru import LRU
 from ..core.module_names import plain
 from ..tensors.symbol import Axis, Described, Symbol
@@ -38,6 +39,8 @@ from . import causes
 from .causes import Cause
 
 if TYPE_CHECKING:
+    from cellc_runtime.program import Program
+
     from .. import lang
     from .traced import Traced
 else:  # networks of fixed sizes need none of these
@@ -47,6 +50,8 @@ Axes = tuple[Axis, ...]
 
 KEPT = 64
 """Instances of one Cell or function that are kept; the oldest goes when there are more."""
+MOST_OPEN = 8
+"""Programs for all sizes of one trace: each serves the sizes that its guards allow."""
 _STAND_INS = (10007, 10009)
 """Sizes that replace 0 and 1 in a first trace: these fit in places where others do not (an axis of
 1 is repeated), so a trace with them would serve few calls."""
@@ -209,14 +214,15 @@ class Once:
     Attributes:
         pattern: the symbols of its arguments.
         traced: its graph and what goes with it.
-        instances: how many sizes it was compiled for.
-        windows: the entry that serves batches of any size, once there is one.
+        instances: how many sizes it has served.
+        open: programs for all sizes; `per_size` says why a size has a program of its own, if so.
     """
 
     pattern: Pattern
     traced: Traced
     instances: int = 0
-    windows: Any = None
+    open: list[Program] = field(default_factory=list)
+    per_size: str = ""
 
     @property
     def guards(self) -> list[Guard]:
@@ -236,23 +242,40 @@ class Once:
         known = (g for g in self.guards if symbols_of(g.expr) <= set(sizes))
         return sizes if all(g.holds(sizes) for g in known) else None
 
-    def batch_sizes(self) -> tuple[int, ...]:
-        """Batch sizes whose programs serve all; () if there are none."""
-        try:
-            sizes = batch_axis.batch_sizes(self.traced.graph)
-        except NotBatchIndependent:
-            return ()
-        (symbol,) = self.pattern.shapes.symbols
-        fits = all(g.holds({symbol: n}) for g in self.guards for n in sizes)
-        return sizes if fits else ()
+    def at(self, sizes: Mapping[str, int], may_open: bool = False, at_once: bool = False) -> Traced:
+        """The call for these sizes.
 
-    def at(self, sizes: Mapping[str, int]) -> Traced:
-        """The call for these sizes."""
+        Args:
+            may_open: a program for all sizes may serve it, from the second sizes on.
+            at_once: from the first ones on: others have come before.
+        """
         self.instances += 1
+        program = self._program(sizes) if may_open and (at_once or self.instances > 1) else None
         open_ = [Guard(g.relation, substitute(g.expr, sizes), g.where) for g in self.guards
                  if not symbols_of(g.expr) <= set(sizes)]
         graph = instantiate.instantiate(self.traced.graph, sizes)
-        return replace(self.traced, graph=graph, guards=open_)
+        return replace(self.traced, graph=graph, guards=open_,
+                       program=None if program is None else program.at(sizes))
+
+    def _program(self, sizes: Mapping[str, int]) -> Program | None:
+        """A program for all sizes that serves these, compiled if need be; None if there is none."""
+        for program in self.open:
+            assert program.open is not None
+            if not program.open.refusal(sizes):
+                return program
+        if self.per_size or len(self.open) >= MOST_OPEN or min(sizes.values()) < open_sizes.LEAST:
+            return None
+        shapes = self.pattern.shapes.copy()
+        shapes.hints.update(sizes)
+        try:
+            if set(shapes.symbols) - set(sizes):
+                raise Undecided("sizes follow from elements")
+            self.open.append(open_sizes.compile_open(
+                self.traced.graph, shapes, numerics=context.numerics()))
+        except Exception as e:  # one for each size is right, too; `explain` says why
+            self.per_size = f"{type(e).__name__}: {e}" if str(e) else type(e).__name__
+            return None
+        return self.open[-1]
 
 
 Tracing = Callable[[Sequence[TensorType], Shapes], "Traced"]
@@ -274,6 +297,8 @@ class Dynamic:
     once: dict[Any, list[Once]] = field(default_factory=dict)
     seen: dict[Any, list[Axes]] = field(default_factory=dict)
     recent: OrderedDict[Any, None] = field(default_factory=OrderedDict)
+    per_size: str = ""
+    """Why the last call has code for its sizes alone."""
     refused: Cause | None = None
     """Why no trace served the last call that was traced, if there was one."""
 

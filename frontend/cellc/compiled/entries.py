@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..calls.pieces import CallLog
     from ..core import progress
     from ..ranks import settings
-    from . import batches, pipelines, sharding, staged
+    from . import pipelines, sharding, staged
     from . import pieces as python_entries
     from . import traced as graphs
     from .staged import StagedEntry
@@ -61,7 +61,6 @@ else:  # the construct compiler loads with the first network it compiles
     sharding = lazy_module("cellc.compiled.sharding")
     settings = lazy_module("cellc.ranks.settings")
     staged = lazy_module("cellc.compiled.staged")
-    batches = lazy_module("cellc.compiled.batches")
     graphs = lazy_module("cellc.compiled.traced")
 
 _compiling = renewed(threading.RLock())
@@ -122,7 +121,7 @@ class EntryTable:
     """The compiled entries of one Cell or function."""
 
     entries: LRU[Any, Entry] = field(default_factory=lambda: LRU(_ENTRIES))
-    dynamic: Dynamic | None = None
+    dynamic: Dynamic | None = field(default_factory=lambda: Dynamic(automatic=True))
     history: list[Compilation] = field(default_factory=list)
     others: LRU[Any, list[Entry]] = field(default_factory=lambda: LRU(_ENTRIES))
     """Entries for other state of Python objects, the latest last."""
@@ -273,9 +272,14 @@ class EntryTable:
         if isinstance(key, _Within):
             return Cause("budget", f"a budget of {key.budget} bytes{called_at()}")
         cause = of_call(self.history, signature, given, called_at())
-        if cause.kind == "shape" and self.dynamic is not None and not self.dynamic.automatic:
+        if cause.kind != "shape" or self.dynamic is None:
+            return cause
+        if not self.dynamic.automatic:
             return Cause("fixed", cause.text)
-        return cause
+        if self.dynamic.per_size:
+            return Cause("shape", f"{cause.text}; code for all sizes could not be made: "
+                                  f"{self.dynamic.per_size}")
+        return Cause("size", cause.text)
 
     def _kept(self, key: Any, entry: Entry | None) -> Entry | None:
         """An entry that was compiled for other state of Python objects and serves this call."""
@@ -336,7 +340,7 @@ class EntryTable:
         """
         if self.dynamic is None:
             return graphs.trace(fn, args, kwargs, called=True, call=call, known=known), True
-        self.dynamic.refused = None
+        self.dynamic.refused, self.dynamic.per_size = None, ""
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
         form = open_key(form_of(structure, args, kwargs),
@@ -367,15 +371,10 @@ class EntryTable:
             closed = closed_instead(error, trace_closed)
             self.closed.add(open_form)
             return closed, True
-        if once.windows and not once.windows.fresh():
-            once.windows = None
-        if once.instances >= batches.OWN and once.windows is None and not watching.active \
-                and devices.current() is None \
-                and settings.get_auto_parallel_context("pipeline_stages") == 1:
-            few = once.batch_sizes()
-            once.windows = few and batches.BatchedEntry(
-                once, few, lambda t: CompiledEntry(t, function_name(fn)))
-        return once.windows or once.at(sizes), bool(now)
+        may_open = devices.current() is None and not watching.active
+        traced = once.at(sizes, may_open, self.dynamic.automatic)
+        self.dynamic.per_size = once.per_size
+        return traced, bool(now)
 
 
 def _is_strict(fn: Any) -> bool:

@@ -48,10 +48,14 @@ class CompiledEntry(Entry):
                 graph, traced.parameters, len(functions), traced.root)
             functions = [*functions, *taps]
         with progress.stage(name) as say:
-            program = compile_program(
-                graph, report=self.report, progress=say, numerics=context.numerics(),
-                budget=budget,
-            )
+            if traced.program is not None and budget is None and not watching.active:
+                program = traced.program
+                self.report.cached, self.report.arena_bytes = True, program.arena_bytes
+            else:
+                program = compile_program(
+                    graph, report=self.report, progress=say, numerics=context.numerics(),
+                    budget=budget,
+                )
         self.report.seconds["total"] = time.perf_counter() - self.made
         self.callbacks = host_callbacks(graph, functions)
         if traced.pieces:

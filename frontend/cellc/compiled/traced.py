@@ -25,6 +25,8 @@ from .causes import Cause, of_read
 from .dynamic import parameter_names
 
 if TYPE_CHECKING:
+    from cellc_runtime.program import Program
+
     from .. import lang
     from ..calls import pieces
     from ..calls.pieces import CallLog
@@ -76,6 +78,8 @@ class Traced:
     """How its values lie on the ranks, and what moves between them; empty: it is not cut."""
     returned: bool = False
     """Whether its result has containers of the arguments in it."""
+    program: Program | None = None
+    """A program for all sizes, at the sizes of this call."""
 
     def out_of_date(self) -> Cause | None:
         """Why what was traced does not hold any more, as far as that is known."""

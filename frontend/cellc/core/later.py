@@ -6,6 +6,7 @@ from cellc_runtime.lazy import lazy_module
 
 if TYPE_CHECKING:
     from cellc_compiler import driver as driver
+    from cellc_compiler import open_sizes as open_sizes
     from cellc_compiler.autodiff import conditional as conditional
     from cellc_compiler.autodiff import loop_rules as loop_rules
     from cellc_compiler.autodiff import regions as region_rules
@@ -23,8 +24,9 @@ else:
     loop_rules = lazy_module("cellc_compiler.autodiff.loop_rules")
     batch_axis = lazy_module("cellc_compiler.passes.batch_axis")
     instantiate = lazy_module("cellc_compiler.passes.instantiate")
+    open_sizes = lazy_module("cellc_compiler.open_sizes")
     micro_batches = lazy_module("cellc_compiler.passes.stages.micro_batches")
     naming = lazy_module("cellc.core.naming")
 
 __all__ = ["autodiff", "batch_axis", "conditional", "driver", "instantiate", "loop_rules",
-           "micro_batches", "naming", "region_rules"]
+           "micro_batches", "naming", "open_sizes", "region_rules"]

@@ -55,6 +55,7 @@ class LlvmBuild:
 
     def image(self, lowered: Lowered, writer: FunctionWriter) -> Image:
         """The image whose `cellc_main` is written by `writer`."""
+        writer.reads_sizes(lowered.sizes_at)
         text = self.main_text(lowered, writer)
         kernels = [(name, k.code) for name, k in writer.kernels.named.items()]
         return objects.build_image(text, kernels, self.target, support=self._support,
@@ -63,6 +64,7 @@ class LlvmBuild:
     def main_text(self, lowered: Lowered, writer: FunctionWriter) -> str:
         """The module of the functions that call kernels."""
         other = self.writer(PRECOMPUTE, self.target, writer.kernels, PRECOMPUTE_PARAMS)
+        other.reads_sizes(lowered.sizes_at)
         precompute = [b.instructions for b in lowered.precomputed]
         return write_main(lowered.instructions, precompute, writer, other)
 

@@ -7,6 +7,7 @@ from typing import Any
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
+from ...ir.dims import Dim
 from ...ir.graph import Value
 from ...loops.expr import Expr
 from ...loops.index import Dyn, Index, Quot, Var, leaves
@@ -144,6 +145,8 @@ class ExpressionEmitter:
         stride = index.coefficient(scope.lane)
         if stride is not None and not has_vector_dyn(self, index, scope):
             base = f.splat(_to(f, self._index(index, scope), ty), n)
+            if type(stride) is Dim:
+                return f.binary("add", base, f.binary("mul", f.iota(wide), f.const(wide, stride)))
             steps = [str(stride * i) for i in range(n)]
             ramp = V(wide, "<" + ", ".join(f"{ty} {s}" for s in steps) + ">")
             return f.binary("add", base, ramp) if n > 1 else base
@@ -202,14 +205,15 @@ class ExpressionEmitter:
         full = mask if mask is not None else V(vector("i1", n), "splat (i1 true)")
         if sizeof(memory) < 4 and n > 1 and self.target.vector_bytes > 16:
             nbytes = buffer.type.nbytes if isinstance(buffer, Value) else 0
-            if 4 <= nbytes < 1 << 31:
+            if type(nbytes) is int and 4 <= nbytes < 1 << 31:
                 at = self._positions(offset, scope)
                 return gather_words(f, memory, pointer, at, full, nbytes)
         return f.gather(ty, self._pointers(pointer, offset, scope, memory), full)
 
     def _positions(self, offset: Index, scope: Scope) -> V:
         lo, hi = offset.bounds
-        ty = "i32" if lo >= -(1 << 31) and hi < (1 << 31) - 4 else "i64"
+        small = type(lo) is type(hi) is int and lo >= -(1 << 31) and hi < (1 << 31) - 4
+        ty = "i32" if small else "i64"
         return self._index_vector(offset, scope, ty)
 
     def _pointers(self, pointer: V, offset: Index, scope: Scope, memory: str) -> V:

@@ -96,6 +96,8 @@ class FunctionWriter:
     """Of functions of the back end's own that it calls."""
     tabulates = True
     """Whether long runs of calls become tables."""
+    sizes_at: int | None = None
+    """See `reads_sizes`."""
 
     def __init__(
         self, name: str, target: Target, kernels: Kernels, params: Params = MAIN_PARAMS
@@ -107,6 +109,17 @@ class FunctionWriter:
         self.counters: dict[int, V] = {}
         self.parts = self.tables = self.calling_lines = 0
         self.args = {name: self.f.arg(name) for _, name in params}
+
+    def reads_sizes(self, at: int | None) -> None:
+        """Sizes are in a table, `at` bytes behind the constants (None: all are known)."""
+        self.sizes_at = at
+        if at is not None:
+            self.f.read_size, self.tabulates = self.read_size, False
+
+    def read_size(self, place: int) -> V:
+        """Write the load of a size."""
+        assert self.sizes_at is not None
+        return self.f.load("i64", self.f.gep(self.args["consts"], self.sizes_at + 8 * place))
 
     def write(self, instructions: list[Instruction]) -> Function:
         """The function that runs these instructions."""
@@ -151,12 +164,19 @@ class FunctionWriter:
         """Make room for the pointers of a call."""
         most = max((len(i.words()) if isinstance(i, Call) else len(i.places)
                     for i in walk(instructions) if isinstance(i, (Call, Callback))), default=0)
-        self.bufs = self.f.alloca(max(most + self.spare, 1) * 8)
+        ahead = self.sizes_at is not None
+        self.bufs = self.f.alloca(max(most + self.spare + ahead, 1) * 8)
+        if self.sizes_at is not None:  # kernels find the table before their buffers
+            self.f.store(self.f.gep(self.args["consts"], self.sizes_at), self.bufs)
+            self.bufs = self.f.gep(self.bufs, 8)
 
     def block(self, instructions: Sequence[Instruction]) -> None:
         """Write instructions in order, long runs of calls as tables."""
+        if not self.tabulates:
+            self.straight(instructions)
+            return
         for is_table, part in call_table.parts_of_block(instructions):
-            if is_table and self.tabulates:
+            if is_table:
                 self.tables += 1
                 table = call_table.CallTable(self, f"{self.f.name}_calls_{self.tables}")
                 table.add(part)
@@ -208,7 +228,7 @@ class FunctionWriter:
         """Store the pointers of a call (and the numbers of a table)."""
         f = self.f
         for k, word in enumerate(words):
-            value = V("i64", str(word)) if isinstance(word, int) else self.pointer(word)
+            value = self.f.i64(word) if isinstance(word, int) else self.pointer(word)
             f.store(value, f.gep(self.bufs, k, "ptr"))
 
     def call(self, i: Call) -> None:
@@ -267,7 +287,7 @@ class FunctionWriter:
         at = self.pointer(i.checked)
         if i.count == 1:
             position = f.i64(0)
-            low, width = V(ty, str(i.low)), V(ty, str(i.high - i.low))
+            low, width = f.const(ty, i.low), f.const(ty, i.high - i.low)
             good = f.cmp("ult", f.sub(f.load(ty, at), low), width)
         else:
             position = self.search(i, at)
@@ -288,7 +308,7 @@ class FunctionWriter:
     def search(self, i: Check, at: V) -> V:
         """The number of the first element that is not allowed, or how many there are."""
         f, ty = self.f, f"i{i.bits}"
-        low, width = V(ty, str(i.low)), V(ty, str(i.high - i.low))
+        low, width = f.const(ty, i.low), f.const(ty, i.high - i.low)
         return first_outside(f, at, f.i64(i.count), low, width, f.i64(0))
 
     def _flag(self, place: Place) -> V:

@@ -20,6 +20,7 @@ from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from ...build.abi import PLACEHOLDER
+from ...ir.dims import Dim, Ratio, Undecided, active_shapes, most, place_in_table
 
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2,
           "float": 4, "double": 8, "ptr": 8, "i128": 16}
@@ -92,6 +93,8 @@ class Function:
         target: the CPU target (vector width for legal types).
         linkage: `"hidden"` (default), `"internal"` or `""`.
         narrows: whether the machine has an instruction that rounds to bfloat16.
+        read_size: writes the load of a size from the program's table of sizes, by its place there;
+            by default `bufs[-1]` points to the table.
     """
 
     name: str
@@ -103,8 +106,10 @@ class Function:
     narrows: bool = False
     lines: list[str] = field(default_factory=list)
     declares: set[str] = field(default_factory=set)
+    read_size: Callable[[int], V] | None = None
     _count: int = 0
     _block: str = "entry"
+    _sizes: dict[Dim | Ratio, V] = field(default_factory=dict)
     _allocas: list[str] = field(default_factory=list)
 
     # --- values -----------------------------------------------------------------------------
@@ -117,8 +122,33 @@ class Function:
         raise KeyError(name)
 
     def i64(self, value: int) -> V:
-        """An i64 constant."""
-        return V("i64", str(value))
+        """An i64: a constant, or a size that is known when the code runs."""
+        return self.size(value) if type(value) is Dim else V("i64", str(value))
+
+    def size(self, value: Dim | Ratio) -> V:
+        """A number of the program's table; a kernel reads each once, at its beginning."""
+        place = place_in_table(value)
+        if self.read_size is not None:
+            return self.read_size(place)
+        if value not in self._sizes:
+            if not self._sizes:
+                self._allocas += [f"  %before = getelementptr i8, {self._bufs()}, i64 -8",
+                                  "  %sizes = load ptr, ptr %before, align 8"]
+            name = f"%size{place}"
+            self._allocas += [f"  {name}at = getelementptr i64, ptr %sizes, i64 {place}",
+                              f"  {name} = load i64, ptr {name}at, align 8"]
+            self._sizes[value] = V("i64", name)
+        return self._sizes[value]
+
+    def _bufs(self) -> V:
+        """The buffers of a kernel.
+
+        Raises:
+            Undecided: the function has none, so it cannot read sizes.
+        """
+        if all(name != "bufs" for _, name in self.params):
+            raise Undecided(f"{self.name} cannot read sizes")
+        return self.arg("bufs")
 
     def const(self, ty: str, value: float | int | bool) -> V:
         """A constant of a scalar or (splatted) vector type."""
@@ -127,6 +157,9 @@ class Function:
             lit = "true" if value else "false"
         elif is_float(el):
             lit = float_literal(el, float(value))
+        elif type(value) is Dim:
+            known = self.i64(value)
+            return self.splat(known if el == "i64" else self.cast("trunc", known, el), lanes_of(ty))
         else:
             lit = str(int(value))
         if lanes_of(ty) > 1:
@@ -340,6 +373,7 @@ class Function:
 
     def alloca(self, nbytes: int, align: int = 64) -> V:
         """Stack scratch, allocated once at function entry. Keep it under 256 KiB."""
+        nbytes = most(nbytes)
         name = self.fresh("stack")
         self._allocas.append(f"  {name} = alloca [{nbytes} x i8], align {align}")
         return V("ptr", name)
@@ -375,7 +409,7 @@ class Function:
         lo_v = lo if isinstance(lo, V) else self.i64(lo)
         hi_v = hi if isinstance(hi, V) else self.i64(hi)
         step_v = step if isinstance(step, V) else self.i64(step)
-        if isinstance(lo, int) and isinstance(hi, int):
+        if type(lo) is int and type(hi) is int:
             if hi <= lo:
                 return list(carried)
             if isinstance(step, int) and lo + step >= hi:
@@ -526,10 +560,28 @@ def mask_of(lanes: Sequence[bool]) -> V:
     return V(vector("i1", len(lanes)), f"<{bits}>")
 
 
+def lanes_below(f: Function, count: int | V, lanes: int) -> V | None:
+    """The mask of the first `count` lanes, None for all of them; a number that is known when the
+    code runs may be negative or more than there are."""
+    if not isinstance(count, V):
+        return first_lanes(count, lanes)
+    return f.tail_mask(f.intrinsic("smax", "i64", count, f.i64(0)), lanes)
+
+
 def first_lanes(count: int, lanes: int) -> V | None:
     """The mask of the first `count` lanes, None for all of them; constant, because a machine
     without masked moves then needs no branches."""
     return mask_of([i < count for i in range(lanes)]) if count < lanes else None
+
+
+def buffer_table(f: Function, count: int) -> V:
+    """Room for the pointers of another function of `bufs`, which finds sizes where `f` does."""
+    shapes = active_shapes()
+    if shapes is None or not shapes.general:
+        return f.alloca(8 * count)
+    whole = f.alloca(8 * (count + 1))
+    f.store(f.load("ptr", f.gep(f.arg("bufs"), -8)), whole)
+    return f.gep(whole, 8)
 
 
 def kernel_function(target: Target, buffers: int = 0) -> tuple[Function, list[V]]:

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from cellc_runtime.target import Target
 
-from ....lower.instructions import Check, Tasks
+from ....ir.dims import is_symbolic
+from ....lower.instructions import Call, Check, Tasks
 from ....lower.kernel import Kernel
 from ...llvm.main import MAIN_PARAMS, FunctionWriter, Kernels, Params
 from ...llvm.text import Function, V
@@ -40,6 +41,18 @@ class PoolWriter(FunctionWriter):
         """Whether a kernel is worth a fork, and the code is not part of a task already."""
         return is_parallel(kernel) and not self.in_task
 
+    def run(self, i: Call, name: str) -> None:
+        """The tasks of a call; whether they are shared out may follow from sizes."""
+        f, kernel, function = self.f, i.kernel, V("ptr", f"@{name}")
+        if self.in_task or not (is_symbolic(kernel.ntasks) or is_symbolic(kernel.cost)):
+            super().run(i, name)
+            return
+        tasks, cost = f.i64(kernel.ntasks), kernel.cost
+        cycles = f.size(cost) if is_symbolic(cost) else f.i64(int(cost))  # type: ignore[arg-type]
+        many = f.binary("and", f.cmp("sgt", tasks, f.i64(1)),
+                        f.cmp("sgt", cycles, f.i64(int(PARALLEL_CYCLES))))
+        f.when(many, lambda: self.fork(function, tasks), lambda: self.invoke(function, tasks))
+
     def fork(self, function: V, tasks: V) -> None:
         """The tasks of a kernel, through the pool."""
         self.f.line(f"call void @cellc_parallel_for({function}, {self.bufs}, {tasks}, i64 1)")
@@ -49,8 +62,9 @@ class PoolWriter(FunctionWriter):
         name = checks.search_name(i.bits)
         if all(h.name != name for h in self.helpers):
             self.helpers.append(checks.search(i.bits, self.target))
-        return self.f.emit("i64", f"call i64 @{name}({at}, i64 {i.count}, i64 {i.low}, "
-                                  f"i64 {i.high - i.low})")
+        f = self.f
+        return f.emit("i64", f"call i64 @{name}({at}, {f.i64(i.count)}, {f.i64(i.low)}, "
+                             f"{f.i64(i.high - i.low)})")
 
     def tasks(self, i: Tasks) -> None:
         """Trips shared out by the pool: a function of its own that does a range of them.
@@ -67,6 +81,7 @@ class PoolWriter(FunctionWriter):
         f = Function(name, [("ptr", "record"), ("i64", "lo"), ("i64", "hi")], self.target,
                      linkage="internal")
         self.f, self.in_task = f, True
+        f.read_size = outer.read_size
         found = [f.load(v.ty, f.gep(f.arg("record"), 8 * k)) for k, v in enumerate(kept)]
         self.args = dict(zip(self.args, found, strict=False))
         self.counters = dict(zip(self.counters, found[len(self.args) :], strict=True))
@@ -82,4 +97,5 @@ class PoolWriter(FunctionWriter):
         self.helpers.append(f)
         self.f, self.in_task = outer, False
         self.bufs, self.counters, self.args = saved
-        outer.line(f"call void @cellc_parallel_for(ptr @{name}, {record}, i64 {i.length}, i64 1)")
+        length = outer.i64(i.length)
+        outer.line(f"call void @cellc_parallel_for(ptr @{name}, {record}, {length}, i64 1)")

@@ -20,10 +20,11 @@ from typing import Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ....ir.dims import Dim, estimate
 from ....loops.nest import Nest
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, nest_operand, operand, packed, result
-from ...llvm.text import Function, V, kernel_function, module
+from ...llvm.text import Function, V, buffer_table, kernel_function, module
 from ..nests.emitter import rows_function
 from .gemm.arith import Arith
 from .gemm.pack import ceil_div
@@ -70,6 +71,8 @@ def attention_kernels(
     """
     arith = Arith.of(spec.scores.dtype, spec.scores.dtype, target)
     first, second = problem_of(spec.scores), problem_of(spec.mix)
+    if any(type(d) is Dim for p in (first, second) for d in (p.m, p.n, p.k)):
+        return None
     if not _plain(first, spec.scores) or not _plain(second, spec.mix):
         return None
     if (first.matrices, first.m, first.n) != (second.matrices, second.m, second.k):
@@ -98,7 +101,7 @@ def _plain(p: Problem, spec: MatmulSpec) -> bool:
 
 def _schedule(p: Problem, arith: Arith, target: Target, height: int | None) -> Schedule:
     rows, vecs = choose_tile(arith, target, p.m, p.n, p.k, height)
-    cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs) * p.matrices
+    cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs) * estimate(p.matrices)
     pack: Pack = "shared" if p.trans_b or arith.converts else "none"
     copy: Pack = "local" if arith.converts else "none"
     return Schedule(rows, vecs * arith.lanes, p.k, 1, 1, 1, copy, pack, cycles)
@@ -147,7 +150,7 @@ class _AttentionWriter:
         """Rows of a block: whole tiles of both products, some tasks for every thread."""
         step = math.lcm(self.scores.s.rows, self.mix.s.rows)
         most = min(_BLOCK_BYTES // (p.n * self.arith.acc_size), max(_BLOCK_ROWS, step))
-        wanted = max(1, p.matrices * p.m // _TASKS)
+        wanted = max(1, estimate(p.matrices) * p.m // _TASKS)
         return min(most, max(step, wanted)) // step * step
 
     def plan(self, softmax: Function, buffers: Sequence[Any], cost: float) -> KernelPlan:
@@ -185,7 +188,7 @@ class _AttentionWriter:
         of the scores (and weights) falls on the stack."""
         f = self.f
         stack = f.alloca(self.rows * self.pitch)
-        tables = [f.alloca(8 * 3), f.alloca(8 * len(buffers)), f.alloca(8 * 3)]
+        tables = [buffer_table(f, count) for count in (3, len(buffers), 3)]
         given = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(4 + len(real))]
         query, key, value, out, *others = given
         places = dict(zip(map(id, real), others, strict=True))

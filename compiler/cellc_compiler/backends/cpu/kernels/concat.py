@@ -23,6 +23,8 @@ def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Targe
         runs: elements of each operand in a row (operand k is `outer` such runs).
         itemsize: bytes per element.
     """
+    if not all(type(d) is int for d in (outer, *runs)):
+        return _open_join(outer, runs, itemsize, target)
     total = sum(runs)
     unit = min(itemsize, 8)
     counts = [r * (itemsize // unit) for r in runs]
@@ -56,6 +58,26 @@ def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Targe
     cost = outer * (len(runs) * 10.0 + total * itemsize / 16)
     roles = (*map(operand, range(len(runs))), result(0))
     return KernelPlan((Step(Kernel(module([f], tables), tasks, len(roles), cost), roles),))
+
+
+def _open_join(outer: int, runs: Sequence[int], itemsize: int, target: Target) -> KernelPlan:
+    """The same for sizes that are known when the code runs: a task is a row."""
+    unit = min(itemsize, 8)
+    counts, ty = [r * (itemsize // unit) for r in runs], f"i{8 * unit}"
+    f, pointers = kernel_function(target, len(runs) + 1)
+
+    def row(o: V, _: list[V]) -> None:
+        at = f.mul(o, f.i64(sum(counts)))
+        for source, count in zip(pointers, counts, strict=False):
+            from_ = f.gep(source, f.mul(o, f.i64(count)), ty)
+            _copy_run(f, from_, f.gep(pointers[-1], at, ty), f.i64(count), ty, target.lanes(unit))
+            at = f.add(at, f.i64(count))
+
+    f.loop(f.arg("lo"), f.arg("hi"), 1, [], row)
+    f.ret_()
+    roles = (*map(operand, range(len(runs))), result(0))
+    cost = outer * (sum(runs) * (itemsize / 16) + len(runs) * 10.0)
+    return KernelPlan((Step(Kernel(module([f]), outer, len(roles), cost), roles),))
 
 
 def _copy_run(f: Function, source: V, to: V, count: V, ty: str, lanes: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from cellc_runtime.target import Target
 
 from ....loops import order
+from ....ir.dims import estimate
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, operand, result
 from ...along_axis import Running
@@ -44,7 +45,7 @@ class _Writer:
         self.f, self.bufs = kernel_function(target, len(self.roles))
         self.vectors, self.singles = divmod(spec.inner, self.lanes)
         self.units = spec.outer * (self.vectors + self.singles)
-        self.tasks = min(self.units, _MAX_TASKS)
+        self.tasks = min(estimate(self.units), _MAX_TASKS)
 
     def kernel(self) -> Kernel:
         """The finished kernel."""

@@ -20,6 +20,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....loops.order import accumulators
+from ....ir.dims import surely_at_least
 from ....lower.kernel import Kernel
 from ...llvm.reduction import total
 from ...llvm.text import Function, V, first_lanes, vector
@@ -193,7 +194,8 @@ class AdaptiveSpec:
 
     def __post_init__(self) -> None:
         memory_type(self.dtype)
-        if min(self.n, self.c, self.h, self.w, self.oh, self.ow) < 1:
+        if any(not surely_at_least(d, 1) and d < 1
+               for d in (self.n, self.c, self.h, self.w, self.oh, self.ow)):
             raise ValueError(f"adaptive pooling of an empty input or to an empty output: {self}")
 
     def axes(self, include_pad: bool = False) -> tuple[Axis, Axis]:

@@ -13,6 +13,7 @@ from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
+from ....ir.dims import estimate
 from ....lower.kernel import Kernel
 from ....lower.plan import Role
 from ...llvm.convert import from_memory, round_bfloat16, to_memory
@@ -266,6 +267,7 @@ def minimum(f: Function, a: V, b: V) -> V:
 
 def units_per_task(units: int, cycles: float) -> int:
     """How many equal units of work one task does, from the cost of one unit."""
+    units, cycles = estimate(units), estimate(cycles)
     worth = max(1, int(TASK_CYCLES / max(cycles, 1.0)))
     return max(1, min(worth, units // WANTED_TASKS if units >= 2 * WANTED_TASKS else worth))
 

@@ -7,17 +7,19 @@ halves, then the lanes are. In mode `column` each element is one chain over the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
 from typing import Any
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ....ir.dims import Dim, estimate, surely_at_least
 from ....ir.types import prod
 from ....loops.expr import Expr, const
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
-from ....loops.order import accumulators
+from ....loops.order import accumulators, most_chains
 from ....lower.kernel import Kernel
 from ...llvm import reduction, scalar
 from ...llvm.convert import memory_type, register_type
@@ -82,7 +84,7 @@ class NestEmitter(ExpressionEmitter):
         nest = self.nest
         if any(p.reduces for p in nest.phases):
             lanes = self.target.lanes(nest.accumulate)
-            if nest.mode == "column" and nest.rows and nest.rows[-1].extent >= 4 * lanes:
+            if nest.mode == "column" and nest.rows and estimate(nest.rows[-1].extent) >= 4 * lanes:
                 return self._strip(lanes)
             return lanes
         size = max((e.dtype.itemsize for e in walk(list(nest.roots()))
@@ -95,8 +97,8 @@ class NestEmitter(ExpressionEmitter):
         nest = self.nest
         if self._cycles() >= 8:
             return 2 * lanes
-        extent, reduces = nest.rows[-1].extent, sum(len(p.reduces) for p in nest.phases)
-        reduced = max(prod(v.extent for v in p.loops) for p in nest.phases)
+        extent, reduces = estimate(nest.rows[-1].extent), sum(len(p.reduces) for p in nest.phases)
+        reduced = max(estimate(prod(v.extent for v in p.loops)) for p in nest.phases)
         far = extent * 4 >= FAR_BYTES and extent * reduced * 4 >= FETCHED_BYTES
         wide = far and extent >= LEAST_STRIPS * 8 * lanes \
             and 8 * reduces <= self.target.vector_registers // 2
@@ -114,11 +116,21 @@ class NestEmitter(ExpressionEmitter):
         if nest.mode == "column":
             rows = rows // max(nest.rows[-1].extent, 1) * -(-nest.rows[-1].extent // self.lanes)
             inner *= self.lanes
-        per_row = max(inner * self._cycles() / max(len(nest.phases), 1), 1.0) * len(nest.phases)
+        cycles = self._cycles() / max(len(nest.phases), 1)
+        per_row = max(estimate(inner) * cycles, 1.0) * len(nest.phases)
         self.cost = per_row * rows
+        if type(rows) is Dim or type(inner) is Dim:  # (a number that is known when the code runs)
+            self.cost = inner * rows * (per_row / max(estimate(inner), 1))
         cuttable = len(nest.phases) == 1 and not nest.phases[0].reduces and nest.mode == "row" \
             and len(nest.phases[0].loops) == 1
-        if cuttable and per_row > 2 * GRAIN_CYCLES:
+        if cuttable and type(inner) is Dim and not nest.rows:
+            step = self.lanes * 4
+            chunk = max(int(GRAIN_CYCLES / max(cycles, 0.1)) // step, 1) * step
+            return Split(1, 1, chunk, -(-inner // chunk))
+        if type(rows) is Dim:
+            per, block = max(1, int(GRAIN_CYCLES // per_row)), max(nest.block, 1)
+            return Split(rows, -(-per // block) * block, 0, 1)
+        if cuttable and type(inner) is not Dim and per_row > 2 * GRAIN_CYCLES:
             chunks = max(1, int(per_row // GRAIN_CYCLES))
             step = self.lanes * 4
             chunk = -(-inner // chunks)
@@ -186,7 +198,7 @@ class NestEmitter(ExpressionEmitter):
         f = self.f
         chunks, chunk = self.split.chunks, self.split.chunk
         row, part = task, f.i64(0)
-        if chunks > 1:
+        if chunks != 1:
             row = f.binary("udiv", task, f.i64(chunks))
             part = f.binary("urem", task, f.i64(chunks))
         scope = self._row_scope(row)
@@ -206,8 +218,8 @@ class NestEmitter(ExpressionEmitter):
         strips = -(-lane.extent // self.lanes)
         strip = row
         if rows:
-            strip = f.binary("urem", row, f.i64(strips)) if strips > 1 else f.i64(0)
-            self._decode(f.binary("udiv", row, f.i64(strips)) if strips > 1 else row, rows)
+            strip = f.binary("urem", row, f.i64(strips)) if strips != 1 else f.i64(0)
+            self._decode(f.binary("udiv", row, f.i64(strips)) if strips != 1 else row, rows)
         base = f.mul(strip, f.i64(self.lanes))
         mask = None
         if lane.extent % self.lanes:
@@ -234,12 +246,35 @@ class NestEmitter(ExpressionEmitter):
             self._by_parts(phase, row, parts)
             return
         column = self.nest.mode == "column"
-        unroll = 1
-        if phase.reduces and not column:
-            unroll = accumulators(self.nest.accumulate, phase.loops[-1].extent, self.lanes)
         outer = phase.loops if column else phase.loops[:-1]
-        accs = self._loops(phase, outer, row, self._identities(phase, unroll), unroll, bounds)
-        self._finish(phase, row, [self._total(r, a) for r, a in self._own(phase, accs, unroll)])
+
+        def totals(unroll: int) -> list[list[V]]:
+            accs = self._loops(phase, outer, row, self._identities(phase, unroll), unroll, bounds)
+            return [self._total(r, a) for r, a in self._own(phase, accs, unroll)]
+
+        itemsize, extent = self.nest.accumulate, phase.loops[-1].extent
+        if not phase.reduces or column:
+            self._finish(phase, row, totals(1))
+        elif type(extent) is int or surely_at_least(extent, most_chains(itemsize)):
+            least = extent if type(extent) is int else most_chains(itemsize)
+            self._finish(phase, row, totals(accumulators(itemsize, least, self.lanes)))
+        else:
+            self._finish(phase, row, self._short_or_long(phase, extent, totals))
+
+    def _short_or_long(
+        self, phase: Phase, extent: int, totals: Callable[[int], list[list[V]]]
+    ) -> list[list[V]]:
+        """The results of a phase whose extent decides, when the code runs, how many chains there
+        are."""
+        f, most = self.f, most_chains(self.nest.accumulate)
+        long, short = (max(1, chains // self.lanes) for chains in (most, most // 2))
+        if long == short:
+            return totals(long)
+        flat = f.when(f.cmp("sge", f.i64(extent), f.i64(most)), lambda: sum(totals(long), []),
+                      lambda: sum(totals(short), []))
+        widths = [reduction.width(r.kind) for r in phase.reduces]
+        ends = list(accumulate(widths))
+        return [flat[end - width : end] for end, width in zip(ends, widths, strict=True)]
 
     def _identities(self, phase: Phase, unroll: int) -> list[V]:
         """The accumulators of a phase before its first element."""
@@ -318,8 +353,8 @@ class NestEmitter(ExpressionEmitter):
                 continue
             offset, size = e.payload.offset, sizeof(memory_type(e.dtype))
             step = offset.coefficient(var)
-            far = step is not None and step * size >= FAR_BYTES \
-                and step * size * var.extent >= FETCHED_BYTES
+            far = step is not None and estimate(step * size) >= FAR_BYTES \
+                and estimate(step * size * var.extent) >= FETCHED_BYTES
             if step is None or not far or row.lane is None or offset.coefficient(row.lane) != 1 \
                     or (e.payload.buffer, offset) in done:
                 continue
@@ -354,11 +389,32 @@ class NestEmitter(ExpressionEmitter):
         # Tested first: the constants of polynomials then leave registers to what is computed.
         end = begin + full if isinstance(begin, int) else f.add(begin, f.i64(full))
         accs = f.loop(begin, end, block, accs, body, runs=False)
+        if type(extent) is Dim:
+            return self._open_tail(phase, row, accs, unroll, begin, full, extent)
         for u, start in enumerate(range(full, extent, w)):
             left = extent - start
             mask = f.tail_mask(f.i64(left), w) if left < w else None
             at = f.i64(begin + start) if isinstance(begin, int) else f.add(begin, f.i64(start))
             accs = self._step(phase, Scope(w, lane, at, mask, row), accs, u, unroll)
+        return accs
+
+    def _open_tail(
+        self, phase: Phase, row: Scope, accs: list[V], unroll: int, begin: V | int, full: int,
+        extent: int,
+    ) -> list[V]:
+        """The last elements of a loop whose extent is known when the code runs."""
+        f, lane, w = self.f, phase.loops[-1], self.lanes
+        for u in range(unroll):
+            left = f.i64(extent - full - u * w)
+            at = f.i64(full + u * w)
+            at = at if type(begin) is int and begin == 0 else f.add(
+                f.i64(begin) if isinstance(begin, int) else begin, at)
+
+            def step(u: int = u, at: V = at, left: V = left, accs: list[V] = accs) -> list[V]:
+                mask = f.tail_mask(left, w)
+                return self._step(phase, Scope(w, lane, at, mask, row), accs, u, unroll)
+
+            accs = f.when(f.cmp("sgt", left, f.i64(0)), step, lambda accs=accs: accs)
         return accs
 
     def _bounded_loop(self, phase: Phase, row: Scope, bounds: tuple[V, V], whole: bool) -> list[V]:

@@ -356,5 +356,5 @@ def _where(offset: Index, axes: list[Var | None]) -> Where | None:
     steps = [0 if v is None else offset.coefficient(v) for v in axes]
     if any(s is None for s in steps) or steps[-1] not in (0, 1):
         return None
-    n, b, h, w, lane = (int(s or 0) for s in steps)
+    n, b, h, w, lane = (0 if s is None else s for s in steps)
     return Where((n, b, h, w), lane == 1, offset.const)

@@ -15,6 +15,7 @@ from typing import Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ....ir.dims import estimate
 from ....ir.types import prod
 from ....loops.expr import Expr
 from ....loops.index import Index, Var
@@ -45,7 +46,7 @@ def find_transposition(nest: Nest) -> Transposition | None:
     if nest.mode != "row" or len(nest.phases) != 1 or not nest.rows:
         return None
     (phase,) = nest.phases
-    if phase.reduces or len(phase.loops) != 1 or phase.loops[0].extent < LEAST:
+    if phase.reduces or len(phase.loops) != 1 or estimate(phase.loops[0].extent) < LEAST:
         return None
     lane = phase.loops[0]
     table: dict[Var, list[Expr]] = {}
@@ -58,7 +59,7 @@ def find_transposition(nest: Nest) -> Transposition | None:
         strides = dict(offset.terms)
         if strides.get(lane, 0) not in (0, 1):
             for v in nest.rows:
-                if strides.get(v) == 1 and v.extent >= LEAST:
+                if strides.get(v) == 1 and estimate(v.extent) >= LEAST:
                     table.setdefault(v, []).append(e)
     if not table:
         return None
@@ -92,7 +93,8 @@ class TileEmitter(NestEmitter):
         across = -(-self.lane.extent // self.side)
         down = -(-self.transposition.along.extent // self.side)
         ntasks = prod(v.extent for v in self.others) * down * across
-        per = max(1, int(ntasks * 20_000.0 // max(self.cost, 1.0)))  # tiny blocks go together
+        # Tiny blocks go together.
+        per = max(1, int(estimate(ntasks) * 20_000.0 // max(estimate(self.cost), 1.0)))
         lo, hi = f.mul(f.arg("lo"), f.i64(per)), f.mul(f.arg("hi"), f.i64(per))
         hi = f.intrinsic("smin", "i64", hi, f.i64(ntasks))
 

@@ -23,6 +23,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ....ir.dims import estimate
 from ....ir.graph import Builder, Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
@@ -150,7 +151,7 @@ class Choice:
         out = node.result
         if not any(v in self.blocked and v.shape == out.shape for v in node.operands):
             return False
-        large = [v for v in (*node.operands, out) if v.type.size > 1]
+        large = [v for v in (*node.operands, out) if v.type.size != 1]
         numbers = {held(v.dtype) for v in large if v.dtype.kind != "bool"}
         if len(numbers) != 1 or not numbers.issubset(BLOCK_DTYPES):
             return False
@@ -168,13 +169,13 @@ class Choice:
         x, w = node.operands
         if held(x.dtype) not in BLOCK_DTYPES or node.result.type.size == 0:
             return False
-        n, oc, oh, ow = node.result.shape
+        n, oc, oh, ow = map(estimate, node.result.shape)
         block = self.block(x)
         groups = node.attrs["groups"]
         if not groups_fit(x.shape[1], oc, groups, block):
             return False
         if node.op != "conv2d":  # each pixel that is read gives a window of the result
-            oh, ow = x.shape[2:]
+            oh, ow = map(estimate, x.shape[2:])
         if oh * ow < _FEWEST_PIXELS:
             return False
         work = n * oh * ow * prod(w.shape) / (2 * block)
@@ -185,12 +186,12 @@ class Choice:
         else:
             plain, blocked = work / _PLAIN_SHARE, work / (_BLOCKED_SHARE * filled)
         if x in self.blocked:
-            plain += _REORDER_CYCLES * x.type.size
+            plain += _REORDER_CYCLES * estimate(x.type.size)
         elif x.shape[1] >= block or groups > 1:
-            blocked += _REORDER_CYCLES * x.type.size
+            blocked += _REORDER_CYCLES * estimate(x.type.size)
         if node.result in self.results or not any(
                 self._carries(u) for u in self.users.get(node.result, ())):
-            blocked += _REORDER_CYCLES * node.result.type.size
+            blocked += _REORDER_CYCLES * estimate(node.result.type.size)
         return blocked < plain
 
     def _carries(self, user: Node) -> bool:

@@ -15,6 +15,7 @@ from cellc_runtime.target import Target
 
 from ....fusion.clusters import Cluster, Schedule
 from ....fusion.readers import readers_of
+from ....ir.dims import estimate
 from ....ir.graph import Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
@@ -163,9 +164,9 @@ def _attach(
         reader.domain is not None and not reader.domain.accumulate
         and 1 <= len(stored) <= _most_results(node, replaces)
         and all(_storable(node, v) for v in stored) and source.dtype.is_float
-        and source.type.size > 0
+        and source.type.size != 0
         and not any(lookup(n.op).reduction for n in reader.nodes)
-        and (node.op != "matmul" or source.shape[-1] > 1)
+        and (node.op != "matmul" or source.shape[-1] != 1)
     )
     if not usable:
         return None
@@ -210,7 +211,7 @@ def _most_results(node: Node, replaces: bool) -> int:
     if not replaces:
         return _MOST_RESULTS
     x, transposed = node.operands[0].type, node.attrs["transpose_a"]
-    return _MOST_UPDATES if x.dims[-2 if transposed else -1] <= _SHORT else 0
+    return _MOST_UPDATES if estimate(x.dims[-2 if transposed else -1]) <= _SHORT else 0
 
 
 def _place(domain: Domain, value: Value) -> tuple[Index, ...] | None:

@@ -8,9 +8,10 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
+from ....ir.dims import estimate
 from ....ir.graph import Node
 from ....ir.types import prod
-from ....loops.order import product_segment
+from ....loops.order import always_one_segment, product_segment, segment_or_whole
 from ....lower import precompute
 from ....lower.plan import KernelPlan, operand, result
 from .table import adopt, lowers, with_epilogue
@@ -43,7 +44,8 @@ def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
         return convert.exact_to_memory(f, out, fused.roots[0].dtype)
 
     near = tuple(i for i, v in enumerate(fused.operands)
-                 if v.type.nbytes == fused.source.type.nbytes >= _FETCHED_BYTES
+                 if v.type.nbytes == fused.source.type.nbytes
+                 and estimate(v.type.nbytes) >= _FETCHED_BYTES
                  and fused.elementwise(v))
     return gemm.Epilogue(fused.key, emit, fused.buffers, fused.replaces, len(fused.roots) > 1, near)
 
@@ -52,7 +54,12 @@ def segment_of(n: int, k: int, dtype: DType) -> int:
     """k per segment of a product with n columns, by the element type; exact sums need none."""
     if dtype.is_integer:
         return 0
-    return product_segment(n, k, max(dtype.itemsize, 4))
+    itemsize = max(dtype.itemsize, 4)
+    if always_one_segment(k, itemsize):
+        return 0
+    if type(n) is int and type(k) is int:
+        return product_segment(n, k, itemsize)
+    return segment_or_whole(n, k, itemsize)
 
 
 def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
+from ....ir.dims import estimate
 from ....ir.graph import Node
 from ....ir.types import TensorType
 from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, result
@@ -50,7 +51,7 @@ def is_pointwise(spec: families.ConvSpec) -> bool:
     """
     return (
         (spec.kh, spec.kw) == (1, 1) and spec.stride == (1, 1) and spec.groups == 1
-        and not any(spec.pads) and spec.h * spec.w >= 16
+        and not any(spec.pads) and estimate(spec.h * spec.w) >= 16
     )
 
 
@@ -60,7 +61,7 @@ def _pointwise_plan(spec: families.ConvSpec, target: Target, fused: Fused | None
 
     def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
         assert fused is not None
-        channel = f.binary("urem", row, f.i64(spec.oc)) if spec.n > 1 else row
+        channel = f.binary("urem", row, f.i64(spec.oc)) if spec.n != 1 else row
         flat = f.add(f.mul(row, f.i64(pixels)), col)
         return fused.emit(f, target, acc, flat, channel, lanes, mask)
 

@@ -24,6 +24,7 @@ from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.target import Target
 
+from .....ir.dims import estimate
 from .....lower.kernel import Kernel
 from .....lower.plan import Role
 from ....llvm.text import Function, V, vector
@@ -539,6 +540,7 @@ def _stretch(p: BlockConv, t: Tile) -> int:
 
 def choose_split(p: BlockConv, t: Tile, tiles: int) -> Split:
     """Return the split of a problem whose images have this number of tiles."""
+    p = replace(p, n=estimate(p.n))
     groups = p.out_blocks // t.ov
     wanted = -(-_UNITS // p.n)
     if p.depthwise or p.narrow:

@@ -18,6 +18,7 @@ from cellc_runtime import records
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from .....ir.dims import estimate
 from .....lower.kernel import Kernel
 from ....llvm.text import Function, V
 from ..vectors import acc_size, minimum, split_index, task_kernel
@@ -102,7 +103,7 @@ def choose_pair(first: BlockConv, second: BlockConv, target: Target) -> Pair:
     for bands in range(1, second.oh + 1):
         bands, per = chunks(second.oh, bands)
         work = tile.cycles * _computed(first, second, per) / first.oh + row.cycles
-        cycles = work * _idle(first.n * groups * bands)
+        cycles = work * _idle(estimate(first.n) * groups * bands)
         if best is None or cycles < best.cycles:
             best = Pair(first, second, tile, row, bands, per, cycles)
     assert best is not None
@@ -133,7 +134,7 @@ def pays(pair: Pair, target: Target) -> bool:
     first, second = (records.replace(p, by_rows=False) for p in (pair.first, pair.second))
     height, width = first.out_plane
     nbytes = first.out_blocks * height * width * first.bo * acc_size(first.dtype)
-    moved = nbytes * (_NEAR_CYCLES if first.n * nbytes <= _NEAR_BYTES else _FAR_CYCLES)
+    moved = nbytes * (_NEAR_CYCLES if estimate(first.n) * nbytes <= _NEAR_BYTES else _FAR_CYCLES)
     apart = choose_tile(first, target).cycles + choose_tile(second, target).cycles
     return pair.cycles < _KERNEL * (apart + moved)
 

@@ -20,6 +20,7 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
+from .....ir.dims import Dim, surely_at_least
 from .....loops.order import FEW_CHANNELS
 from .....lower.kernel import Kernel
 from .....lower.plan import epilogue_operand
@@ -79,7 +80,8 @@ class ConvSpec:
             raise ValueError(f"{self.groups} groups do not divide {self.c} and {self.oc} channels")
         if min(self.stride) < 1 or min(self.dilation) < 1 or min(self.pads) < 0:
             raise ValueError("strides and dilations are at least 1, pads at least 0")
-        if min(self.n, self.c, self.oc, self.kh, self.kw) < 1 or self.oh < 1 or self.ow < 1:
+        sizes = (self.n, self.c, self.oc, self.kh, self.kw, self.oh, self.ow)
+        if any(not surely_at_least(d, 1) and d < 1 for d in sizes):
             raise ValueError(f"a convolution without an output element: {self}")
 
     @property
@@ -151,7 +153,7 @@ def _convolve(
     """Append the steps of a tile-kernel problem from source to output role."""
     source, out = roles
     t = choose_tiling(p, target)
-    joined = join_images(p, t, target)
+    joined = None if type(p.n) is Dim else join_images(p, t, target)
     if joined is not None:
         pixels = p.unfold.th * p.unfold.tw
         _convolve_batched(plan, spec, joined, target, roles, tuple(range(pixels)), epilogue, extra)
@@ -264,7 +266,8 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
     if direct:
         _convolve(plan, spec, problem, target, ("dy", "out"))
         return plan
-    joined = join_images(problem, choose_tiling(problem, target), target)
+    joined = None if type(spec.n) is Dim else join_images(
+        problem, choose_tiling(problem, target), target)
     if joined is not None:
         sources = _phase_sources(spec, phases, joined)
         _convolve_batched(plan, spec, joined, target, ("dy", "out"), sources)
@@ -309,7 +312,8 @@ def conv_backward_weight(spec: ConvSpec, target: Target) -> Plan:
     if spec.ocg <= FEW_CHANNELS:
         return _weight_by_pixel(spec, choose_pixel_lanes(problem, target), target)
     by_channel = choose_channel_lanes(problem, target)
-    matrix = _weight_product(spec, target) if problem.splits == 1 else None
+    joins = problem.splits == 1 and type(spec.n) is not Dim
+    matrix = _weight_product(spec, target) if joins else None
     if matrix is not None and matrix.cycles < _channel_cycles(spec, by_channel):
         return matrix.plan(target)
     return _weight_by_channel(spec, by_channel, target)

@@ -20,6 +20,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
+from .....ir.dims import estimate
 from .....lower.kernel import Kernel
 from ....llvm.text import Function, V, first_lanes, vector
 from ..vectors import (
@@ -216,6 +217,7 @@ def _stack_tiles(p: TapConv, copied: Unfold, span: int, kb: int, tiles: int) -> 
 
 def choose_tiling(p: TapConv, target: Target) -> Tiling:
     """Tile and task grid from shapes and target."""
+    p = replace(p, n=estimate(p.n))
     width = lanes(target, p.dtype)
     mr, nv, step = choose_tile(target, p.m, -(-p.pixels // width))
     taps = sum(len(f.taps) for f in p.phases)

@@ -20,6 +20,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
+from .....ir.dims import estimate
 from .....loops.order import PIXEL_CHAINS, image_runs
 from .....lower.kernel import Kernel
 from ....llvm.reduction import total
@@ -157,7 +158,7 @@ class ChannelLanes:
 
 def choose_channel_lanes(p: WeightProblem, target: Target) -> ChannelLanes:
     """The cheapest tile for the channel-lanes mapping."""
-    width = lanes(target, p.dtype)
+    width, n = lanes(target, p.dtype), estimate(p.n)
     regs = target.vector_registers
     best: ChannelLanes | None = None
     for nv in range(1, min(6, -(-p.ocg // width)) + 1):
@@ -175,7 +176,7 @@ def choose_channel_lanes(p: WeightProblem, target: Target) -> ChannelLanes:
             options = [(1, k, p.icg * p.taps.kh * _split_cost(p.taps.kw, k, step))
                        for k in range(1, min(p.taps.kw, most) + 1)]
         for ics, kws, cost in options:
-            cycles = p.n * p.groups * tiles * p.pixels * cost
+            cycles = n * p.groups * tiles * p.pixels * cost
             if best is None or cycles < best.cycles:
                 best = ChannelLanes(p, width, nv, ics, kws, cycles)
     assert best is not None
@@ -215,7 +216,7 @@ def _unit_channels(t: ChannelLanes, splits: int) -> int:
     """Input channels of one unit of work: whole tiles, partial results that fit the L1 cache."""
     p = t.p
     cached = max(1, 24 * 1024 // (p.window * t.channels * acc_size(p.dtype)))
-    others = splits * p.groups * t.tiles
+    others = estimate(splits) * p.groups * t.tiles
     wanted = min(WANTED_TASKS, int(t.cycles / TASK_CYCLES))
     spread = -(-p.icg // max(1, -(-wanted // others)))
     return max(t.ics, min(cached, spread) // t.ics * t.ics)
@@ -406,7 +407,7 @@ def choose_pixel_lanes(p: WeightProblem, target: Target) -> PixelLanes:
 
             def tile(rows: int, taps: int = taps) -> float:
                 step = max(rows * taps / 2, (rows + 1.75 * taps) / 2, 4.0)
-                return p.n * vectors * step + 12.0 * rows * taps
+                return estimate(p.n) * vectors * step + 12.0 * rows * taps
 
             cycles = p.groups * p.icg * (p.window // taps) * _split_cost(p.ocg, mr, tile)
             if best is None or cycles < best.cycles:

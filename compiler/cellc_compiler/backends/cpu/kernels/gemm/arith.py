@@ -23,7 +23,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....llvm.convert import from_memory, round_bfloat16
-from ....llvm.text import Function, V, element, first_lanes, is_float, lanes_of, sizeof, vector
+from ....llvm.text import Function, V, element, lanes_below, is_float, lanes_of, sizeof, vector
 
 _FLOATS = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double",
            "complex64": "float", "complex128": "double"}
@@ -114,10 +114,10 @@ class Arith:
 
     # --- memory -----------------------------------------------------------------------------
 
-    def load(self, f: Function, ptr: V, lanes: int, count: int | None = None) -> list[V]:
+    def load(self, f: Function, ptr: V, lanes: int, count: int | V | None = None) -> list[V]:
         """`lanes` stored elements as accumulator vectors; from `count` on zero and not read."""
         ty = vector(self.storage, lanes * self.parts)
-        raw = load_part(f, ty, ptr, None if count is None else count * self.parts)
+        raw = load_part(f, ty, ptr, count * self.parts if isinstance(count, int) else count)
         return self.split(f, self.widen(f, raw))
 
     def split(self, f: Function, raw: V) -> list[V]:
@@ -174,11 +174,11 @@ def narrow(f: Function, v: V, source: DType, out: DType) -> V:
 # --- partial vectors ----------------------------------------------------------------------------
 
 
-def load_part(f: Function, ty: str, ptr: V, count: int | None) -> V:
+def load_part(f: Function, ty: str, ptr: V, count: int | V | None) -> V:
     """Load a vector; only the first `count` lanes where given, zeros after them."""
-    return f.masked_load(ty, ptr, None if count is None else first_lanes(count, lanes_of(ty)))
+    return f.masked_load(ty, ptr, None if count is None else lanes_below(f, count, lanes_of(ty)))
 
 
-def store_part(f: Function, v: V, ptr: V, count: int | None) -> None:
+def store_part(f: Function, v: V, ptr: V, count: int | V | None) -> None:
     """Store a vector, or only its first `count` lanes."""
-    f.masked_store(v, ptr, None if count is None else first_lanes(count, lanes_of(v.ty)))
+    f.masked_store(v, ptr, None if count is None else lanes_below(f, count, lanes_of(v.ty)))

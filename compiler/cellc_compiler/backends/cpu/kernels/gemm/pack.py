@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from .....ir.dims import Dim
 from ....llvm import text
 from ....llvm.text import Function, V, element, lanes_of, sizeof
 from .arith import Arith
@@ -119,6 +120,15 @@ class Panels:
         """Bytes of one k of a packed panel."""
         return self.arith.parts * self.width * self.arith.acc_size
 
+    def given(self, f: Function) -> list[V]:
+        """What a packer is given besides: where sizes are, if strides follow from them."""
+        return [f.arg("bufs")] if self.reads_sizes else []
+
+    @property
+    def reads_sizes(self) -> bool:
+        """Whether packers read sizes."""
+        return any(type(n) is Dim for n in (self.n, self.k))
+
     @property
     def k_stride(self) -> int:
         """Bytes from one k to the next in stored B."""
@@ -130,11 +140,16 @@ class Panels:
         return self.arith.dtype.itemsize * (self.k if self.transposed else 1)
 
 
-def panel_packer(name: str, p: Panels, columns: int, target: Target) -> Function:
-    """`void name(ptr src, ptr dst, i64 kc)`: pack kc rows of `columns` columns at `src`."""
-    f = Function(name, [("ptr", "src"), ("ptr", "dst"), ("i64", "kc")], target, "void", "internal")
+def panel_packer(name: str, p: Panels, columns: int | None, target: Target) -> Function:
+    """`void name(ptr src, ptr dst, i64 kc)`: pack kc rows of `columns` columns at `src`; None for
+    those of the last panel, whose number is known when the code runs. (Its vectors hold anything
+    after them.)"""
+    params = [("ptr", "src"), ("ptr", "dst"), ("i64", "kc")] + [("ptr", "bufs")] * p.reads_sizes
+    f = Function(name, params, target, "void", "internal")
     lanes = p.arith.lanes
-    if not p.transposed:
+    if columns is None:
+        _pack_last(f, p, f.i64(p.tail))
+    elif not p.transposed:
         _pack_rows(f, p, columns)
     elif p.arith.parts == 1:
         full = columns // lanes
@@ -147,16 +162,46 @@ def panel_packer(name: str, p: Panels, columns: int, target: Target) -> Function
     return f
 
 
-def _pack_rows(f: Function, p: Panels, columns: int) -> None:
+def _pack_last(f: Function, p: Panels, columns: V) -> None:
+    """A panel of a number of columns that is known when the code runs."""
+    lanes = p.arith.lanes
+    if not p.transposed:
+        _pack_rows(f, p, columns)
+        return
+
+    def vec(v: V, _: list[V]) -> None:
+        left = f.sub(columns, f.mul(v, f.i64(lanes)))
+        f.when(f.cmp("sge", left, f.i64(lanes)), lambda: _pack_columns(f, p, v, lanes),
+               lambda: _pack_columns(f, p, v, left))
+
+    whole = f.binary("udiv", f.add(columns, f.i64(lanes - 1)), f.i64(lanes))
+    f.loop(0, whole, 1, [], vec)
+
+
+def _column(f: Function, p: Panels, at: V, column: int, valid: int | V) -> V:
+    """Where a column begins: one that is there, for those after the last."""
+    if isinstance(valid, int):
+        return f.gep(at, column * p.n_stride)
+    there = f.intrinsic("smin", "i64", f.i64(column), f.sub(valid, f.i64(1)))
+    return f.gep(at, f.mul(there, f.i64(p.n_stride)))
+
+
+def _pack_rows(f: Function, p: Panels, columns: int | V) -> None:
     """B stored `[k][n]`: copy vectors, k by k."""
     lanes = p.arith.lanes
+    width = columns if isinstance(columns, int) else p.width
+
+    def count(at: int) -> int | V:
+        if isinstance(columns, int):
+            return min(lanes, columns - at)
+        return f.sub(columns, f.i64(at))
 
     def row(k: V, _: list[V]) -> None:
         src = f.gep(f.arg("src"), f.mul(k, f.i64(p.k_stride)))
         dst = f.gep(f.arg("dst"), f.mul(k, f.i64(p.k_bytes)))
         loads = [
-            p.arith.load(f, f.gep(src, at * p.n_stride), lanes, min(lanes, columns - at))
-            for at in range(0, columns, lanes)
+            p.arith.load(f, f.gep(src, at * p.n_stride), lanes, count(at))
+            for at in range(0, width, lanes)
         ]
         for v, parts in enumerate(loads):
             _store_parts(f, p, dst, parts, v * lanes)
@@ -170,7 +215,7 @@ def _store_parts(f: Function, p: Panels, dst: V, parts: list[V], column: int) ->
         f.store(part, f.gep(dst, (i * p.width + column) * size), f.target.vector_bytes)
 
 
-def _pack_columns(f: Function, p: Panels, vec: V, valid: int) -> None:
+def _pack_columns(f: Function, p: Panels, vec: V, valid: int | V) -> None:
     """B stored `[n][k]`: `valid` columns of one vector, by transposed squares over k.
 
     The last square overlaps the one before it (and writes the same values again), so that only
@@ -185,8 +230,9 @@ def _pack_columns(f: Function, p: Panels, vec: V, valid: int) -> None:
     def square(i: V, _: list[V]) -> None:
         k = f.intrinsic("smin", "i64", i, last)
         at = f.gep(src, f.mul(k, f.i64(p.k_stride)))
-        rows = [p.arith.load(f, f.gep(at, c * p.n_stride), lanes)[0] for c in range(valid)]
-        rows += [f.zero(rows[0].ty)] * (lanes - valid)
+        count = valid if isinstance(valid, int) else lanes
+        rows = [p.arith.load(f, _column(f, p, at, c, valid), lanes)[0] for c in range(count)]
+        rows += [f.zero(rows[0].ty)] * (lanes - count)
         to = f.gep(dst, f.mul(k, f.i64(p.k_bytes)))
         for i_, v in enumerate(transpose(f, rows)):
             f.store(v, f.gep(to, i_ * p.k_bytes), f.target.vector_bytes)
@@ -197,7 +243,7 @@ def _pack_columns(f: Function, p: Panels, vec: V, valid: int) -> None:
     f.when(f.cmp("sge", kc, f.i64(lanes)), lambda: f.loop(0, kc, lanes, [], square), short)
 
 
-def _pack_short(f: Function, p: Panels, src: V, dst: V, valid: int) -> None:
+def _pack_short(f: Function, p: Panels, src: V, dst: V, valid: int | V) -> None:
     """Fewer k than lanes: one vector per k, gathered lane by lane."""
     arith = p.arith
 
@@ -205,8 +251,8 @@ def _pack_short(f: Function, p: Panels, src: V, dst: V, valid: int) -> None:
         to = f.gep(dst, f.mul(k, f.i64(p.k_bytes)))
         at = f.gep(src, f.mul(k, f.i64(p.k_stride)))
         v = arith.zero(f, arith.lanes)[0]
-        for c in range(valid):
-            v = f.insert(v, arith.load(f, f.gep(at, c * p.n_stride), 1)[0], c)
+        for c in range(valid if isinstance(valid, int) else arith.lanes):
+            v = f.insert(v, arith.load(f, _column(f, p, at, c, valid), 1)[0], c)
         f.store(v, to, f.target.vector_bytes)
 
     f.loop(0, f.arg("kc"), 1, [], row)

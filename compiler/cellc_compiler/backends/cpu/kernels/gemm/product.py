@@ -15,11 +15,15 @@ blocks of A in the second-level cache. A and B are read in place where packing d
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from .....ir.dims import Dim, estimate
 from .....loops.order import CHAIN_BYTES
 from .....lower.kernel import Kernel
 from .....lower.plan import Role, epilogue_operand, packed
@@ -73,7 +77,7 @@ class MatmulSpec:
 
     def __post_init__(self) -> None:
         """Raises ValueError for negative sizes or strides that do not match the batch."""
-        if min(self.m, self.n, self.k, *self.batch, 0) < 0:
+        if any(type(d) is int and d < 0 for d in (self.m, self.n, self.k, *self.batch)):
             raise ValueError(f"matmul sizes must not be negative: {self}")
         if not len(self.batch) == len(self.a_batch_strides) == len(self.b_batch_strides):
             raise ValueError(f"matmul needs one stride of A and of B per batch dimension: {self}")
@@ -91,7 +95,7 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> Plan:
     """
     arith = Arith.of(spec.dtype, spec.out_dtype or spec.dtype, target)
     p = problem_of(spec)
-    if min(p.m, p.n, p.matrices) == 0:
+    if 0 in (p.m, p.n, p.matrices):
         return Plan()
     if spec.n == 1 and p.is_dot and p.k >= CHAIN_BYTES // arith.acc_size and arith.parts == 1:
         return _DotWriter(p, arith, target, spec.epilogue).plan()
@@ -166,7 +170,8 @@ class GemmWriter:
         self.panels = Panels(arith, p.n, p.k, s.width, p.trans_b)
         self.blocks = ceil_div(p.k, s.kc)
         self.row_tiles = ceil_div(p.m, s.rows)
-        self.block = block_bytes(p, arith, ceil_div(self.row_tiles, s.row_groups) * s.rows, s.kc)
+        self.block = (0, 0) if s.pack_a == "none" else block_bytes(
+            p, arith, ceil_div(self.row_tiles, s.row_groups) * s.rows, s.kc)
         in_place = epilogue is not None and epilogue.in_place
         self.carries_in_out = arith.carries_in_out and not in_place
         self.layout = self._layout(epilogue)
@@ -195,7 +200,7 @@ class GemmWriter:
             unroll=self._unroll(),
             epilogue=epilogue,
             prefetch=self._prefetch(),
-            steps=self.s.kc // self._unroll(),
+            steps=estimate(self.s.kc) // self._unroll(),
             segment=p.segment,
             transposing=(self.panels.n_stride, p.k % arith.lanes) if self.s.transposing else None,
         )
@@ -208,7 +213,9 @@ class GemmWriter:
         hardware, which follows long runs by itself. Short runs of a stored B `[k][n]` would
         push each other out of the cache where they are a page apart."""
         p, s, panels = self.p, self.s, self.panels
-        tiles = ceil_div(self.row_tiles, s.row_groups)
+        if type(p.k) is Dim or type(p.n) is Dim:
+            return None
+        tiles = estimate(ceil_div(self.row_tiles, s.row_groups))
         unroll = self._unroll()
         iterations = s.kc // unroll
         if tiles < 4 or not iterations or s.pack_b == "none":
@@ -254,6 +261,8 @@ class GemmWriter:
         if arith.parts != 1 or arith.acc_size != size:
             return None
         p = self.p
+        if not p.is_static:
+            return None
         return Packing(p.b_matrices, p.n, p.k, self.panels.width, p.trans_b, size)
 
     def matrix_bytes(self) -> int:
@@ -287,7 +296,7 @@ class GemmWriter:
         """One unit: rows innermost, so that neighbouring units share panels of B."""
         f, s = self.f, self.s
         grid = s.row_groups * s.col_groups
-        matrix = f.binary("udiv", unit, f.i64(grid)) if grid > 1 else unit
+        matrix = f.binary("udiv", unit, f.i64(grid)) if grid != 1 else unit
         rest = f.binary("urem", unit, f.i64(grid))
         row_group = f.binary("urem", rest, f.i64(s.row_groups))
         col_group = f.binary("udiv", rest, f.i64(s.row_groups))
@@ -328,13 +337,19 @@ class GemmWriter:
         flags = [f.cast("zext", f.cmp("eq", index, f.i64(i)), "i64")
                  for i in ((0, self.blocks - 1) if self.blocks > 1 else ())]
 
-        def panel(j: V, columns: int) -> None:
+        def panel(j: V, columns: int, valid: V | None = None) -> None:
             ptr = self._panel_of_b(b, j, k0, kc, columns)
             col = f.mul(j, f.i64(s.width))
             after = [self._source_of_b(b, f.add(j, f.i64(1)), k0)] if self.layout.prefetch else []
-            self._column(a, ptr, rows, first_row, col, columns, [kc, *flags], after)
+            self._column(a, ptr, rows, first_row, col, columns, [kc, *flags], after, valid)
 
         full = p.n // s.width
+        if type(p.n) is Dim:
+            f.loop(cols[0], f.intrinsic("smin", "i64", cols[1], f.i64(full)), 1, [],
+                   lambda j, _: panel(j, s.width))
+            f.when(f.cmp("sgt", cols[1], f.i64(full)), lambda: self._last_columns(
+                f.i64(self.panels.tail), functools.partial(panel, f.i64(full))))
+            return
         with_tail(f, cols, full, self.panels.tail, lambda j: panel(j, s.width),
                         lambda: panel(f.i64(full), self.panels.tail))
 
@@ -365,7 +380,7 @@ class GemmWriter:
             return src
         name = f"pack_{columns}"
         self._helper(name, panel_packer(name, self.panels, columns, self.target))
-        f.call(name, "void", src, self.stack_b, kc)
+        f.call(name, "void", src, self.stack_b, kc, *self.panels.given(f))
         return self.stack_b
 
     def _source_of_b(self, b: V, j: V, k0: V) -> V:
@@ -377,23 +392,53 @@ class GemmWriter:
         at = f.mul(j, f.i64(s.width * panels.n_stride))
         return f.gep(b, f.add(at, f.mul(k0, f.i64(panels.k_stride))))
 
+    def _last_columns(self, valid: V, panel: Callable[[int, V], None]) -> None:
+        """The last panel, of which some columns are there: by as few vectors as hold them."""
+        f, lanes = self.f, self.arith.lanes
+        for columns in range(lanes, self.s.width + 1, lanes):
+            fits = f.binary("and", f.cmp("sgt", valid, f.i64(columns - lanes)),
+                            f.cmp("sle", valid, f.i64(columns)))
+            f.when(fits, functools.partial(panel, columns, valid))
+
     def _column(self, a: V, b: V, rows: tuple[V, V], first_row: V, col: V, columns: int,
-                rest: list[V], after: list[V]) -> None:
+                rest: list[V], after: list[V], valid: V | None = None) -> None:
         """All row tiles of one panel; `after` is the panel that comes next, to fetch ahead."""
         f, p, s, ahead = self.f, self.p, self.s, self.layout.prefetch
 
-        def tile(i: V, height: int) -> None:
-            name = f"{self.prefix}tile_{height}x{columns}"
-            self._helper(name, tile_function(name, self.layout, height, columns))
+        def tile(i: V, height: int, first: V | None = None) -> None:
+            masked = valid is not None
+            name = f"{self.prefix}tile_{height}x{columns}{'_masked' * masked}"
+            self._helper(name, tile_function(name, self.layout, height, columns, masked))
             number = f.sub(i, rows[0])
             at = f.gep(a, f.mul(number, f.i64(s.rows * self.layout.a_row)))
             row = f.add(first_row, f.mul(i, f.i64(s.rows)))
+            if first is not None:
+                at = f.gep(at, f.mul(first, f.i64(self.layout.a_row)))
+                row = f.add(row, first)
             share = [f.gep(x, f.mul(number, f.i64(ahead.share))) for x in after] if ahead else []
-            f.call(name, "void", at, b, f.arg("bufs"), row, col, *rest, *share)
+            last = [] if valid is None else [valid]
+            f.call(name, "void", at, b, f.arg("bufs"), row, col, *rest, *share, *last)
 
         full = p.m // s.rows
+        if type(p.m) is Dim:
+            f.loop(rows[0], f.intrinsic("smin", "i64", rows[1], f.i64(full)), 1, [],
+                   lambda i, _: tile(i, s.rows))
+            f.when(f.cmp("sgt", rows[1], f.i64(full)),
+                   lambda: self._last_rows(p.m - full * s.rows, lambda first, height: tile(
+                       f.i64(full), height, first)))
+            return
         with_tail(f, rows, full, p.m % s.rows, lambda i: tile(i, s.rows),
                         lambda: tile(f.i64(full), p.m % s.rows))
+
+    def _last_rows(self, left: int, tile: Callable[[V, int], None]) -> None:
+        """The last rows, whose number is known when the code runs: by tiles of 8, 4, 2 and 1."""
+        f, count = self.f, self.f.i64(left)
+        height = 1 << (self.s.rows - 1).bit_length() >> 1
+        while height:
+            first = f.binary("and", count, f.i64(-2 * height))
+            there = f.cmp("ne", f.binary("and", count, f.i64(height)), f.i64(0))
+            f.when(there, functools.partial(tile, first, height))
+            height //= 2
 
 
 class PackWriter:
@@ -407,8 +452,9 @@ class PackWriter:
         self.p, self.panels, self.target = p, panels, target
         lanes = panels.arith.lanes
         deep = max(lanes, _PACK_ELEMENTS // panels.width) if p.trans_b else _PACK_ROWS
-        self.step = min(ceil_div(deep, lanes), ceil_div(p.k, lanes)) * lanes
-        self.group = max(1, min(panels.count, _PACK_ELEMENTS // (panels.width * self.step)))
+        self.step = min(ceil_div(deep, lanes), ceil_div(estimate(p.k), lanes)) * lanes
+        most = _PACK_ELEMENTS // (panels.width * self.step)
+        self.group = max(1, min(estimate(panels.count), most))
         self.chunks = ceil_div(p.k, self.step)
         self.groups = ceil_div(panels.count, self.group)
         self.f, (self.src, self.dst) = kernel_function(target, 2)
@@ -419,7 +465,7 @@ class PackWriter:
         f, p = self.f, self.p
         f.loop(f.arg("lo"), f.arg("hi"), 1, [], lambda t, _: self._task(t))
         f.ret_()
-        cost = p.b_matrices * p.k * p.n * (0.4 if p.trans_b else 3.0 / self.panels.arith.lanes)
+        cost = estimate(p.b_matrices * p.k * p.n) * (0.4 if p.trans_b else 3.0 / self.panels.arith.lanes)
         ntasks = p.b_matrices * self.chunks * self.groups
         return Kernel(module([*self.helpers.values(), f]), ntasks, 2, cost)
 
@@ -436,12 +482,14 @@ class PackWriter:
             whole = f.intrinsic("smin", "i64", hi, f.i64(full))
             f.loop(lo, whole, 1, [], lambda j, _: self._pack(matrix, j, k0, panels.width))
         if panels.tail:
-            last = f.i64(full)
-            f.when(f.cmp("sgt", hi, last), lambda: self._pack(matrix, last, k0, panels.tail))
+            last, tail = f.i64(full), panels.tail
+            f.when(f.cmp("sgt", hi, last), lambda: self._pack(
+                matrix, last, k0, None if type(tail) is Dim else tail))
 
-    def _pack(self, matrix: V, j: V, k0: V, columns: int) -> None:
+    def _pack(self, matrix: V, j: V, k0: V, columns: int | None) -> None:
+        """A panel of this number of columns, or of the last ones."""
         f, p, panels = self.f, self.p, self.panels
-        name = f"pack_{columns}"
+        name = f"pack_{'last' if columns is None else columns}"
         self.helpers[name] = panel_packer(name, panels, columns, self.target)
         at = f.mul(matrix, f.i64(p.k * p.n * panels.arith.dtype.itemsize))
         at = f.add(at, f.mul(j, f.i64(panels.width * panels.n_stride)))
@@ -450,7 +498,7 @@ class PackWriter:
         to = f.mul(panel, f.i64(panel_bytes(panels.arith, panels.width, p.k)))
         to = f.add(to, f.mul(k0, f.i64(panels.k_bytes)))
         kc = f.intrinsic("smin", "i64", f.i64(self.step), f.sub(f.i64(p.k), k0))
-        f.call(name, "void", f.gep(self.src, at), f.gep(self.dst, to), kc)
+        f.call(name, "void", f.gep(self.src, at), f.gep(self.dst, to), kc, *panels.given(f))
 
 
 class _DotWriter:

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....llvm.text import Function, V, first_lanes, lanes_of, sizeof, transpose, vector
+from .....ir.dims import Dim
+from ....llvm.text import Function, V, lanes_below, lanes_of, sizeof, transpose, vector
 from .arith import Arith, load_part, narrow, storage_type, store_part
 from .pack import LINE
 
@@ -125,24 +126,31 @@ class TileLayout:
     transposing: tuple[int, int] | None = None
 
 
-def tile_function(name: str, lay: TileLayout, rows: int, columns: int) -> Function:
-    """The function of a tile of `rows` x `columns`; the last vector may be partial."""
+def tile_function(
+    name: str, lay: TileLayout, rows: int, columns: int, masked: bool = False
+) -> Function:
+    """The function of a tile of `rows` x `columns`; the last vector may be partial. One that is
+    `masked` is given the number of columns that there are, as the last parameter `i64 valid`."""
     params = [("ptr", "a"), ("ptr", "b"), ("ptr", "bufs"), ("i64", "row"), ("i64", "col"),
               ("i64", "kc")]
     if lay.blocked:
         params += [("i64", "first"), ("i64", "last")]
     if lay.prefetch:
         params += [("ptr", "next")]
+    if masked:
+        params += [("i64", "valid")]
     f = Function(name, params, lay.target, "void", "internal")
-    _Tile(f, lay, rows, columns).write()
+    _Tile(f, lay, rows, columns, masked).write()
     return f
 
 
 class _Tile:
     """Writes one tile function; an accumulator is `self.rows * self.vecs * parts` vectors."""
 
-    def __init__(self, f: Function, lay: TileLayout, rows: int, columns: int) -> None:
-        self.f, self.lay, self.arith = f, lay, lay.arith
+    def __init__(
+        self, f: Function, lay: TileLayout, rows: int, columns: int, masked: bool
+    ) -> None:
+        self.f, self.lay, self.arith, self.masked = f, lay, lay.arith, masked
         self.rows, self.columns = rows, columns
         self.lanes = lay.arith.lanes
         self.vecs = -(-columns // self.lanes)
@@ -181,7 +189,11 @@ class _Tile:
             a, b, *sums = carried
             end = f.intrinsic("smin", "i64", f.add(k, f.i64(lay.segment)), kc)
             a, b, *one = self.chain(k, end, [a, b, *zeros])
-            return [a, b, *(f.add(x, y) for x, y in zip(sums, one, strict=True))]
+            total = [f.add(x, y) for x, y in zip(sums, one, strict=True)]
+            if type(lay.segment) is Dim:  # one segment is not added to 0 (which changes -0)
+                alone = f.cmp("sge", f.i64(lay.segment), kc)
+                total = [f.select(alone, y, x) for x, y in zip(total, one, strict=True)]
+            return [a, b, *total]
 
         return f.loop(0, kc, lay.segment, [*begin, *accs], part)[2:]
 
@@ -290,8 +302,20 @@ class _Tile:
         return arith.load(f, f.gep(b, at * arith.dtype.itemsize), self.lanes, self.count(vec))
 
     def count(self, vec: int) -> int:
-        """Valid lanes of vector `vec`."""
+        """Lanes of vector `vec`."""
         return min(self.lanes, self.columns - vec * self.lanes)
+
+    def valid(self, vec: int) -> int | V:
+        """Lanes of vector `vec` that are columns of the output."""
+        f = self.f
+        if not self.masked:
+            return self.count(vec)
+        return f.sub(f.arg("valid"), f.i64(vec * self.lanes))
+
+    def scalars(self, vec: int) -> int | V:
+        """Numbers of vector `vec` in memory, of which a complex element is two."""
+        count = self.valid(vec)
+        return count * self.arith.parts if isinstance(count, int) else count
 
     # --- results ----------------------------------------------------------------------------
 
@@ -314,7 +338,7 @@ class _Tile:
         where = self.address(self.lay.carry, arith.parts * arith.acc_size)
         out: list[V] = []
         for (_, v), ptr in zip(self.vectors(), where, strict=True):
-            out += arith.split(f, load_part(f, ty, ptr, self.count(v) * arith.parts))
+            out += arith.split(f, load_part(f, ty, ptr, self.scalars(v)))
         return out
 
     def spill(self, accs: list[V]) -> None:
@@ -323,7 +347,7 @@ class _Tile:
         where = self.address(self.lay.carry, p * self.arith.acc_size)
         for i, (_, v) in enumerate(self.vectors()):
             whole = self.arith.join(self.f, accs[i * p : (i + 1) * p])
-            store_part(self.f, whole, where[i], self.count(v) * p)
+            store_part(self.f, whole, where[i], self.scalars(v))
 
     def finish(self, accs: list[V]) -> None:
         """Epilogue, conversion and store of the final values."""
@@ -336,7 +360,7 @@ class _Tile:
             whole = arith.join(f, accs[i * p : (i + 1) * p])
             row = f.add(f.arg("row"), f.i64(r))
             col = f.add(f.arg("col"), f.i64(v * self.lanes))
-            store_result(f, self.lay, whole, where[i], row, col, self.count(v))
+            store_result(f, self.lay, whole, where[i], row, col, self.valid(v))
 
 
     def finish_rows(self, accs: list[V]) -> None:
@@ -358,22 +382,28 @@ class _Tile:
                 col = f.add(f.arg("col"), f.i64(v * self.lanes))
                 flat = f.add(f.mul(here, f.i64(self.lay.n)), col)
                 store_result(f, self.lay, acc, f.gep(out, f.mul(flat, f.i64(size))), here, col,
-                             self.count(v))
+                             self.valid(v))
 
         f.loop(0, self.rows, 1, [], row)
 
 
-def store_result(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, col: V, count: int) -> None:
+def store_result(
+    f: Function, lay: TileLayout, acc: V, ptr: V, row: V, col: V, count: int | V
+) -> None:
     """Epilogue, conversion and store of the first `count` elements of an accumulator vector."""
     arith = lay.arith
     lanes = max(1, lanes_of(acc.ty) // arith.parts)
     if lay.epilogue and lay.m_last:
+        assert isinstance(count, int)
         _store_column(f, lay, acc, ptr, f.add(f.mul(row, f.i64(lay.n)), col), count)
         return
     if lay.epilogue:
-        acc = lay.epilogue.emit(f, acc, row, col, lanes, first_lanes(count, lanes))
+        acc = lay.epilogue.emit(f, acc, row, col, lanes, lanes_below(f, count, lanes))
     value = narrow(f, acc, arith.dtype, arith.out)
-    store_part(f, value, ptr, None if count == lanes else count * arith.parts)
+    if isinstance(count, int):
+        store_part(f, value, ptr, None if count == lanes else count * arith.parts)
+    else:
+        store_part(f, value, ptr, count)
 
 
 def _store_column(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, count: int) -> None:

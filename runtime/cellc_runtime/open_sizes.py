@@ -1,0 +1,272 @@
+"""Sizes of a program that are known when it is called.
+
+A program with *open* sizes has a table of numbers at the end of its constants, which its code reads
+wherever a size matters. `Open` says how the table, the shapes of slots and the places of
+temporaries follow from a few symbols, the sizes of inputs. So a program for certain sizes is the
+same code with another table (`Program.at`).
+
+A *number* is an int, a float, or a tuple: `("sum", (factor, atom, ...), ...)` is a sum of products,
+`("+", a, b)` (also `-`, `*`, `/`, `**`) arithmetic of floats. An atom is the name of a symbol, or a
+tuple `("//", a, b)`, `("min", ...)`, `("max", ...)` or `("choose", x, least, a, b)`, which is `a`
+where `x >= least` and else `b`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .dtypes import DType, by_name
+from .records import dataclass
+
+Number = Any
+Sizes = Mapping[str, int]
+
+MOST_NUMBERS = 1 << 20
+"""Parts of all numbers of a program."""
+DEEPEST = 64
+_MOST = 1 << 62
+RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq, "!=": operator.ne, ">=": operator.ge}
+FUNCTIONS: dict[str, Callable[..., int]] = {
+    "//": operator.floordiv, "min": min, "max": max,
+    "choose": lambda x, least, a, b: a if x >= least else b,
+}
+_ARGUMENTS = {"//": (2, 2), "min": (1, 64), "max": (1, 64), "choose": (4, 4)}
+_FLOATS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "**": math.pow}
+
+
+def evaluate(x: Number, sizes: Sizes) -> Any:
+    """A number for these values of the symbols."""
+    if type(x) is not tuple:
+        return x
+    if x[0] != "sum":
+        return _FLOATS[x[0]](evaluate(x[1], sizes), evaluate(x[2], sizes))
+    total = 0
+    for factor, *atoms in x[1:]:
+        for atom in atoms:
+            factor *= sizes[atom] if type(atom) is str else FUNCTIONS[atom[0]](
+                *[evaluate(a, sizes) for a in atom[1:]])
+        total += factor
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The places of temporaries: each lies above some others, so that none overlap.
+
+    Attributes:
+        names: the symbol of each place.
+        sizes: bytes of each.
+        below: the temporaries that each lies above, by number.
+    """
+
+    names: tuple[str, ...] = ()
+    sizes: tuple[Number, ...] = ()
+    below: tuple[tuple[int, ...], ...] = ()
+
+    def places(self, sizes: Sizes) -> tuple[dict[str, int], int]:
+        """Where each is for these sizes, and the bytes of all."""
+        nbytes = [evaluate(n, sizes) for n in self.sizes]
+        at: list[int] = []
+        for below in self.below:
+            at.append(max([at[i] + nbytes[i] for i in below], default=0))
+        whole = max((a + n for a, n in zip(at, nbytes, strict=True)), default=0)
+        return dict(zip(self.names, at, strict=True)), whole
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """How a program follows from sizes.
+
+    Attributes:
+        symbols: the least and the greatest value of each size (-1: there is none), by name.
+        shapes: of all slots, in numbers.
+        guards: relations of numbers with 0 that its code relies on.
+        table: what the code reads, `table_at` bytes behind the start of the constants.
+        scalars: constants that follow from sizes: where they are, their type and the number.
+        arena, ahead: the places of temporaries, of calls and of what is precomputed.
+        messages: for each value that a message shows, its place and its shape, in numbers.
+    """
+
+    symbols: dict[str, tuple[int, int]]
+    shapes: tuple[tuple[Number, ...], ...]
+    guards: tuple[tuple[str, Number], ...]
+    table_at: int
+    table: tuple[Number, ...]
+    scalars: tuple[tuple[int, DType, Number], ...]
+    arena: Plan
+    ahead: Plan
+    messages: tuple[tuple[tuple[Number, tuple[Number, ...]], ...], ...]
+
+    def refusal(self, sizes: Sizes) -> str:
+        """Why the program does not serve these sizes; empty if it does."""
+        for name, (least, most) in self.symbols.items():
+            if sizes[name] < least or (most >= 0 and sizes[name] > most):
+                bounds = f"at least {least}" if most < 0 else f"from {least} to {most}"
+                return f"{name} = {sizes[name]} must be {bounds}"
+        for relation, x in self.guards:
+            try:
+                holds = RELATIONS[relation](evaluate(x, sizes), 0)
+            except ZeroDivisionError:
+                holds = False
+            if not holds:
+                return f"{shown(x)} {relation} 0 does not hold"
+        return ""
+
+    def constants(self, constants: bytes, sizes: Sizes) -> bytes:
+        """A program's constants for these sizes and the places of temporaries."""
+        out = bytearray(constants[: self.table_at])
+        for at, dtype, x in self.scalars:
+            data = scalar(evaluate(x, sizes), dtype).tobytes()
+            out[at : at + len(data)] = data
+        table = [int(evaluate(x, sizes)) for x in self.table]
+        return bytes(out) + struct.pack(f"<{len(table)}q", *table)
+
+
+def scalar(value: Any, dtype: DType) -> Any:
+    """A Python number as a rank-0 array; ints wrap to the width of an integer type, as in C."""
+    with np.errstate(all="ignore"):
+        if isinstance(value, int) and dtype.is_integer:
+            return np.array(value % 2**64, np.uint64).astype(dtype.numpy)
+        return np.asarray(np.array(value).astype(dtype.numpy))
+
+
+def shown(x: Number) -> str:
+    """A number for people."""
+    if type(x) is not tuple:
+        return str(x)
+    if x[0] != "sum":
+        return f"({shown(x[1])} {x[0]} {shown(x[2])})"
+    text = ""
+    for factor, *atoms in x[1:]:
+        names = "*".join(a if type(a) is str else f"{a[0]}({', '.join(map(shown, a[1:]))})"
+                         for a in atoms)
+        part = names if abs(factor) == 1 and names else "*".join(
+            p for p in (str(abs(factor)), names) if p)
+        text += ("-" if factor < 0 else "+" if text else "") + part
+    return text
+
+
+# --- as JSON --------------------------------------------------------------------------------------
+
+
+def to_json(o: Open) -> Any:
+    """The JSON form of open sizes."""
+    return {
+        "symbols": {name: list(bounds) for name, bounds in o.symbols.items()},
+        "shapes": o.shapes, "guards": o.guards, "table": [o.table_at, o.table],
+        "scalars": [[at, dtype.name, x] for at, dtype, x in o.scalars],
+        "plans": [[p.names, p.sizes, p.below] for p in (o.arena, o.ahead)],
+        "messages": o.messages,
+    }
+
+
+def from_json(data: Any) -> Open:
+    """Open sizes from their JSON form.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is malformed.
+    """
+    symbols = {_name(name): (_whole(low), _whole(high)) for name, (low, high) in
+               data["symbols"].items()}
+    plans = [tuple(map(_name, names)) for names, _, _ in data["plans"]]
+    reader = _Reader({*symbols}, {name for names in plans for name in names})
+    table_at, table = data["table"]
+    arena, ahead = (
+        Plan(names, reader.sizes(sizes), _below(below, len(names)))
+        for names, (_, sizes, below) in zip(plans, data["plans"], strict=True))
+    return Open(
+        symbols, tuple(map(reader.sizes, data["shapes"])),
+        tuple((_relation(r), reader.size(x)) for r, x in data["guards"]),
+        _whole(table_at, 0), tuple(map(reader.placed, table)),
+        tuple((_whole(at, 0), by_name(_name(dtype)), reader.size(x))
+              for at, dtype, x in data["scalars"]),
+        arena, ahead,
+        tuple(tuple((reader.placed(place), reader.sizes(shape)) for place, shape in values)
+              for values in data["messages"]))
+
+
+class _Reader:
+    """Reads numbers of known names, and no more than a program has."""
+
+    def __init__(self, symbols: set[str], places: set[str]) -> None:
+        if symbols & places:
+            raise ValueError("a size and a place have one name")
+        self._symbols, self._all = symbols, symbols | places
+        self._left = MOST_NUMBERS
+
+    def sizes(self, values: Sequence[Any]) -> tuple[Number, ...]:
+        """Numbers that follow from sizes alone."""
+        return tuple(map(self.size, values))
+
+    def size(self, value: Any) -> Number:
+        """A number that follows from sizes alone."""
+        return self._number(value, self._symbols, 0)
+
+    def placed(self, value: Any) -> Number:
+        """A number that may follow from places, too."""
+        return self._number(value, self._all, 0)
+
+    def _number(self, x: Any, names: set[str], depth: int) -> Number:
+        self._count(depth)
+        if type(x) is int or type(x) is float:
+            if not -_MOST <= x <= _MOST:
+                raise ValueError(f"the number {x} is out of range")
+            return x
+        kind, *parts = x
+        if kind == "sum":
+            return (kind, *[(_whole(factor), *[self._atom(a, names, depth) for a in atoms])
+                            for factor, *atoms in parts])
+        if kind not in _FLOATS or len(parts) != 2:
+            raise ValueError(f"{str(kind)[:80]!r} is no operation on numbers")
+        return (kind, *[self._number(p, names, depth + 1) for p in parts])
+
+    def _atom(self, x: Any, names: set[str], depth: int) -> Any:
+        self._count(depth)
+        if type(x) is str:
+            if x not in names:
+                raise ValueError(f"{x[:80]!r} is no size")
+            return x
+        kind, *parts = x
+        least, most = _ARGUMENTS[kind]
+        if not least <= len(parts) <= most:
+            raise ValueError(f"{kind!r} of {len(parts)} numbers")
+        return (kind, *[self._number(p, names, depth + 1) for p in parts])
+
+    def _count(self, depth: int) -> None:
+        self._left -= 1
+        if self._left < 0 or depth > DEEPEST:
+            raise ValueError("too many numbers, or too deep ones")
+
+
+def _whole(x: Any, least: int = -_MOST) -> int:
+    if type(x) is not int or not least <= x <= _MOST:
+        raise ValueError("a whole number is expected")
+    return x
+
+
+def _name(x: Any) -> str:
+    if type(x) is not str:
+        raise ValueError("a name is expected")
+    return x
+
+
+def _relation(x: Any) -> str:
+    if x not in RELATIONS:
+        raise ValueError("an unknown relation")
+    return str(x)
+
+
+def _below(rows: Any, count: int) -> tuple[tuple[int, ...], ...]:
+    if len(rows) != count or any(type(i) is not int or not 0 <= i < n
+                                 for n, row in enumerate(rows) for i in row):
+        raise ValueError("a temporary lies above earlier ones only")
+    return tuple(map(tuple, rows))
