@@ -24,7 +24,6 @@ from .ir import printing
 from .ir.dims import Applied, Dim, Ratio, Shapes, Undecided, deciding
 from .ir.graph import Graph, Value
 from .lower import memory
-from .lower.lowered import Lowered
 from .passes.instantiate import instantiate
 
 LEAST = 2
@@ -89,8 +88,8 @@ def _compile(graph: Graph, shapes: Shapes, target: Target, numerics: str) -> Pro
         ahead = memory.plan_open((b for b in lowered.precompute_buffers if b.first >= 0), "ahead_")
         lowered.sizes_at = -(-len(lowered.constants) // 64) * 64
         slots, messages = driver.program_slots(optimized, lowered), driver.messages_of(lowered)
-        if any(type(d) is Dim for c in lowered.callbacks for v in (*c.node.operands, *c.node.results)
-               for d in v.shape):
+        if not all(v.type.is_static for c in lowered.callbacks
+                   for v in (*c.node.operands, *c.node.results)):
             raise Undecided("a function of the host is given a tensor of an open size")
         built = build.finish(lowered)
         if any(g.relation == "==" for g in shapes.guards):

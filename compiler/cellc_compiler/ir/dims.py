@@ -379,7 +379,8 @@ def surely_at_least(a: Size, b: Size) -> bool:
     if type(difference) is not Dim:
         return difference >= 0
     shapes = _NONE if shapes is None else shapes
-    return shapes._decide(">=", substitute(difference, shapes._equal)) is True
+    known = substitute(difference, shapes._equal)
+    return shapes._decide(">=", known) is True if type(known) is Dim else known >= 0
 
 
 def divide(x: Size, divisor: Size) -> Size:
@@ -894,7 +895,8 @@ def most(x: Size) -> int:
 
 
 def place_in_table(x: Dim | Ratio) -> int:
-    """The place of a size, or of a number that follows from some, in the table that code for all sizes reads.
+    """The place of a size, or of a number that follows from sizes, in the table that code for all
+    sizes reads.
 
     Raises:
         Undecided: no such code is generated.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from cellc_runtime.records import dataclass, field
 
-from ..ir.dims import Dim, Size, estimate
+from ..ir.dims import Dim, Size, estimate, is_symbolic
 
 ALIGN = 64
 """Bytes; what a buffer begins at a multiple of where its machine does not say otherwise."""
@@ -37,7 +37,7 @@ class Buffer:
     def size(self) -> int:
         """Bytes rounded up to the alignment."""
         whole = -(-self.nbytes // self.align) * self.align
-        return whole if type(whole) is Dim else max(whole, self.align)
+        return whole if is_symbolic(whole) else max(whole, self.align)
 
 
 @dataclass(slots=True, eq=False)

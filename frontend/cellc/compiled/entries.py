@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from ..calls.pieces import CallLog
     from ..core import progress
     from ..ranks import settings
-    from . import pipelines, sharding, staged
     from . import pieces as python_entries
+    from . import pipelines, sharding, staged
     from . import traced as graphs
     from .staged import StagedEntry
     from .traced import Traced

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from cellc_runtime.target import Target
 
-from ....loops import order
 from ....ir.dims import estimate
+from ....loops import order
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, operand, result
 from ...along_axis import Running

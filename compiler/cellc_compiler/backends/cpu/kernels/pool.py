@@ -19,8 +19,8 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....loops.order import accumulators
 from ....ir.dims import surely_at_least
+from ....loops.order import accumulators
 from ....lower.kernel import Kernel
 from ...llvm.reduction import total
 from ...llvm.text import Function, V, first_lanes, vector

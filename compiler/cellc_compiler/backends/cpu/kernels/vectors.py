@@ -13,7 +13,7 @@ from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
-from ....ir.dims import estimate
+from ....ir.dims import Undecided, estimate, is_symbolic
 from ....lower.kernel import Kernel
 from ....lower.plan import Role
 from ...llvm.convert import from_memory, round_bfloat16, to_memory
@@ -227,7 +227,14 @@ def beats(f: Function, v: V, best: V) -> V:
 
 
 def table(name: str, values: Sequence[int], ty: str = "i64", align: int = 8) -> str:
-    """A constant array of integers, as a global definition."""
+    """A constant array of integers, as a global definition.
+
+    Raises:
+        Undecided: one of them is not known.
+    """
+    for v in values:
+        if is_symbolic(v):
+            raise Undecided(f"a table of constants has the number {v}")
     body = ", ".join(f"{ty} {v}" for v in values)
     count = len(values)
     return f"@{name} = private unnamed_addr constant [{count} x {ty}] [{body}], align {align}\n"

@@ -8,7 +8,7 @@ halves, then the lanes are. In mode `column` each element is one chain over the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 from cellc_runtime.records import dataclass
@@ -270,8 +270,9 @@ class NestEmitter(ExpressionEmitter):
         long, short = (max(1, chains // self.lanes) for chains in (most, most // 2))
         if long == short:
             return totals(long)
-        flat = f.when(f.cmp("sge", f.i64(extent), f.i64(most)), lambda: sum(totals(long), []),
-                      lambda: sum(totals(short), []))
+        flat = f.when(f.cmp("sge", f.i64(extent), f.i64(most)),
+                      lambda: list(chain.from_iterable(totals(long))),
+                      lambda: list(chain.from_iterable(totals(short))))
         widths = [reduction.width(r.kind) for r in phase.reduces]
         ends = list(accumulate(widths))
         return [flat[end - width : end] for end, width in zip(ends, widths, strict=True)]

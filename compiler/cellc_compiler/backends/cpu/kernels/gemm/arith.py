@@ -23,7 +23,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....llvm.convert import from_memory, round_bfloat16
-from ....llvm.text import Function, V, element, lanes_below, is_float, lanes_of, sizeof, vector
+from ....llvm.text import Function, V, element, is_float, lanes_below, lanes_of, sizeof, vector
 
 _FLOATS = {"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double",
            "complex64": "float", "complex128": "double"}

@@ -209,13 +209,14 @@ _LEAST_ROWS, _LEAST_COLUMNS = 32, 64
 
 def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Schedule:
     """The schedule of a canonical, non-empty problem that does not go to `gemm/dot.py`."""
+    if p.is_static:
+        return _schedule(p, arith, target, b_constant)
     like = replace(
         p, batch=tuple(map(estimate, p.batch)), a_strides=tuple(map(estimate, p.a_strides)),
         b_strides=tuple(map(estimate, p.b_strides)), k=estimate(p.k), segment=estimate(p.segment),
         m=max(estimate(p.m), _LEAST_ROWS) if type(p.m) is Dim else p.m,
         n=max(estimate(p.n), _LEAST_COLUMNS) if type(p.n) is Dim else p.n)
-    found = _schedule(like, arith, target, b_constant)
-    return found if p.is_static else _opened(p, like, found, arith)
+    return _opened(p, like, _schedule(like, arith, target, b_constant), arith)
 
 
 def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
@@ -246,8 +247,10 @@ def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
     transposing = s.transposing and type(p.n) is type(p.k) is int
     work = p.matrices * p.m * p.n * p.k
     cycles = work * (s.cycles / max(estimate(work), 1)) if type(work) is Dim else s.cycles
-    return replace(s, transposing=transposing, cycles=cycles, kc=kc, row_groups=row_groups, col_groups=col_groups, pack_a=pack_a,
-                   pack_b=pack_b, ntasks=ceil_div(p.matrices * row_groups * col_groups, together))
+    return replace(
+        s, kc=kc, row_groups=row_groups, col_groups=col_groups, pack_a=pack_a, pack_b=pack_b,
+        ntasks=ceil_div(p.matrices * row_groups * col_groups, together), cycles=cycles,
+        transposing=transposing)
 
 
 def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Schedule:

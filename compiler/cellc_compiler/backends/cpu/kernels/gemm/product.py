@@ -465,7 +465,8 @@ class PackWriter:
         f, p = self.f, self.p
         f.loop(f.arg("lo"), f.arg("hi"), 1, [], lambda t, _: self._task(t))
         f.ret_()
-        cost = estimate(p.b_matrices * p.k * p.n) * (0.4 if p.trans_b else 3.0 / self.panels.arith.lanes)
+        each = 0.4 if p.trans_b else 3.0 / self.panels.arith.lanes
+        cost = estimate(p.b_matrices * p.k * p.n) * each
         ntasks = p.b_matrices * self.chunks * self.groups
         return Kernel(module([*self.helpers.values(), f]), ntasks, 2, cost)
 
