@@ -21,7 +21,7 @@ from cellc_runtime.target import Target
 
 from . import __version__, backends, driver
 from .ir import printing
-from .ir.dims import Applied, Dim, Ratio, Shapes, Undecided, deciding
+from .ir.dims import Applied, Dim, Guard, Ratio, Shapes, Undecided, deciding
 from .ir.graph import Graph, Value
 from .lower import memory
 from .passes.instantiate import instantiate
@@ -39,7 +39,8 @@ def compile_open(
 
     Args:
         graph: it is not changed.
-        shapes: its symbols; their hints are the sizes that costs are estimated for.
+        shapes: its symbols, and what was assumed about them; their hints are the sizes that costs
+            are estimated for.
 
     Raises:
         Undecided: something must know a size.
@@ -50,7 +51,7 @@ def compile_open(
     if target.accelerator:
         raise Undecided(f"{target.name} has programs of known sizes only")
     general, store = _general(shapes), cache.default()
-    known = (general.symbols, general.hints, general._equal, general._known)
+    known = (general.symbols, general.hints, general._equal, general._known, shapes.guards)
     key = cache.make_key(
         "open", printing.print_graph(graph, spans=False), *map(str, known), target.name,
         backends.backend_of(target).version(), __version__, driver.source_stamp(), numerics)
@@ -58,7 +59,7 @@ def compile_open(
     if found is not None:
         return found
     with deciding(general):
-        made = _compile(graph, general, target, numerics)
+        made = _compile(graph, general, shapes.guards, target, numerics)
     store.put(key, made.to_bytes())
     return made
 
@@ -74,7 +75,9 @@ def _general(shapes: Shapes) -> Shapes:
     return general
 
 
-def _compile(graph: Graph, shapes: Shapes, target: Target, numerics: str) -> Program:
+def _compile(
+    graph: Graph, shapes: Shapes, assumed: Sequence[Guard], target: Target, numerics: str
+) -> Program:
     symbols = {name: (info.low, -1 if info.high is None else info.high)
                for name, info in shapes.symbols.items()}
     backend = backends.backend_of(target)
@@ -97,7 +100,7 @@ def _compile(graph: Graph, shapes: Shapes, target: Target, numerics: str) -> Pro
         scalars = tuple((lowered.scalars[v], dtype, number(x)) for v, (x, dtype) in numbers.items())
         opened = Open(
             symbols, tuple(_numbers(s.shape) for s in slots),
-            tuple((g.relation, number(g.expr)) for g in shapes.guards),
+            tuple((g.relation, number(g.expr)) for g in (*assumed, *shapes.guards)),
             lowered.sizes_at, _numbers(shapes.table), scalars, _plan(arena), _plan(ahead),
             tuple(tuple((number(v.place), _numbers(v.shape)) for v in m.values) for m in messages))
         constants = bytes(lowered.constants) + bytes(

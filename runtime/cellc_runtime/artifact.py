@@ -36,7 +36,8 @@ from .device import best_for
 from .errors import ArtifactError, in_file
 from .executable import Executable
 from .files import read_file, write_atomically
-from .program import Program, Slot
+from .opened import Opened
+from .program import Program
 from .records import dataclass, field
 from .target import runnable_targets
 from .unpacking import packed, unpacked
@@ -52,7 +53,7 @@ Array = npt.NDArray[Any]
 MAGIC = b"CELLCART"
 VERSION = 2
 DEFAULT_ENTRY = "infer"
-_KNOWN_SHAPES = 1024
+_KNOWN_SHAPES = 256
 """Shapes of calls for which what serves them is remembered."""
 
 
@@ -179,8 +180,8 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
     inputs = [[s.name, s.dtype.name, [ANY if (i, axis) in places else d
                                       for axis, d in enumerate(s.shape)]]
               for i, s in enumerate(first.of_kind("input"))]
-    slots = zip(*(p.of_kind("output") for p in programs), strict=True)
-    outputs = _with_donated([_output_row(s, opened) for s in slots], entry.donated, inputs)
+    types = zip(*(_types_of(p, "output") for p in programs), strict=True)
+    outputs = _with_donated(list(map(_output_row, types)), entry.donated, inputs)
     return {
         "targets": list(dict.fromkeys(p.target for p in programs)),
         "inputs": inputs,
@@ -208,12 +209,12 @@ def _interface(program: Program, opened: bool) -> list[Any]:
     return [(s.name, s.dtype, s.kind, len(s.shape)) for s in slots] if opened else list(slots)
 
 
-def _output_row(slots: Sequence[Slot], opened: bool) -> list[Any]:
-    """An output, from what all programs have for it: open where they differ, and the batch is."""
-    first = slots[0]
-    shape = [d if len({s.shape[axis] for s in slots}) == 1 else ANY
-             for axis, d in enumerate(first.shape)]
-    return [first.name, first.dtype.name, shape]
+def _output_row(types: Sequence[tuple[str, str, tuple[Any, ...]]]) -> list[Any]:
+    """An output, from what all programs have for it: open where they differ, or have no size."""
+    name, dtype, first = types[0]
+    shape = [d if type(d) is int and len({shape[axis] for _, _, shape in types}) == 1 else ANY
+             for axis, d in enumerate(first)]
+    return [name, dtype, shape]
 
 
 class _File:
@@ -302,7 +303,7 @@ class Artifact:
         self._trusted = trusted
         self._callbacks = callbacks
         self._weights = Weights(file.arrays, file.fixed)
-        self._open: dict[tuple[str, int], BoundProgram | Batched] = {}
+        self._open: dict[tuple[str, int], BoundProgram | Batched | Opened] = {}
         self._direct: dict[str, Callable[..., Any]] = {}
         """The cost of a call, of entries of fixed sizes."""
         self._known_shapes: dict[tuple[Any, ...], BoundProgram | Batched] = {}
@@ -338,14 +339,14 @@ class Artifact:
     def __repr__(self) -> str:
         nbytes = sum(a.nbytes for a in self.weights.values())
         state = "trusted" if self._trusted else "native code not trusted"
-        lines = [f"{name}({_words(e.signature.inputs)}) -> {_words(e.signature.outputs)}; for "
+        lines = [f"{name}({_words(e.named_inputs())}) -> {_words(e.signature.outputs)}; for "
                  f"{', '.join(e.targets)}" for name, e in self._entries.items()]
         return "\n  ".join([f"<Artifact {self.name}: {len(self.weights)} weights, "
                             f"{nbytes / 2**20:.2f} MiB, {state}", *lines]) + ">"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks: the entries with their inputs, outputs and needs."""
-        cells = [(name, _words(e.signature.inputs), _words(e.signature.outputs), p.target,
+        cells = [(name, _words(e.named_inputs()), _words(e.signature.outputs), p.target,
                   *_needs(p)) for name, e in self._entries.items() for p in self.programs(name)]
         head = ("entry", "inputs", "outputs", "target", "temporaries", "kept", "code")
         rows = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>"
@@ -495,21 +496,37 @@ class Artifact:
         Raises: as `call`.
         """
         found = self._entry(entry)
-        variant = 0
-        if found.sizes.symbols:
-            shapes = [np.shape(a) for a in arrays]
-            try:
-                variant = found.variant(shapes)
-            except ValueError as e:
-                raise ValueError(f"{entry}: {e}") from None
-        key = entry, variant
+        if not found.sizes.symbols:
+            fixed = self._variant(entry, found, 0)
+            assert isinstance(fixed, BoundProgram)
+            if not found.donated:
+                self._direct[entry] = fixed.entry
+            return fixed
+        try:
+            sizes = found.sizes.bind(found.signature.inputs, [np.shape(a) for a in arrays])
+            refusals = []
+            for number in found.sizes.candidates(sizes):
+                opened = self._variant(entry, found, number)
+                if not isinstance(opened, Opened):
+                    return opened
+                if not (refused := opened.refusal(sizes)):
+                    return opened.at(sizes)
+                refusals.append(refused)
+            if refusals:
+                raise ValueError("no program serves these sizes: " + "; ".join(
+                    dict.fromkeys(refusals)))
+            found.sizes.find(sizes)
+        except ValueError as e:
+            raise ValueError(f"{entry}: {e}") from None
+        raise AssertionError("a variant that serves sizes is a candidate")
+
+    def _variant(self, entry: str, found: _Read, number: int) -> BoundProgram | Batched | Opened:
+        """What serves the sizes of a variant, opened at its first use."""
+        key = entry, number
         if key not in self._open:
             with self:
-                self._open[key] = self._open.get(key) or self._opened(entry, found, variant)
-        opened = self._open[key]
-        if isinstance(opened, BoundProgram) and not found.sizes.symbols and not found.donated:
-            self._direct[entry] = opened.entry
-        return opened
+                self._open[key] = self._open.get(key) or self._opened(entry, found, number)
+        return self._open[key]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write this artifact with the weights as they are now, whole or not at all.
@@ -529,7 +546,7 @@ class Artifact:
             raise KeyError(f"{self.name} has entries {', '.join(self._entries)}; not {name!r}")
         return self._entries[name]
 
-    def _opened(self, name: str, entry: _Read, number: int) -> BoundProgram | Batched:
+    def _opened(self, name: str, entry: _Read, number: int) -> BoundProgram | Batched | Opened:
         if not self._trusted:
             raise PermissionError(
                 f"{self.name} holds native code, which can do anything your account can; if you "
@@ -545,14 +562,20 @@ class Artifact:
             )
         variant = entry.sizes.variants[number]
         made = {}
+
+        def bind(program: Program) -> BoundProgram:
+            return self._weights.bind(Executable(
+                program, self._callbacks, accept=lambda given: entry.inputs.bind(given, {})))
+
         for size in variant.sizes or (0,):
             section = _section(name, chosen.name, entry.sizes, number, variant, size)
             with in_file(self.name):
                 program = self._file.programs.get(section) or self._program(section)
                 entry.check(program, chosen.name, variant, size, name)
                 self._file.programs[section] = program
-                made[size] = self._weights.bind(Executable(
-                    program, self._callbacks, accept=lambda given: entry.inputs.bind(given, {})))
+                if variant.opened:
+                    return Opened(program, entry.sizes.symbols, bind)
+                made[size] = bind(program)
         return Batched(made, entry.sizes.batched_inputs) if variant.sizes else made[0]
 
 
@@ -577,22 +600,11 @@ class _Read:
     """The weights that its calls update; None in a file that does not say it."""
     donated: tuple[tuple[int, int], ...]
     """The outputs that are written over inputs, and these."""
-    index: Mapping[tuple[int, ...], Sequence[int]]
-    """By listed values (`ANY` in the place of the batch), the variants for them."""
 
-    def variant(self, shapes: Sequence[Sequence[int]]) -> int:
-        """The number of the variant that serves inputs of these shapes.
-
-        Raises:
-            TypeError, ValueError: they do not fit, or none does.
-        """
-        sizes = self.sizes.bind(self.signature.inputs, shapes)
-        batch = self.sizes.batch
-        at = sizes if batch is None else (*sizes[:batch], ANY, *sizes[batch + 1 :])
-        for number in self.index.get(at, ()):
-            if self.sizes.variants[number].serves(sizes):
-                return number
-        return self.sizes.find(sizes)
+    def named_inputs(self) -> list[tuple[str, str, Sequence[int | str]]]:
+        """The inputs, with names for open sizes."""
+        return [(name, dtype, self.sizes.shown(i, shape))
+                for i, (name, dtype, shape) in enumerate(self.signature.inputs)]
 
     def check(self, program: Program, target: str, variant: Variant, size: int, entry: str) -> None:
         """See that a program is what the header says.
@@ -600,8 +612,10 @@ class _Read:
         Raises:
             ArtifactError: it is not.
         """
-        places = {(i, axis): size if variant.at[s] == ANY else variant.at[s]
-                  for i, axis, s in self.sizes.axes}
+        names = self.sizes.symbols
+        places: dict[tuple[int, int], Any] = {
+            (i, axis): variant.at[s] if variant.at[s] != ANY else
+            ("sum", (1, names[s])) if variant.opened else size for i, axis, s in self.sizes.axes}
         inputs = tuple(
             (name, dtype, tuple(places.get((i, axis), d) for axis, d in enumerate(shape)))
             for i, (name, dtype, shape) in enumerate(self.signature.inputs))
@@ -609,23 +623,31 @@ class _Read:
         outputs = tuple(o for k, o in enumerate(self.signature.outputs) if k not in over)
         written = {s.alias for s in program.slots}
         at = [i for i, s in enumerate(program.slots) if s.kind == "input"]
-        found, given = (tuple((s.name, s.dtype.name, s.shape) for s in program.of_kind(kind))
-                        for kind in ("input", "output"))
+        found, given = (_types_of(program, kind) for kind in ("input", "output"))
         same = program.target == target and found == inputs and len(given) == len(outputs) and all(
             a[:2] == b[:2] and len(a[2]) == len(b[2])
             and all(d in (e, ANY) for d, e in zip(a[2], b[2], strict=True))
             for a, b in zip(outputs, given, strict=True))
         same = same and {i for i, slot in enumerate(at) if slot in written} == {*over.values()}
+        same = same and variant.opened == (program.open is not None) and (
+            program.open is None or {*program.open.symbols} <= {*names})
         same = same and (self.updates is None or self.updates.issuperset(updated(program)))
         # Rows of a batch are put together along the first axis.
         if not same or (variant.sizes and any(not s or s[0] != size for _, _, s in given)):
             raise ArtifactError(f"the code of entry {entry!r} is not what the header says")
 
 
-def _words(types: Sequence[Type]) -> str:
-    """Names and types for people; an open size is N."""
+def _types_of(program: Program, kind: str) -> tuple[tuple[str, str, tuple[Any, ...]], ...]:
+    """The slots of a kind: names, element types and shapes; open sizes as numbers."""
+    shapes = [s.shape for s in program.slots] if program.open is None else program.open.shapes
+    return tuple((s.name, s.dtype.name, shape)
+                 for s, shape in zip(program.slots, shapes, strict=True) if s.kind == kind)
+
+
+def _words(types: Sequence[tuple[str, str, Sequence[int | str]]]) -> str:
+    """Names and types for people; a size that follows from others is a question mark."""
     return ", ".join(
-        f"{name}: {dtype}[{', '.join('N' if d < 0 else str(d) for d in shape)}]"
+        f"{name}: {dtype}[{', '.join('?' if d == ANY else str(d) for d in shape)}]"
         for name, dtype, shape in types)
 
 
@@ -657,9 +679,6 @@ def _read_entry(name: str, row: Any) -> _Read:
     if not is_count(graphs, len(sizes.variants)) or (
             graphs and any(v.graph >= graphs for v in sizes.variants)):
         raise ArtifactError("the graphs of an entry are malformed")
-    index: dict[tuple[int, ...], list[int]] = {}
-    for number, variant in enumerate(sizes.variants):
-        index.setdefault(variant.at, []).append(number)
     updates, donated = row.get("updates"), tuple((k, i) for k, i in row.get("donated", ()))
     for place, types in enumerate((signature.outputs, signature.inputs)):
         numbers = [pair[place] for pair in donated]
@@ -671,7 +690,7 @@ def _read_entry(name: str, row: Any) -> _Read:
         raise ArtifactError("the donated inputs of an entry are malformed")
     return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs,
                  Inputs(name, signature.inputs, sizes),
-                 None if updates is None else frozenset(map(str, updates)), donated, index)
+                 None if updates is None else frozenset(map(str, updates)), donated)
 
 
 def _types(rows: Any) -> tuple[Type, ...]:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Weights:
         self.writes = 0
         self.written: set[str] = set()
         self._versions: Counter[str] = Counter()
-        self._programs: list[BoundProgram] = []
+        self._programs: WeakSet[BoundProgram] = WeakSet()
         self._placed: dict[tuple[str, str], DeviceArray] = {}
         self._behind: dict[str, DeviceArray] = {}
         """Weights that were written on a device since they were copied to the host."""
@@ -120,7 +121,7 @@ class Weights:
             if not self.arrays[name].flags.writeable:  # a view of the file
                 self._own(name)
         bound.bind()
-        self._programs.append(bound)
+        self._programs.add(bound)
         return bound
 
     def _own(self, name: str) -> None:

@@ -118,8 +118,16 @@ class Open:
             except ZeroDivisionError:
                 holds = False
             if not holds:
-                return f"{shown(x)} {relation} 0 does not hold"
+                return f"{condition(relation, x)} is needed, but {_values(x, sizes)}"
         return ""
+
+    def conditions(self) -> list[str]:
+        """What sizes must be, for people."""
+        bounds = [condition(">=", ("sum", (1, name), (-least,)))
+                  for name, (least, _) in self.symbols.items()]
+        bounds += [condition(">=", ("sum", (-1, name), (most,)))
+                   for name, (_, most) in self.symbols.items() if most >= 0]
+        return [*bounds, *(condition(relation, x) for relation, x in self.guards)]
 
     def constants(self, constants: bytes, sizes: Sizes) -> bytes:
         """A program's constants for these sizes and the places of temporaries."""
@@ -137,6 +145,36 @@ def scalar(value: Any, dtype: DType) -> Any:
         if isinstance(value, int) and dtype.is_integer:
             return np.array(value % 2**64, np.uint64).astype(dtype.numpy)
         return np.asarray(np.array(value).astype(dtype.numpy))
+
+
+def condition(relation: str, x: Number) -> str:
+    """A relation of a number with 0, for people: `S <= 128`."""
+    if type(x) is not tuple or x[0] != "sum":
+        return f"{shown(x)} {relation} 0"
+    left = ("sum", *[t for t in x[1:] if len(t) > 1 and t[0] > 0])
+    right = ("sum", *[(-t[0], *t[1:]) for t in x[1:] if len(t) > 1 and t[0] < 0])
+    rest = sum(t[0] for t in x[1:] if len(t) == 1)
+    if len(left) == 1:  # negative terms alone: turned round
+        relation, left, right, rest = {">=": "<="}.get(relation, relation), right, left, -rest
+    constant = [(-rest,)] if rest or len(right) == 1 else []
+    return f"{shown(left)} {relation} {shown((*right, *constant))}"
+
+
+def _values(x: Number, sizes: Sizes) -> str:
+    """The sizes in a number with their values, for people."""
+    return ", ".join(f"{name} = {sizes[name]}" for name in _names(x))
+
+
+def _names(x: Number) -> list[str]:
+    found: dict[str, None] = {}
+    stack: list[Any] = [x]
+    while stack:
+        x = stack.pop()
+        if type(x) is tuple:
+            stack.extend(x[1:])
+        elif type(x) is str:
+            found[x] = None
+    return sorted(found)
 
 
 def shown(x: Number) -> str:

@@ -1,9 +1,10 @@
 """Which programs of an artifact's entry serve which sizes, where sizes are open.
 
-An entry has *symbols* for its open sizes. Each but one has a list of values that the artifact
-serves; that one, the *batch*, may have any value. A *variant* is what was compiled for one choice
-of listed values: it says which ranges of the batch it serves, and which batch sizes it has programs
-for (`batched` says how these serve the others).
+An entry has *symbols* for its open sizes. A *variant* is what was compiled for some of their
+values. One with a program of open sizes (`opened`) leaves several symbols open; the program says
+what it serves. Another lists the values of all symbols but one, the *batch*: it says which ranges
+of the batch it serves, and which batch sizes it has programs for (`batched` says how these serve
+the others).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Variant:
     """A program for some sizes.
 
     Attributes:
-        at: the size of each symbol; `ANY` for the batch.
+        at: the size of each symbol; `ANY` for those that are open.
         ranges: the values of the batch that it serves, `(first, last)` each, ascending; `ANY` as
             the last is no end. () where no batch is open.
         sizes: the batch sizes that it has programs for, ascending; () where no batch is open.
@@ -44,13 +45,19 @@ class Variant:
     sizes: tuple[int, ...] = ()
     graph: int = 0
 
+    @property
+    def opened(self) -> bool:
+        """Whether its program has open sizes."""
+        return ANY in self.at and not self.sizes
+
     def serves(self, sizes: Sequence[int]) -> bool:
-        """Whether it serves these sizes, one for each symbol; a batch of none as a batch of one."""
+        """Whether it serves these sizes, one for each symbol; a batch of none as a batch of one.
+        (Of one with open sizes the program decides.)"""
         for want, size in zip(self.at, sizes, strict=True):
             if want != ANY:
                 if want != size:
                     return False
-            elif not any(low <= max(size, 1) and (high == ANY or size <= high)
+            elif not self.opened and not any(low <= max(size, 1) and (high == ANY or size <= high)
                          for low, high in self.ranges):
                 return False
         return True
@@ -73,8 +80,7 @@ class OpenSizes:
     @property
     def batch(self) -> int | None:
         """The number of the symbol that may have any value."""
-        at = self.variants[0].at
-        return at.index(ANY) if ANY in at else None
+        return next((v.at.index(ANY) for v in self.variants if v.sizes), None)
 
     @property
     def batched_inputs(self) -> tuple[int, ...]:
@@ -143,8 +149,19 @@ class OpenSizes:
         given = ", ".join(f"{n} = {v}" for n, v in zip(self.symbols, sizes, strict=True))
         raise ValueError(f"no program serves {given}; served: {self}")
 
+    def candidates(self, sizes: Sequence[int]) -> list[int]:
+        """The numbers of the variants that may serve these sizes: those made for them first."""
+        found = [i for i, v in enumerate(self.variants) if v.serves(sizes)]
+        return sorted(found, key=lambda i: (self.variants[i].opened,
+                                            self.variants[i].at.count(ANY)))
+
     def __str__(self) -> str:
         """Return the served sizes: `N any and S 16, 32, 64..128`."""
+        if any(v.opened for v in self.variants):
+            return " and ".join(
+                f"{name} " + ("any" if any(v.at[i] == ANY for v in self.variants) else
+                              runs(sorted({v.at[i] for v in self.variants})))
+                for i, name in enumerate(self.symbols))
         listed = [i for i in range(len(self.symbols)) if i != self.batch]
         choices = list(dict.fromkeys(tuple(v.at[i] for i in listed) for v in self.variants))
         values = [sorted(set(column)) for column in zip(*choices, strict=True)]
@@ -208,8 +225,10 @@ class OpenSizes:
             len(set(self.symbols)) == count and bool(self.variants)
             and len(places) == len(self.axes) and places == open_
             and {s for _, _, s in self.axes} == set(range(count))
-            and all(len(v.at) == count and v.at.count(ANY) == bool(v.sizes) for v in self.variants)
-            and len({v.at.index(ANY) if ANY in v.at else ANY for v in self.variants}) == 1
+            and all(len(v.at) == count and (v.opened or v.at.count(ANY) == bool(v.sizes))
+                    for v in self.variants)
+            and len({v.at.index(ANY) if v.sizes else ANY
+                     for v in self.variants if not v.opened}) <= 1
             and all(axis == 0 for _, axis, s in self.axes if s == self.batch)
         )
 

@@ -33,6 +33,7 @@ PER_SIZE = {
     "max_pool2d": "windows are tables", "max_pool2d_backward": "windows are tables",
     "conv2d": "taps outside of the image", "conv2d_backward_data": "taps outside of the image",
     "conv2d_backward_weight": "taps outside of the image", "conv2d_blocked": "tiles of a row",
+    "to_blocked": "parts of a plane",
     "custom_kernel": "users' own kernels know their sizes",
     "group_norm": "groups divide the channels",
 }

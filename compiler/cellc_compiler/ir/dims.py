@@ -671,6 +671,15 @@ class Shapes:
                       list(self.measured), self.answered, list(self.met), dict(self.asked),
                       self.general, dict(self.table), dict(self._known), dict(self._equal))
 
+    def at(self, sizes: Sizes) -> Shapes:
+        """The facts about the other symbols where these have these values."""
+        table: dict[str, Size] = dict(sizes)
+        return Shapes(
+            {s: info for s, info in self.symbols.items() if s not in sizes},
+            {s: n for s, n in self.hints.items() if s not in sizes},
+            [replace(g, expr=substitute(g.expr, table)) for g in self.guards],
+            _equal={s: substitute(x, table) for s, x in self._equal.items() if s not in sizes})
+
     def restore(self, before: Shapes) -> None:
         """Forget what a trace that is thrown away has asked and assumed; what was measured stays.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
+from ..ir.dims import estimate
 from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import normalize_axis, prod
@@ -46,7 +47,8 @@ def _in_place(node: Node, own: Container[Node], taken: Container[Value], root: R
     cache lines after the other, and of no other join; none if much would be left to copy."""
     kind = node.result.type
     axis = normalize_axis(node.attrs["axis"], kind.rank)
-    if root(node.result) in taken or kind.nbytes < LEAST_BYTES or prod(kind.dims[:axis]) != 1:
+    if root(node.result) in taken or estimate(kind.nbytes) < LEAST_BYTES \
+            or prod(kind.dims[:axis]) != 1:
         return {}
     out: Parts = {}
     at = left = 0
@@ -60,7 +62,7 @@ def _in_place(node: Node, own: Container[Node], taken: Container[Value], root: R
         else:
             left += nbytes
         at += nbytes
-    return out if _COPIED * left <= at else {}
+    return out if _COPIED * estimate(left) <= estimate(at) else {}
 
 
 def parts_of(graph: Graph, root: Root) -> dict[Value, tuple[Value, int]]:

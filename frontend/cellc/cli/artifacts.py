@@ -26,6 +26,7 @@ from ..calls.budget import least
 from ..calls.callbacks import executed, host_callbacks
 from ..compiled.traced import Traced
 from ..core import progress
+from ..core.later import open_sizes
 from ..lang import CompileError
 from ..nn.cell import Cell
 from ..tensors.tensor import Tensor
@@ -106,6 +107,12 @@ class _Made:
             if number == len(self.variants):
                 self.variants.append({})
             at = [f"{s} = {d}" for s, d in zip(sizes.symbols, variant.at, strict=True) if d != ANY]
+            if variant.opened:
+                program = open_sizes.compile_open(
+                    *plan.opened(number), target, context.numerics())
+                self.variants[number].setdefault(0, []).append(program)
+                programs.append(program)
+                continue
             for size, graph in plan.graphs(number).items():
                 report = driver.Report()
                 rows = [f"batch {size}"] if variant.sizes else []
@@ -179,12 +186,28 @@ def _many(
 ) -> list[str]:
     """Return the printed lines about the programs of an entry with open sizes."""
     cached = sum(r.cached for r in reports)
-    largest = max(programs, key=lambda p: sum(p.memory().values()))
+    known = [p for p in programs if p.open is None]
     code = sum(p.image.size + len(p.constants) for p in programs)
     source = f", {cached} of them from the cache" if cached else ""
     return [f"{head}: serves {sizes}",
             f"  {len(programs)} programs{source}, {code / 1024:.0f} KiB of code and constants",
-            f"  memory of a call: at most {sum(largest.memory().values()) / 1024:.0f} KiB, "
+            *_largest(known if len(known) == len(programs) else []),
+            *_conditions(next((p for p in programs if p.open is not None), None))]
+
+
+def _conditions(program: Program | None) -> list[str]:
+    """What sizes must be for a program with open sizes."""
+    found = [] if program is None or program.open is None else program.open.conditions()
+    return [f"  where {', '.join(dict.fromkeys(found))}; sizes of 1 have programs of their own"] \
+        if found else []
+
+
+def _largest(programs: Sequence[Program]) -> list[str]:
+    """The memory of the program that needs most; nothing where sizes are open."""
+    if not programs:
+        return []
+    largest = max(programs, key=lambda p: sum(p.memory().values()))
+    return [f"  memory of a call: at most {sum(largest.memory().values()) / 1024:.0f} KiB, "
             f"{largest.arena_bytes / 1024:.0f} of them temporaries"]
 
 

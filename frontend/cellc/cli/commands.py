@@ -111,20 +111,22 @@ def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
     return trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes
 
 
-def _plan(net: Any, specs: Sequence[str], listed: Listed) -> Plan:
+def _plan(net: Any, specs: Sequence[str], listed: Listed, targets: Sequence[Target]) -> Plan:
     """An entry of an artifact: the network as graphs of known sizes."""
     given = input_types(specs)
     if given is None:
         return plan_fixed(trace(net, sample_inputs(specs), {}))
-    return plan(net, given, listed)
+    return plan(net, given, listed, targets)
 
 
-def _plan_step(args: argparse.Namespace, module: Any, net: Any, listed: Listed) -> Plan:
+def _plan_step(
+    args: argparse.Namespace, module: Any, net: Any, listed: Listed, targets: Sequence[Target]
+) -> Plan:
     """The training step of `--train` as an entry of an artifact."""
     option = "--train-input" if args.train_input else "--input"
     step, specs = training_step(module, net, args.train, args.train_input or args.input, option)
     try:
-        return _plan(step, specs, listed)
+        return _plan(step, specs, listed, targets)
     except (CompileError, UserError) as e:
         types = ", ".join(s.partition("=")[2] for s in specs)
         raise UserError(f"--train {args.train}: its step, for ({types}): {e}") from e
@@ -148,11 +150,11 @@ def compile_(args: argparse.Namespace) -> int:
     targets = [_target(name) for name in args.target] or [backends.default_target()]
     listed = listed_sizes(args.sizes)
     _refuse_unknown(listed, [*args.input, *args.train_input])
-    entries = {name: _plan(fn, inputs[name], listed) for name, fn in made.items()}
+    entries = {name: _plan(fn, inputs[name], listed, targets) for name, fn in made.items()}
     if args.train:
         if "train" in entries:
             raise UserError("--entry train: --train compiles the entry of this name")
-        entries["train"] = _plan_step(args, module, net, listed)
+        entries["train"] = _plan_step(args, module, net, listed, targets)
     donate: dict[str, list[str]] = {}
     for text in args.donate:
         entry, _, name = text.rpartition(".")

@@ -1,12 +1,16 @@
-"""Networks with open sizes as a few graphs of known sizes: what an artifact holds for them.
+"""Networks with open sizes: what an artifact holds for them.
 
-An artifact cannot compile. So the user lists the values of open sizes (`--sizes S=16,32,64..128`),
-and one size may stay open, the batch (`float32[N,S]`). The network is traced with symbols, and what
-it asks about sizes gives guards. For one choice of listed values the guards leave ranges of the
-batch; where they leave some out, the network is traced again for a size in there, until all are
-served. In a range whose rows are independent programs for a few batch sizes serve all
-(`passes/batch_axis.py`); a range of few sizes has a program for each. A range for which the network
-fails (`raise`, say) is left out, and `Plan.notes` says so.
+An artifact cannot compile. The network is traced with symbols, and what it asks about sizes gives
+guards. Sizes that are not listed stay open: one program serves all that its guards allow
+(`cellc_compiler/open_sizes.py`), and further ones serve sizes of 1, whose sums have another order.
+
+Values of sizes can be listed (`--sizes S=16,32,64..128`): they have programs of their own. Then,
+and for a target or a network without programs for all sizes, one size may stay open, the batch: for
+one choice of listed values the guards leave ranges of the batch; where they leave some out, the
+network is traced again for a size in there, until all are served. In a range whose rows are
+independent programs for a few batch sizes serve all (`passes/batch_axis.py`); a range of few sizes
+has a program for each. A range for which the network fails (`raise`, say) is left out, and
+`Plan.notes` says so.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from cellc_compiler.ir.dims import (
     Guard,
     Shapes,
     SymbolInfo,
+    Undecided,
     evaluate,
     substitute,
     symbols_of,
@@ -31,10 +36,14 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.passes.batch_axis import batch_sizes
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
+from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass, field, replace
+from cellc_runtime.target import Target
 from cellc_runtime.variants import ANY, MAX_VARIANTS, OpenSizes, Variant, shown
 
+from .. import context
 from ..compiled.traced import Traced, trace
+from ..core.later import open_sizes
 from ..lang import CompileError
 from ..tensors.tensor import OpenTensor
 from .errors import UserError
@@ -44,6 +53,12 @@ Range = tuple[int, int]
 """First and last value of the batch; `ANY` as the last is no end."""
 Listed = Mapping[str, Sequence[int]]
 
+_TYPICAL = (8, 64)
+"""Sizes that programs for all sizes are tuned for: of the first symbol, and of the others."""
+_FAR = 1 << 30
+"""A program that serves sizes so far from the one it was compiled for serves all."""
+_MOST_OPEN = 4
+"""Sizes that one program leaves open at most."""
 _MOST_TRACES = 16
 """For one choice of listed values."""
 _FEW = 16
@@ -89,11 +104,18 @@ class Plan:
         traces: the graphs that were traced, with symbols where sizes are open.
         sizes: what is served, by which variant of which graph.
         notes: lines about sizes that are not served.
+        shapes: the symbols of each trace.
     """
 
     traces: list[Traced]
     sizes: OpenSizes = field(default_factory=OpenSizes)
     notes: list[str] = field(default_factory=list)
+    shapes: list[Shapes] = field(default_factory=list)
+
+    def opened(self, number: int) -> tuple[Graph, Shapes]:
+        """The graph and the symbols of a variant whose program has open sizes."""
+        variant = self.sizes.variants[number]
+        return self.traces[variant.graph].graph, self.shapes[variant.graph]
 
     def graphs(self, number: int) -> dict[int, Graph]:
         """The graphs to compile for a variant: by batch size, or one at 0."""
@@ -107,8 +129,10 @@ class Plan:
         return instantiate(graph, values) if values else graph
 
 
-def plan(fn: Any, given: Sequence[InputType], listed: Listed) -> Plan:
-    """A network with open sizes (`loading.input_types`) as graphs of known sizes.
+def plan(
+    fn: Any, given: Sequence[InputType], listed: Listed, targets: Sequence[Target]
+) -> Plan:
+    """A network with open sizes (`loading.input_types`) as graphs.
 
     Raises:
         UserError: sizes that cannot be served, with the line that asks for them and what to do.
@@ -116,28 +140,35 @@ def plan(fn: Any, given: Sequence[InputType], listed: Listed) -> Plan:
     """
     names = list(dict.fromkeys(d for t in given for d in t.shape if isinstance(d, str)))
     free = [n for n in names if n not in listed]
+    axes = tuple((i, axis, names.index(d)) for i, t in enumerate(given)
+                 for axis, d in enumerate(t.shape) if isinstance(d, str))
+    planner = _Planner(fn, given, names, free[0] if free else None, listed)
+    if not listed:
+        try:
+            return planner.opened(axes, targets)
+        except Undecided as e:
+            why = str(e)
+        planner = _Planner(fn, given, names, free[0], listed)
     if len(free) > 1:
         raise UserError(
-            f"the sizes {', '.join(free)} are open; one of them can be any, the batch: list the "
-            f"values of the others, as in --sizes {free[-1]}=16,32,64..128")
+            f"the sizes {', '.join(free)} are open{'' if listed else f', but {why}'}; one of them "
+            "can be any, the batch: list the values of the others, as in "
+            f"--sizes {free[-1]}=16,32,64..128")
     values = [listed[n] for n in names if n not in free]
     if math.prod(map(len, values)) > MAX_VARIANTS:
         raise UserError(f"--sizes: {math.prod(map(len, values))} choices of sizes are more than "
                         f"an artifact holds ({MAX_VARIANTS})")
-    axes = tuple((i, axis, names.index(d)) for i, t in enumerate(given)
-                 for axis, d in enumerate(t.shape) if isinstance(d, str))
     for i, axis, s in axes:
         if names[s] in free and axis:
             raise UserError(
                 f"the size {names[s]} is axis {axis} of {given[i].name}; only a first axis may be "
                 f"of any size: list its values, as in --sizes {names[s]}=16,32,64..128")
-    planner = _Planner(fn, given, names, free[0] if free else None, listed)
     variants = [
         v for choice in itertools.product(*values)
         for v in planner.variants(dict(zip([n for n in names if n not in free], choice,
                                            strict=True)))]
     sizes = OpenSizes(tuple(names), axes, tuple(variants))
-    return Plan([t.traced for t in planner.traces], sizes, list(planner.notes))
+    return planner.plan(sizes)
 
 
 @dataclass
@@ -165,6 +196,77 @@ class _Planner:
         self.listed = listed
         self.traces: list[_Trace] = []
         self.notes: dict[str, None] = {}
+
+    def plan(self, sizes: OpenSizes) -> Plan:
+        """What was traced, for these sizes."""
+        return Plan([t.traced for t in self.traces], sizes, list(self.notes),
+                    [t.shapes for t in self.traces])
+
+    def opened(self, axes: Sequence[tuple[int, int, int]], targets: Sequence[Target]) -> Plan:
+        """The network with all its sizes open: a graph for all of at least 2, and one for each
+        choice of sizes that are 1.
+
+        Raises:
+            Undecided: a target has no program for all sizes of this network.
+            CompileError: an error in the network.
+        """
+        if len(self.names) > _MOST_OPEN:
+            raise Undecided(f"{len(self.names)} sizes are open, more than {_MOST_OPEN}")
+        variants: list[Variant] = []
+        few = (None, 0, 1) if len(self.names) == 1 else (None, 1)
+        for chosen in itertools.product(few, repeat=len(self.names)):
+            known = {n: d for n, d in zip(self.names, chosen, strict=True) if d is not None}
+            at = tuple(ANY if d is None else d for d in chosen)
+            for _ in self._open_graphs(known, targets, bool(variants)):
+                variants.append(Variant(at, graph=len(self.traces) - 1))
+        return self.plan(OpenSizes(tuple(self.names), tuple(axes), tuple(variants)))
+
+    def _open_graphs(
+        self, known: Mapping[str, int], targets: Sequence[Target], may_fail: bool
+    ) -> Iterator[_Trace]:
+        """Yield graphs that serve all sizes of at least 2 of the symbols that are not known; of one
+        symbol one for each range that the network or its code tells apart."""
+        names = [n for n in self.names if n not in known]
+        todo: list[Range] = [(open_sizes.LEAST, ANY)]
+        while todo:
+            low, high = todo.pop(0)
+            hints = {n: size if high == ANY else min(high, size) for n, size in zip(
+                names, (_TYPICAL[0], *_TYPICAL[1:] * _MOST_OPEN), strict=False)}
+            hints = {n: max(low, size) for n, size in hints.items()}
+            shapes, error = self._trace({**known, **hints})
+            if error is None and any(g.relation == "==" and symbols_of(g.expr) & {*names}
+                                     for g in shapes.guards):
+                raise Undecided("the network needs a size as a number")
+            ranges = _ranges(shapes, known, names[0]) if len(names) == 1 else [(0, ANY)]
+            failed: Exception | None = error
+            if error is None:
+                made = self.traces[-1]
+                made.traced = replace(made.traced, graph=instantiate(made.traced.graph, known))
+                made.shapes = shapes.at(known)
+                try:
+                    for target in targets if names else ():
+                        program = open_sizes.compile_open(
+                            made.traced.graph, made.shapes, target, context.numerics())
+                        if len(names) == 1:
+                            served = _served_range(program, names[0], hints[names[0]])
+                            ranges = [both for a in ranges if (both := _overlap(a, served))]
+                    yield made
+                    may_fail = True
+                except Undecided as e:
+                    if not may_fail:
+                        raise
+                    self.traces.pop()
+                    failed, ranges = e, [(low, high)]
+            todo = [rest for a in [(low, high), *todo] for rest in _without(a, ranges)]
+            if failed is not None:
+                if not may_fail and not todo and len(names) == len(self.names):
+                    raise failed
+                where = [f"{n} = {d}" for n, d in known.items()]
+                where += [f"{names[0]} {shown(ranges)}"] if len(names) == 1 else []
+                line = str(failed).partition("\n")[0]
+                self.notes[f"not served: {', '.join(where)}: {line}"] = None
+            if len(self.traces) > _MOST_TRACES:
+                raise Undecided("the network asks too much about its sizes")
 
     def variants(self, choice: Mapping[str, int]) -> Iterator[Variant]:
         """Yield the variants for this choice of listed values."""
@@ -316,6 +418,29 @@ def _solved(relation: str, factor: int, shift: int) -> list[Range]:
     root, rest = divmod(-shift, factor)
     hit = [(root, root)] if not rest and root >= 1 else []
     return hit if relation == "==" else _without((1, ANY), hit)
+
+
+def _served_range(program: Program, name: str, size: int) -> Range:
+    """The range around a size that a program with one open size serves."""
+    assert program.open is not None
+    opened = program.open
+
+    def end(step: int) -> int:
+        """The last size that is served in this direction; `ANY` if there is none."""
+        at, stride = size, 1
+        while at + step * stride >= open_sizes.LEAST:
+            if stride > _FAR:
+                return ANY
+            if not opened.refusal({name: at + step * stride}):
+                at, stride = at + step * stride, stride * 2
+            elif stride == 1:
+                break
+            else:
+                stride = 1
+        return at
+
+    low = end(-1)
+    return (max(low, open_sizes.LEAST), end(1))
 
 
 def _overlap(a: Range, b: Range) -> Range | None:
