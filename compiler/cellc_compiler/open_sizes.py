@@ -21,7 +21,7 @@ from cellc_runtime.target import Target
 
 from . import __version__, backends, driver
 from .ir import printing
-from .ir.dims import Applied, Dim, Guard, Ratio, Shapes, Undecided, deciding
+from .ir.dims import Applied, Guard, Ratio, Shapes, Undecided, deciding, is_symbolic
 from .ir.graph import Graph, Value
 from .lower import memory
 from .passes.instantiate import instantiate
@@ -135,13 +135,13 @@ def _take_numbers(graph: Graph) -> dict[Value, tuple[Any, DType]]:
 
 def _template(slot: Slot) -> Slot:
     """A slot with a placeholder for each open size."""
-    return replace(slot, shape=tuple(1 if type(d) is Dim else d for d in slot.shape))
+    return replace(slot, shape=tuple(1 if is_symbolic(d) else d for d in slot.shape))
 
 
 def _bare(message: Message) -> Message:
     """A message with placeholders for places and open sizes."""
     return replace(message, values=tuple(
-        replace(v, place=0, shape=tuple(1 if type(d) is Dim else d for d in v.shape))
+        replace(v, place=0, shape=tuple(1 if is_symbolic(d) else d for d in v.shape))
         for v in message.values))
 
 
@@ -157,7 +157,7 @@ def number(x: Any) -> Number:
     """A size, or a number that follows from sizes, as the runtime has it."""
     if type(x) is Ratio:
         return (x.op, *map(number, x.args))
-    if type(x) is not Dim:
+    if not is_symbolic(x):
         return x
     return ("sum", *[(factor, *map(_atom, monomial)) for monomial, factor in x.terms])
 

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 from cellc_runtime.records import dataclass, field, replace
 
@@ -35,6 +35,8 @@ Size = Union[int, "Dim"]
 Met = tuple[str, int]
 """Where a trace asks for a size: a place in the source, and how often it has asked there before."""
 
+
+T = TypeVar("T")
 
 MOST_TERMS, MOST_FACTORS = 1 << 10, 1 << 6
 """Of the expression of a size: terms, factors of a term."""
@@ -880,12 +882,13 @@ def fixed(x: Size) -> int:
     return value
 
 
-def estimate(x: Any) -> Any:
+def estimate(x: T) -> T:
     """A number near a size or what is worked out from one, for costs: nothing is assumed."""
     shapes = _state.shapes
     if not is_symbolic(x) or shapes is None:
         return x
-    return evaluate_number(x, shapes.hints)
+    found: T = evaluate_number(x, shapes.hints)
+    return found
 
 
 def most(x: Size) -> int:

@@ -16,7 +16,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 
-from ..ir.dims import Dim
+from ..ir.dims import is_symbolic
 from .index import Dyn, Index, Var, variables
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def load(buffer: Any, offset: Index, dtype: DType, mask: Expr | None = None,
 
 def const(x: float | int | bool | np.generic, dtype: DType) -> Expr:
     """A constant, rounded to `dtype`; a symbolic size is a number that is known when code runs."""
-    if type(x) is Dim:
-        return cast(Expr("index", (), dtypes.int64, Index((), x)), dtype)
+    if is_symbolic(x):
+        return cast(index_value(Index((), x)), dtype)  # type: ignore[arg-type]  # (a size)
     with np.errstate(over="ignore"):
         value = np.asarray(x).astype(dtype.numpy)
     if dtype.kind == "float":
@@ -174,13 +174,15 @@ def bitcast(e: Expr, dtype: DType) -> Expr:
 def index_value(i: Index | int) -> Expr:
     """An index as an int64 value."""
     idx = Index.of(i)
-    return const(idx.const, dtypes.int64) if not idx.terms else Expr("index", (), dtypes.int64, idx)
+    if not idx.terms and not is_symbolic(idx.const):
+        return const(idx.const, dtypes.int64)
+    return Expr("index", (), dtypes.int64, idx)
 
 
 def dynamic_index(e: Expr, extent: int) -> Index:
     """A run-time integer as an index, clamped to 0..extent-1 so that no access leaves a buffer."""
     e64 = cast(e, dtypes.int64)
-    last = extent - 1 if type(extent) is Dim else max(extent - 1, 0)
+    last = extent - 1 if is_symbolic(extent) else max(extent - 1, 0)
     clamped = call("minimum", call("maximum", e64, const(0, dtypes.int64)),
                    const(last, dtypes.int64))
     return Index.of(Dyn(clamped, 0, last))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Union
 
 from cellc_runtime.records import dataclass
 
-from ..ir.dims import Dim, estimate, surely_at_least
+from ..ir.dims import estimate, is_symbolic, surely_at_least
 
 if TYPE_CHECKING:
     from .expr import Expr
@@ -30,7 +30,7 @@ class Var:
     def bounds(self) -> tuple[int, int]:
         """Inclusive bounds."""
         last = self.extent - 1
-        return 0, last if type(last) is Dim else max(last, 0)
+        return 0, last if is_symbolic(last) else max(last, 0)
 
 
 @dataclass(frozen=True, slots=True)

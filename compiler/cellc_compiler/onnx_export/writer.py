@@ -18,7 +18,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import Array, DType
 from cellc_runtime.records import dataclass, field
 
-from ..ir.dims import Dim, Quotient, Ratio, Size, is_symbolic
+from ..ir.dims import Atom, Dim, Quotient, Ratio, Size, is_symbolic
 from ..ir.graph import NOWHERE, Node, Value
 from .library import onnx
 
@@ -188,9 +188,10 @@ class Writer:
         self._sizes[-1][d] = out = total or self.ints([0])
         return out
 
-    def _atom(self, atom: str | Quotient) -> str:
+    def _atom(self, atom: Atom) -> str:
         if isinstance(atom, str):
             return self.sources[atom]
+        assert isinstance(atom, Quotient)  # (others are made by code generation)
         a, b = self.size(atom.numerator), self.size(atom.divisor)
         # Rounded down, where ONNX rounds towards zero: a - (a mod b) comes out even.
         return self.op("Div", self.op("Sub", a, self.op("Mod", a, b)), b)

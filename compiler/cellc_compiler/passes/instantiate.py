@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..ir.dims import Dim, Ratio, is_symbolic, substitute, substitute_number, symbols_of
+from ..ir.dims import Dim, Ratio, Size, is_symbolic, substitute, substitute_number, symbols_of
 from ..ir.graph import CONSTANT, Graph, Literal, Node, Value
 from ..ir.op import lookup
 from ..ir.types import TensorType
 from ..ops.shape import number_array
 
-Sizes = Mapping[str, int]
+Sizes = Mapping[str, Size]
 
 
 class SizeError(ValueError):

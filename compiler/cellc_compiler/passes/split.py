@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from cellc_runtime.dtypes import DType
 
-from ..ir.dims import Dim, exactly
+from ..ir.dims import exactly, is_symbolic
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
@@ -133,7 +133,7 @@ def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequ
     before, behind = dims[:first], dims[last + 1 :]
     rows, columns = prod(dims[i] for i in axes), prod(behind)
     least = ((columns, MOST_BLOCK), (rows, MANY_ROWS), (rows * columns, BLOCKED_ELEMENTS))
-    if any(n < most for n, most in sorted(least, key=lambda pair: type(pair[0]) is Dim)):
+    if any(n < most for n, most in sorted(least, key=lambda pair: is_symbolic(pair[0]))):
         return None
     block = next((n for n in range(MOST_BLOCK, LEAST_BLOCK - 1, -1) if rows % n == 0), 0)
     if not block:

@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
-from ...ir.dims import Dim
+from ...ir.dims import is_symbolic
 from ...ir.graph import Value
 from ...loops.expr import Expr
 from ...loops.index import Dyn, Index, Quot, Var, leaves
@@ -145,7 +145,7 @@ class ExpressionEmitter:
         stride = index.coefficient(scope.lane)
         if stride is not None and not has_vector_dyn(self, index, scope):
             base = f.splat(_to(f, self._index(index, scope), ty), n)
-            if type(stride) is Dim:
+            if is_symbolic(stride):
                 return f.binary("add", base, f.binary("mul", f.iota(wide), f.const(wide, stride)))
             steps = [str(stride * i) for i in range(n)]
             ramp = V(wide, "<" + ", ".join(f"{ty} {s}" for s in steps) + ">")

@@ -15,12 +15,13 @@ import operator
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from ...build.abi import PLACEHOLDER
-from ...ir.dims import Dim, Ratio, Undecided, active_shapes, most, place_in_table
+from ...ir.dims import Dim, Ratio, Undecided, active_shapes, is_symbolic, most, place_in_table
 
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2,
           "float": 4, "double": 8, "ptr": 8, "i128": 16}
@@ -123,9 +124,9 @@ class Function:
 
     def i64(self, value: int) -> V:
         """An i64: a constant, or a size that is known when the code runs."""
-        return self.size(value) if type(value) is Dim else V("i64", str(value))
+        return self.size(value) if is_symbolic(value) else V("i64", str(value))
 
-    def size(self, value: Dim | Ratio) -> V:
+    def size(self, value: Any) -> V:
         """A number of the program's table; a kernel reads each once, at its beginning."""
         place = place_in_table(value)
         if self.read_size is not None:
@@ -157,8 +158,8 @@ class Function:
             lit = "true" if value else "false"
         elif is_float(el):
             lit = float_literal(el, float(value))
-        elif type(value) is Dim:
-            known = self.i64(value)
+        elif is_symbolic(value):
+            known = self.size(value)
             return self.splat(known if el == "i64" else self.cast("trunc", known, el), lanes_of(ty))
         else:
             lit = str(int(value))

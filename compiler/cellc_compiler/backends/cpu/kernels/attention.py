@@ -20,7 +20,7 @@ from typing import Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import Dim, estimate
+from ....ir.dims import estimate, is_symbolic
 from ....loops.nest import Nest
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, nest_operand, operand, packed, result
@@ -71,7 +71,7 @@ def attention_kernels(
     """
     arith = Arith.of(spec.scores.dtype, spec.scores.dtype, target)
     first, second = problem_of(spec.scores), problem_of(spec.mix)
-    if any(type(d) is Dim for p in (first, second) for d in (p.m, p.n, p.k)):
+    if any(is_symbolic(d) for p in (first, second) for d in (p.m, p.n, p.k)):
         return None
     if not _plain(first, spec.scores) or not _plain(second, spec.mix):
         return None

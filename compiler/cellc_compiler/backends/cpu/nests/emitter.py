@@ -14,7 +14,7 @@ from typing import Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import Dim, estimate, surely_at_least
+from ....ir.dims import estimate, is_symbolic, surely_at_least
 from ....ir.types import prod
 from ....loops.expr import Expr, const
 from ....loops.index import Index, Var
@@ -119,18 +119,18 @@ class NestEmitter(ExpressionEmitter):
         cycles = self._cycles() / max(len(nest.phases), 1)
         per_row = max(estimate(inner) * cycles, 1.0) * len(nest.phases)
         self.cost = per_row * rows
-        if type(rows) is Dim or type(inner) is Dim:  # (a number that is known when the code runs)
+        if is_symbolic(rows) or is_symbolic(inner):  # (a number that is known when the code runs)
             self.cost = inner * rows * (per_row / max(estimate(inner), 1))
         cuttable = len(nest.phases) == 1 and not nest.phases[0].reduces and nest.mode == "row" \
             and len(nest.phases[0].loops) == 1
-        if cuttable and type(inner) is Dim and not nest.rows:
+        if cuttable and is_symbolic(inner) and not nest.rows:
             step = self.lanes * 4
             chunk = max(int(GRAIN_CYCLES / max(cycles, 0.1)) // step, 1) * step
             return Split(1, 1, chunk, -(-inner // chunk))
-        if type(rows) is Dim:
+        if is_symbolic(rows):
             per, block = max(1, int(GRAIN_CYCLES // per_row)), max(nest.block, 1)
             return Split(rows, -(-per // block) * block, 0, 1)
-        if cuttable and type(inner) is not Dim and per_row > 2 * GRAIN_CYCLES:
+        if cuttable and not is_symbolic(inner) and per_row > 2 * GRAIN_CYCLES:
             chunks = max(1, int(per_row // GRAIN_CYCLES))
             step = self.lanes * 4
             chunk = -(-inner // chunks)
@@ -390,7 +390,7 @@ class NestEmitter(ExpressionEmitter):
         # Tested first: the constants of polynomials then leave registers to what is computed.
         end = begin + full if isinstance(begin, int) else f.add(begin, f.i64(full))
         accs = f.loop(begin, end, block, accs, body, runs=False)
-        if type(extent) is Dim:
+        if is_symbolic(extent):
             return self._open_tail(phase, row, accs, unroll, begin, full, extent)
         for u, start in enumerate(range(full, extent, w)):
             left = extent - start
@@ -415,7 +415,10 @@ class NestEmitter(ExpressionEmitter):
                 mask = f.tail_mask(left, w)
                 return self._step(phase, Scope(w, lane, at, mask, row), accs, u, unroll)
 
-            accs = f.when(f.cmp("sgt", left, f.i64(0)), step, lambda accs=accs: accs)
+            def same(accs: list[V] = accs) -> list[V]:
+                return accs
+
+            accs = f.when(f.cmp("sgt", left, f.i64(0)), step, same)
         return accs
 
     def _bounded_loop(self, phase: Phase, row: Scope, bounds: tuple[V, V], whole: bool) -> list[V]:

@@ -20,7 +20,7 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
-from .....ir.dims import Dim, surely_at_least
+from .....ir.dims import is_symbolic, surely_at_least
 from .....loops.order import FEW_CHANNELS
 from .....lower.kernel import Kernel
 from .....lower.plan import epilogue_operand
@@ -153,7 +153,7 @@ def _convolve(
     """Append the steps of a tile-kernel problem from source to output role."""
     source, out = roles
     t = choose_tiling(p, target)
-    joined = None if type(p.n) is Dim else join_images(p, t, target)
+    joined = None if is_symbolic(p.n) else join_images(p, t, target)
     if joined is not None:
         pixels = p.unfold.th * p.unfold.tw
         _convolve_batched(plan, spec, joined, target, roles, tuple(range(pixels)), epilogue, extra)
@@ -266,7 +266,7 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
     if direct:
         _convolve(plan, spec, problem, target, ("dy", "out"))
         return plan
-    joined = None if type(spec.n) is Dim else join_images(
+    joined = None if is_symbolic(spec.n) else join_images(
         problem, choose_tiling(problem, target), target)
     if joined is not None:
         sources = _phase_sources(spec, phases, joined)
@@ -312,7 +312,7 @@ def conv_backward_weight(spec: ConvSpec, target: Target) -> Plan:
     if spec.ocg <= FEW_CHANNELS:
         return _weight_by_pixel(spec, choose_pixel_lanes(problem, target), target)
     by_channel = choose_channel_lanes(problem, target)
-    joins = problem.splits == 1 and type(spec.n) is not Dim
+    joins = problem.splits == 1 and not is_symbolic(spec.n)
     matrix = _weight_product(spec, target) if joins else None
     if matrix is not None and matrix.cycles < _channel_cycles(spec, by_channel):
         return matrix.plan(target)

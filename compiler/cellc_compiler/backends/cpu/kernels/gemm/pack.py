@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from .....ir.dims import Dim
+from .....ir.dims import is_symbolic
 from ....llvm import text
 from ....llvm.text import Function, V, element, lanes_of, sizeof
 from .arith import Arith
@@ -127,7 +127,7 @@ class Panels:
     @property
     def reads_sizes(self) -> bool:
         """Whether packers read sizes."""
-        return any(type(n) is Dim for n in (self.n, self.k))
+        return any(is_symbolic(n) for n in (self.n, self.k))
 
     @property
     def k_stride(self) -> int:

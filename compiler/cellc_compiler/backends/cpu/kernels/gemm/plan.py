@@ -12,7 +12,7 @@ from typing import Literal
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
-from .....ir.dims import Dim, Undecided, estimate
+from .....ir.dims import Undecided, estimate, is_symbolic
 from ....llvm.text import is_float
 from .arith import Arith
 from .pack import ceil_div, odd_pitch
@@ -61,7 +61,7 @@ class Problem:
     @property
     def is_static(self) -> bool:
         """Whether all sizes are known."""
-        return not any(type(d) is Dim for d in (self.m, self.n, self.k, *self.batch))
+        return not any(is_symbolic(d) for d in (self.m, self.n, self.k, *self.batch))
 
     @property
     def is_dot(self) -> bool:
@@ -214,8 +214,8 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
     like = replace(
         p, batch=tuple(map(estimate, p.batch)), a_strides=tuple(map(estimate, p.a_strides)),
         b_strides=tuple(map(estimate, p.b_strides)), k=estimate(p.k), segment=estimate(p.segment),
-        m=max(estimate(p.m), _LEAST_ROWS) if type(p.m) is Dim else p.m,
-        n=max(estimate(p.n), _LEAST_COLUMNS) if type(p.n) is Dim else p.n)
+        m=max(estimate(p.m), _LEAST_ROWS) if is_symbolic(p.m) else p.m,
+        n=max(estimate(p.n), _LEAST_COLUMNS) if is_symbolic(p.n) else p.n)
     return _opened(p, like, _schedule(like, arith, target, b_constant), arith)
 
 
@@ -227,26 +227,26 @@ def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
         Undecided: there is no such schedule.
     """
     each = ceil_div(ceil_div(like.m, s.rows), s.row_groups)
-    row_groups = ceil_div(ceil_div(p.m, s.rows), each) if type(p.m) is Dim else s.row_groups
+    row_groups = ceil_div(ceil_div(p.m, s.rows), each) if is_symbolic(p.m) else s.row_groups
     wide = ceil_div(ceil_div(like.n, s.width), s.col_groups)
-    col_groups = ceil_div(ceil_div(p.n, s.width), wide) if type(p.n) is Dim else s.col_groups
+    col_groups = ceil_div(ceil_div(p.n, s.width), wide) if is_symbolic(p.n) else s.col_groups
     together = ceil_div(like.matrices * s.row_groups * s.col_groups, s.ntasks)
     kc, pack_a, pack_b = s.kc, s.pack_a, s.pack_b
-    if type(p.k) is Dim or type(p.m) is Dim:  # (a block on the stack has a known size)
+    if is_symbolic(p.k) or is_symbolic(p.m):  # (a block on the stack has a known size)
         if arith.converts:
             raise Undecided("elements that are converted are copied in blocks of a known size")
         pack_a = "none"
-    if type(p.k) is Dim or type(p.segment) is Dim:  # (a block is a whole number of segments)
+    if is_symbolic(p.k) or is_symbolic(p.segment):  # (a block is a whole number of segments)
         kc, pack_a = p.k, pack_a if arith.converts else "none"
-    if pack_b == "local" and (kc is not s.kc or type(p.n) is Dim):
+    if pack_b == "local" and (kc is not s.kc or is_symbolic(p.n)):
         pack_b = "shared"
-    if type(p.n) is Dim:
+    if is_symbolic(p.n):
         if arith.parts != 1:
             raise Undecided("complex products have a known number of columns")
         pack_b = "shared"
     transposing = s.transposing and type(p.n) is type(p.k) is int
     work = p.matrices * p.m * p.n * p.k
-    cycles = work * (s.cycles / max(estimate(work), 1)) if type(work) is Dim else s.cycles
+    cycles = work * (s.cycles / max(estimate(work), 1)) if is_symbolic(work) else s.cycles
     return replace(
         s, kc=kc, row_groups=row_groups, col_groups=col_groups, pack_a=pack_a, pack_b=pack_b,
         ntasks=ceil_div(p.matrices * row_groups * col_groups, together), cycles=cycles,

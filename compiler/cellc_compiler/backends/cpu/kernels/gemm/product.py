@@ -23,7 +23,7 @@ from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from .....ir.dims import Dim, estimate
+from .....ir.dims import estimate, is_symbolic
 from .....loops.order import CHAIN_BYTES
 from .....lower.kernel import Kernel
 from .....lower.plan import Role, epilogue_operand, packed
@@ -213,7 +213,7 @@ class GemmWriter:
         hardware, which follows long runs by itself. Short runs of a stored B `[k][n]` would
         push each other out of the cache where they are a page apart."""
         p, s, panels = self.p, self.s, self.panels
-        if type(p.k) is Dim or type(p.n) is Dim:
+        if is_symbolic(p.k) or is_symbolic(p.n):
             return None
         tiles = estimate(ceil_div(self.row_tiles, s.row_groups))
         unroll = self._unroll()
@@ -344,7 +344,7 @@ class GemmWriter:
             self._column(a, ptr, rows, first_row, col, columns, [kc, *flags], after, valid)
 
         full = p.n // s.width
-        if type(p.n) is Dim:
+        if is_symbolic(p.n):
             f.loop(cols[0], f.intrinsic("smin", "i64", cols[1], f.i64(full)), 1, [],
                    lambda j, _: panel(j, s.width))
             f.when(f.cmp("sgt", cols[1], f.i64(full)), lambda: self._last_columns(
@@ -420,7 +420,7 @@ class GemmWriter:
             f.call(name, "void", at, b, f.arg("bufs"), row, col, *rest, *share, *last)
 
         full = p.m // s.rows
-        if type(p.m) is Dim:
+        if is_symbolic(p.m):
             f.loop(rows[0], f.intrinsic("smin", "i64", rows[1], f.i64(full)), 1, [],
                    lambda i, _: tile(i, s.rows))
             f.when(f.cmp("sgt", rows[1], f.i64(full)),
@@ -485,7 +485,7 @@ class PackWriter:
         if panels.tail:
             last, tail = f.i64(full), panels.tail
             f.when(f.cmp("sgt", hi, last), lambda: self._pack(
-                matrix, last, k0, None if type(tail) is Dim else tail))
+                matrix, last, k0, None if is_symbolic(tail) else tail))
 
     def _pack(self, matrix: V, j: V, k0: V, columns: int | None) -> None:
         """A panel of this number of columns, or of the last ones."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from .....ir.dims import Dim
+from .....ir.dims import is_symbolic
 from ....llvm.text import Function, V, lanes_below, lanes_of, sizeof, transpose, vector
 from .arith import Arith, load_part, narrow, storage_type, store_part
 from .pack import LINE
@@ -190,7 +190,7 @@ class _Tile:
             end = f.intrinsic("smin", "i64", f.add(k, f.i64(lay.segment)), kc)
             a, b, *one = self.chain(k, end, [a, b, *zeros])
             total = [f.add(x, y) for x, y in zip(sums, one, strict=True)]
-            if type(lay.segment) is Dim:  # one segment is not added to 0 (which changes -0)
+            if is_symbolic(lay.segment):  # one segment is not added to 0 (which changes -0)
                 alone = f.cmp("sge", f.i64(lay.segment), kc)
                 total = [f.select(alone, y, x) for x, y in zip(total, one, strict=True)]
             return [a, b, *total]
