@@ -44,8 +44,6 @@ def compile_open(
 
     Raises:
         Undecided: something must know a size.
-        TypeError: an op cannot be lowered.
-        ValueError: the sizes of the hints do not fit an op.
     """
     target = backends.under(target, numerics) if target else backends.target_of(graph, numerics)
     if target.accelerator:
@@ -59,7 +57,12 @@ def compile_open(
     if found is not None:
         return found
     with deciding(general):
-        made = _compile(graph, general, shapes.guards, target, numerics)
+        try:
+            made = _compile(graph, general, shapes.guards, target, numerics)
+        except Undecided:
+            raise
+        except Exception as e:  # code that was written for ints
+            raise Undecided(f"there is no code for all sizes: {type(e).__name__}: {e}") from e
     store.put(key, made.to_bytes())
     return made
 

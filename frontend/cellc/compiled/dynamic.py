@@ -272,8 +272,8 @@ class Once:
                 raise Undecided("sizes follow from elements")
             self.open.append(open_sizes.compile_open(
                 self.traced.graph, shapes, numerics=context.numerics()))
-        except Exception as e:  # one for each size is right, too; `explain` says why
-            self.per_size = f"{type(e).__name__}: {e}" if str(e) else type(e).__name__
+        except Undecided as e:  # one for each size is right, too; `explain` says why
+            self.per_size = str(e)
             return None
         return self.open[-1]
 

@@ -515,18 +515,18 @@ class _DotWriter:
     def plan(self) -> Plan:
         """One kernel, no scratch."""
         p, (f, bases) = self.p, kernel_function(self.target, 2)
-        cycles = p.matrices * p.n * (p.k / self.arith.lanes + 12)
-        nbytes = p.b_matrices * p.n * p.k * self.arith.dtype.itemsize
+        cycles = estimate(p.matrices * p.n) * (p.k / self.arith.lanes + 12)
+        nbytes = estimate(p.b_matrices * p.n) * p.k * self.arith.dtype.itemsize
         if nbytes > _FAR_BYTES:  # the bandwidth decides: tasks of that length, not of a few more
             cycles = max(cycles, nbytes / _FAR_PER_CYCLE)
         groups = ceil_div(p.n, self.rows)
         wanted = max(1, min(_DOT_TASKS, round(cycles / 20_000)))
-        per_matrix = min(groups, ceil_div(wanted, p.matrices))
+        per_matrix = min(estimate(groups), ceil_div(wanted, estimate(p.matrices)))
         units = p.matrices * per_matrix
-        ntasks = min(units, max(wanted, per_matrix))
+        ntasks = units if is_symbolic(units) else min(units, max(wanted, per_matrix))
         full = p.n // self.rows * self.rows
         helpers = [dot_function(f"dot{r}", self.layout, p.k, r) for r in (self.rows, 1)
-                   if (full if r == self.rows else p.n - full)]
+                   if (full if r == self.rows else p.n != full)]
 
         def unit(u: V, _: list[V]) -> None:
             matrix = f.binary("udiv", u, f.i64(per_matrix))
@@ -555,6 +555,6 @@ class _DotWriter:
         if full:
             whole = f.intrinsic("smin", "i64", hi, f.i64(full))
             f.loop(lo, whole, self.rows, [], lambda j, _: group(j, self.rows))
-        if full < p.n:
+        if full != p.n:
             start = f.intrinsic("smax", "i64", lo, f.i64(full))
             f.loop(start, hi, 1, [], lambda j, _: group(j, 1))
