@@ -108,8 +108,9 @@ class _Made:
                 self.variants.append({})
             at = [f"{s} = {d}" for s, d in zip(sizes.symbols, variant.at, strict=True) if d != ANY]
             if variant.opened:
+                graph, shapes = plan.opened(number)
                 program = open_sizes.compile_open(
-                    *plan.opened(number), target, context.numerics())
+                    _written_over(graph, self.donated), shapes, target, context.numerics())
                 self.variants[number].setdefault(0, []).append(program)
                 programs.append(program)
                 continue

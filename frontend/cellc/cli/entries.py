@@ -11,6 +11,7 @@ import numpy as np
 
 from cellc_compiler import backends
 from cellc_runtime.artifact import DEFAULT_ENTRY
+from cellc_runtime.target import Target
 
 from ..compiled.dynamic import parameter_names
 from ..compiled.traced import trace
@@ -87,7 +88,8 @@ def compile_artifact(
             and values that are fixed. A tuple alone is the entry "infer". Entries share the
             Parameters that they share here.
         targets: names of targets, as `"x86_64-avx2"`; by default this machine's.
-        sizes: values to serve of sizes that are open, by name; one of them may be any.
+        sizes: values of sizes that are open, by name, that get programs of their own; then one of
+            the other sizes may be any.
         graphs: whether the file holds the graphs, without which it cannot be dumped, verified or
             compiled for another machine.
         donate: by entry, names of inputs whose memory takes a result of their type, so that a cache
@@ -111,9 +113,9 @@ def compile_artifact(
     names = [targets] if isinstance(targets, str) else targets or ()
     listed = {name: sorted(set(values)) for name, values in (sizes or {}).items()}
     try:
-        plans = {name: _plan(name, entry, listed) for name, entry in given.items()}
-        _refuse_unused(listed, plans)
         chosen = [backends.target_named(n) for n in names] or [backends.default_target()]
+        plans = {name: _plan(name, entry, listed, chosen) for name, entry in given.items()}
+        _refuse_unused(listed, plans)
         return artifacts.write(os.fspath(path), plans, chosen, graphs=graphs,
                                donate=donated_inputs(plans, donate or {}))
     except backends.UnknownTarget as e:
@@ -135,8 +137,8 @@ def donated_inputs(
     return {name: [v] if isinstance(v, str) else [*v] for name, v in given.items()}
 
 
-def _plan(name: str, entry: Any, listed: Listed) -> Plan:
-    """An entry as graphs of known sizes."""
+def _plan(name: str, entry: Any, listed: Listed, targets: Sequence[Target]) -> Plan:
+    """An entry as graphs."""
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"For 'compile_artifact', the name of an entry must be an identifier, but "
                          f"got {name!r}.")
@@ -156,7 +158,7 @@ def _plan(name: str, entry: Any, listed: Listed) -> Plan:
     if len(known) != len(types):
         raise TypeError(f"For 'compile_artifact', the inputs of the entry {name!r} must be tensors "
                         "or their types, as some of their sizes are open.")
-    return plan(fn, known, listed)
+    return plan(fn, known, listed, targets)
 
 
 def _type(name: str, value: Any) -> InputType | None:
