@@ -21,9 +21,11 @@ from cellc_runtime.target import Target
 
 from . import __version__, backends, driver
 from .ir import printing
-from .ir.dims import Applied, Guard, Ratio, Shapes, Undecided, deciding, is_symbolic
+from .ir.dims import Applied, Ratio, Undecided, deciding, is_symbolic
 from .ir.graph import Graph, Value
+from .ir.shapes import Guard, Shapes
 from .lower import memory
+from .ops import shape
 from .passes.instantiate import instantiate
 
 LEAST = 2
@@ -49,7 +51,7 @@ def compile_open(
     if target.accelerator:
         raise Undecided(f"{target.name} has programs of known sizes only")
     general, store = _general(shapes), cache.default()
-    known = (general.symbols, general.hints, general._equal, general._known, shapes.guards)
+    known = (general.symbols, general.hints, general.equal, general.answers, shapes.guards)
     key = cache.make_key(
         "open", printing.print_graph(graph, spans=False), *map(str, known), target.name,
         backends.backend_of(target).version(), __version__, driver.source_stamp(), numerics)
@@ -85,7 +87,7 @@ def _compile(
                for name, info in shapes.symbols.items()}
     backend = backends.backend_of(target)
     backend.prepare(len(graph.nodes))
-    optimized = driver.optimize(instantiate(graph, shapes._equal), numerics=numerics,
+    optimized = driver.optimize(instantiate(graph, shapes.equal), numerics=numerics,
                                 target=target, in_place=True)
     numbers = _take_numbers(optimized)
     with backend.build(target) as build:
@@ -119,18 +121,18 @@ def _take_numbers(graph: Graph) -> dict[Value, tuple[Any, DType]]:
     Raises:
         Undecided: a branch or a loop has such a number.
     """
-    if any(n.op == "size_number" for node in graph.nodes for r in node.regions for n in r.walk()):
+    if any(n.op == shape.Number.name for node in graph.nodes for r in node.regions for n in r.walk()):
         raise Undecided("a branch or a loop computes with a size")
     numbers: dict[Value, tuple[Any, DType]] = {}
     table: dict[Value, Value] = {}
     for node in graph.nodes:
-        if node.op == "size_number":
+        if node.op == shape.Number.name:
             made = graph.add_input(node.result.type, f"number {len(numbers)}", SIZE)
             numbers[made] = node.attrs["value"], node.attrs["dtype"]
             table[node.result] = made
     for node in graph.nodes:
         node.operands = [table.get(v, v) for v in node.operands]
-    graph.nodes = [n for n in graph.nodes if n.op != "size_number"]
+    graph.nodes = [n for n in graph.nodes if n.op != shape.Number.name]
     graph.outputs = [table.get(v, v) for v in graph.outputs]
     graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
     return numbers

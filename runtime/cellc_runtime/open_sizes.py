@@ -90,7 +90,7 @@ class Open:
         symbols: the least and the greatest value of each size (-1: there is none), by name.
         shapes: of all slots, in numbers.
         guards: relations of numbers with 0 that its code relies on.
-        table: what the code reads, `table_at` bytes behind the start of the constants.
+        table: the numbers that the code reads, `table_at` bytes after the start of the constants.
         scalars: constants that follow from sizes: where they are, their type and the number.
         arena, ahead: the places of temporaries, of calls and of what is precomputed.
         messages: for each value that a message shows, its place and its shape, in numbers.
@@ -122,7 +122,7 @@ class Open:
         return ""
 
     def conditions(self) -> list[str]:
-        """What sizes must be, for people."""
+        """The conditions on sizes, for people."""
         bounds = [condition(">=", ("sum", (1, name), (-least,)))
                   for name, (least, _) in self.symbols.items()]
         bounds += [condition(">=", ("sum", (-1, name), (most,)))

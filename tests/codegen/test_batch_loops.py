@@ -226,7 +226,7 @@ def test_recurrent_layers_and_their_gradients_in_both_modes(
         both.append(step())
     monkeypatch.setattr(batch_loops, "LEAST_CYCLES", 1e30)
     assert tasks_of(graph, TARGETS[0]) == []
-    monkeypatch.setattr(driver, "_source_stamp", lambda: "another compiler")  # another program
+    monkeypatch.setattr(driver, "source_stamp", lambda: "another compiler")  # another program
     both.append(run_whole(net, x, length))
     for other in both[1:]:
         for a, b in zip(both[0], other, strict=True):

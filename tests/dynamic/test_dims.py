@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from cellc_compiler.ir.dims import (
     Dim,
-    Shapes,
     Size,
     SymbolInfo,
     Undecided,
@@ -19,6 +18,7 @@ from cellc_compiler.ir.dims import (
     surely_equal,
 )
 from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.size_text import parse_size
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.ir.types import TensorType, broadcast_shapes

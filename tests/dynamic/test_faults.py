@@ -34,7 +34,7 @@ def test_only_failures_of_the_program_are_tried_again(error: Exception, traces: 
         raise error
 
     with pytest.raises(type(error), match="broken"):
-        Dynamic(automatic=True).find(
+        Dynamic().find(
             "key", {0: (None,)}, [TensorType((1,), dtypes.float32)], ["x"], trace, lambda t: True)
     assert len(tried) == traces
 

@@ -382,9 +382,7 @@ def test_a_warning_when_it_compiles_over_and_over(caplog: Any) -> None:
         fn = ms.jit(lambda x: x + 1)
         for i in range(1, 10):
             fn(Tensor(np.ones(i, np.float32)))
-        (record,) = caplog.records
-        assert "(x: float32[7]) -> (x: float32[8])" in record.getMessage()
-        assert "set_inputs" in record.getMessage()
+        assert not caplog.records, "one program serves all sizes"
 
 
 def test_the_history_does_not_grow_without_end(monkeypatch: Any) -> None:

@@ -62,7 +62,7 @@ def _total(x: Any, n: Any = 1, more: Any = ()) -> Any:
 
 
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...], str, str]] = {
-    "shape": ((ones(2),), (ones(3),), "shape", "(x: float32[2]) -> (x: float32[3])"),
+    "shape": ((ones(2),), (ones(3),), "size", "(x: float32[2]) -> (x: float32[3])"),
     "dtype": ((ones(2),), (ones(2, dtype=np.float16),), "dtype",
               "(x: float32[2]) -> (x: float16[2])"),
     "number": ((ones(2), 1), (ones(2), 5), "value", "n is 5, was 1"),
@@ -424,7 +424,7 @@ def test_sizes_that_open_by_themselves() -> None:
         fn(ones(n, 2))
     assert [c.instance for c in ms.explain(fn).history] == [False, False, True]
     fn(ones(5, 3))
-    assert last(fn).kind == "shape"
+    assert last(fn).kind == "size"
 
 
 def test_a_stale_trace_of_open_sizes() -> None:
@@ -462,4 +462,4 @@ def test_a_gradient_says_why() -> None:
     grad = ms.grad(lambda x: ops.relu(x).sum())
     grad(ones(2))
     grad(ones(3))
-    assert last(grad).kind == "shape"
+    assert last(grad).kind == "size"

@@ -29,8 +29,9 @@ from cellc.tensors.tensor import tensor_of
 from cellc.tracing.pytree import put_together
 from cellc_compiler.interpret import evaluate
 from cellc_compiler.interpret import run as interpret
-from cellc_compiler.ir.dims import Shapes, symbols_of
+from cellc_compiler.ir.dims import symbols_of
 from cellc_compiler.ir.graph import Builder, Graph
+from cellc_compiler.ir.shapes import Shapes
 from cellc_runtime.site import STATE
 
 from ..modes.law import mode

@@ -58,7 +58,6 @@ IMPORTS = {
     "cellc/ranks/groups.py": "before there are threads", "cellc_runtime/mpi.py": "as above",
     "cellc/tracing/tracer.py": "is loaded already", "cellc_compiler/ir/graph.py": "is loaded",
     "cellc_compiler/loops/build.py": "is loaded already", "cellc_runtime/lazy.py": "`imported`",
-    "cellc_compiler/loops/index.py": "is loaded already",
     "cellc_runtime/__init__.py": "the first import of the package",
 }
 

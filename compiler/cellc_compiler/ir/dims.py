@@ -10,7 +10,7 @@ so equality of equal sizes is structural. A *question* (`==`, `<`, truth, `int()
 
 So library code that was written for ints serves symbols too and stays right: the worst that can
 happen is a guard that makes what is compiled serve one size only. Code that is generated for all
-sizes (`Shapes.general`) does not ask whether two sizes happen to be equal: unless they always are,
+sizes (`Facts.general`) does not ask whether two sizes happen to be equal: unless they always are,
 they are treated as different. The idea of sizes backed by
 hints and guarded by what was asked is that of the symbolic shapes of PyTorch 2 (Ansel et al.,
 ASPLOS 2024).
@@ -23,9 +23,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, TypeVar, Union
+from typing import Any, Protocol, TypeVar, Union
 
-from cellc_runtime.records import dataclass, field, replace
+from cellc_runtime.records import dataclass
 
 # An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
 # monomials to integer coefficients.
@@ -135,15 +135,15 @@ class Dim:
             return Ratio("+", self, other)
         if not _is_size(other):
             return NotImplemented
-        poly = _poly(self)
-        for m, c in _poly(other).items():
+        poly = terms_of(self)
+        for m, c in terms_of(other).items():
             poly[m] = poly.get(m, 0) + c
-        return _make(poly)
+        return size_of(poly)
 
     __radd__ = __add__
 
     def __neg__(self) -> Any:
-        return _make({m: -c for m, c in self.terms})
+        return size_of({m: -c for m, c in self.terms})
 
     def __pos__(self) -> Dim:
         return self
@@ -164,14 +164,14 @@ class Dim:
         if not _is_size(other):
             return NotImplemented
         poly: dict[Monomial, int] = {}
-        right = _poly(other)
+        right = terms_of(other)
         if len(self.terms) * len(right) > MOST_TERMS:
             raise ValueError(TOO_LARGE)
         for m1, c1 in self.terms:
             for m2, c2 in right.items():
                 m = tuple(sorted(m1 + m2, key=_order))
                 poly[m] = poly.get(m, 0) + c1 * c2
-        return _make(poly)
+        return size_of(poly)
 
     __rmul__ = __mul__
 
@@ -333,14 +333,14 @@ def _is_number(x: object) -> bool:
     return type(x) in (int, float, Dim, Ratio)
 
 
-def _poly(x: Size) -> dict[Monomial, int]:
+def terms_of(x: Size) -> dict[Monomial, int]:
     if type(x) is Dim:
         return dict(x.terms)
     n = int(x)
     return {(): n} if n else {}
 
 
-def _make(poly: dict[Monomial, int]) -> Size:
+def size_of(poly: dict[Monomial, int]) -> Size:
     kept = {m: c for m, c in poly.items() if c}
     if not kept:
         return 0
@@ -367,8 +367,8 @@ def surely_equal(a: Size, b: Size) -> bool:
     if type(a) is Dim and type(b) is Dim and a.terms == b.terms:
         return True
     shapes = _state.shapes
-    if shapes is not None and shapes._equal:
-        a, b = substitute(a, shapes._equal), substitute(b, shapes._equal)
+    if shapes is not None and shapes.equal:
+        a, b = substitute(a, shapes.equal), substitute(b, shapes.equal)
     difference = a - b
     return type(difference) is not Dim and difference == 0
 
@@ -380,9 +380,11 @@ def surely_at_least(a: Size, b: Size) -> bool:
     difference, shapes = a - b, _state.shapes
     if type(difference) is not Dim:
         return difference >= 0
-    shapes = _NONE if shapes is None else shapes
-    known = substitute(difference, shapes._equal)
-    return shapes._decide(">=", known) is True if type(known) is Dim else known >= 0
+    if shapes is None:
+        low, _ = bounds(difference, {})
+        return low is not None and low >= 0
+    known = substitute(difference, shapes.equal)
+    return shapes.decide(">=", known) is True if type(known) is Dim else known >= 0
 
 
 def divide(x: Size, divisor: Size) -> Size:
@@ -400,16 +402,16 @@ def divide(x: Size, divisor: Size) -> Size:
         rest = {m: c for m, c in x.terms if c % divisor}
         if set(rest) <= {()}:
             even[()] = even.get((), 0) + rest.get((), 0) // divisor
-            return _make(even)
-        odd: Size = Dim((((Quotient(_make(rest), divisor),), 1),))
-        return odd + _make(even)
+            return size_of(even)
+        odd: Size = Dim((((Quotient(size_of(rest), divisor),), 1),))
+        return odd + size_of(even)
     if type(x) is not Dim and x == 0:
         return 0
     if len(divisor.terms) == 1:
         ((by, factor),) = divisor.terms
-        parts = [(_without(m, by), c) for m, c in _poly(x).items()]
+        parts = [(_without(m, by), c) for m, c in terms_of(x).items()]
         if all(m is not None and c % factor == 0 for m, c in parts):
-            return _make({m: c // factor for m, c in parts if m is not None})
+            return size_of({m: c // factor for m, c in parts if m is not None})
     return Dim((((Quotient(x, divisor),), 1),))
 
 
@@ -454,7 +456,7 @@ class Ratio:
         return float(evaluate_number(self, {s: fixed(Dim.symbol(s)) for s in symbols_of(self)}))
 
     def _compared(self) -> float:
-        """What comparisons use: in code for all sizes only costs are compared, and estimates do."""
+        """The number to compare: in code for all sizes only costs are compared, by estimates."""
         shapes = _state.shapes
         return float(estimate(self) if shapes is not None and shapes.general else self)
 
@@ -580,36 +582,6 @@ def substitute_number(x: Any, table: Mapping[str, Size]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """An assumption about sizes while tracing: `expr` is 0, is not 0, or is at least 0.
-
-    Attributes:
-        where: the place in the source that asked, for reports; `expression` what stands there.
-    """
-
-    relation: str
-    expr: Size
-    where: str = ""
-    expression: str = ""
-
-    def holds(self, sizes: Sizes) -> bool:
-        """Whether it is so for these sizes."""
-        try:
-            value = evaluate(self.expr, sizes)
-        except ZeroDivisionError:
-            return False
-        return value == 0 if self.relation == "==" else (
-            value != 0 if self.relation == "!=" else value >= 0)
-
-    def __str__(self) -> str:
-        terms = _poly(self.expr)
-        left = {m: c for m, c in terms.items() if c > 0}
-        right = {m: -c for m, c in terms.items() if c < 0}
-        text = f"{_make(left)} {self.relation} {_make(right)}"
-        return f"{text} ({self.where})" if self.where else text
-
-
-@dataclass(frozen=True, slots=True)
 class SymbolInfo:
     """The known facts about a symbol.
 
@@ -625,198 +597,79 @@ class SymbolInfo:
     stand_in: bool = False
 
 
-@dataclass
-class Shapes:
-    """The symbols of one trace, what is known of them, and what was assumed.
+def bounds(
+x: Size, symbols: Mapping[str, SymbolInfo]
+) -> tuple[int | None, int | None]:
+    """The least and the greatest value that a size can have, as far as that is easy to see."""
+    low: int | None = 0
+    high: int | None = 0
+    for monomial, c in terms_of(x).items():
+        a, z = _product(monomial, symbols)
+        a, z = (c * a if a is not None else None, c * z if z is not None else None)
+        if c < 0:
+            a, z = z, a
+        low = None if low is None or a is None else low + a
+        high = None if high is None or z is None else high + z
+    return low, high
 
-    Attributes:
-        symbols: by name.
-        hints: a value for each, those of the call that is traced.
-        where: says where in the source the trace is; `expression` what stands there.
-        measured: what the sizes that follow from elements turned out to be, in order.
-        answered: what those turned out to be by where they are met, before what is foreseen.
-        met: where the trace has met them; `asked` by the name of the symbol.
-        general: code is generated that serves all sizes.
-        table: the sizes that the code reads when it runs, by their places in a table.
-    """
 
-    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
-    hints: dict[str, int] = field(default_factory=dict)
-    guards: list[Guard] = field(default_factory=list)
-    where: Callable[[], str] = str
-    expression: Callable[[], str] = str
-    measured: list[int] = field(default_factory=list)
-    answered: Mapping[Met, int] = field(default_factory=dict)
-    met: list[Met] = field(default_factory=list)
-    asked: dict[str, Met] = field(default_factory=dict)
-    general: bool = False
-    table: dict[Dim | Ratio, int] = field(default_factory=dict)
-    _known: dict[tuple[str, Size], bool] = field(default_factory=dict)
-    _equal: dict[str, Size] = field(default_factory=dict)
+def _product(
+    monomial: Monomial, symbols: Mapping[str, SymbolInfo]
+) -> tuple[int | None, int | None]:
+    low: int | None = 1
+    high: int | None = 1
+    for atom in monomial:
+        a, z = _atom(atom, symbols)
+        if low is None or a is None or low < 0 or a < 0:
+            return None, None
+        low *= a
+        high = None if high is None or z is None else high * z
+    return low, high
 
-    def new(self, name: str, hint: int, info: SymbolInfo) -> Dim:
-        """A new symbol, renamed if there is one of this name."""
-        plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "n"
-        plain = f"n{plain}" if plain[0].isdigit() else plain
-        unique, k = plain, 1
-        while unique in self.symbols:
-            k += 1
-            unique = f"{plain}_{k}"
-        self.symbols[unique] = info
-        self.hints[unique] = hint
-        return Dim.symbol(unique)
 
-    def copy(self) -> Shapes:
-        """Return a copy of the known facts and assumptions."""
-        return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
-                      self.expression,
-                      list(self.measured), self.answered, list(self.met), dict(self.asked),
-                      self.general, dict(self.table), dict(self._known), dict(self._equal))
+def _atom(atom: Atom, symbols: Mapping[str, SymbolInfo]) -> tuple[int | None, int | None]:
+    if isinstance(atom, str):
+        info = symbols.get(atom, SymbolInfo(0))
+        return info.low, info.high
+    if isinstance(atom, Applied):
+        return 0, None
+    low, high = bounds(atom.numerator, symbols)
+    by_low, by_high = bounds(atom.divisor, symbols)
+    if by_low is None or by_low <= 0 or low is None or low < 0:
+        if by_low is not None and by_low == by_high and by_low > 0:
+            return (None if low is None else low // by_low,
+                    None if high is None else high // by_low)
+        return None, None
+    return (0 if by_high is None else low // by_high, None if high is None else high // by_low)
 
-    def at(self, sizes: Sizes) -> Shapes:
-        """The facts about the other symbols where these have these values."""
-        table: dict[str, Size] = dict(sizes)
-        return Shapes(
-            {s: info for s, info in self.symbols.items() if s not in sizes},
-            {s: n for s, n in self.hints.items() if s not in sizes},
-            [replace(g, expr=substitute(g.expr, table)) for g in self.guards],
-            _equal={s: substitute(x, table) for s, x in self._equal.items() if s not in sizes})
 
-    def restore(self, before: Shapes) -> None:
-        """Forget what a trace that is thrown away has asked and assumed; what was measured stays.
+class Facts(Protocol):
+    """The facts about sizes that questions are answered from (`ir/shapes.py`)."""
 
-        A question is written down when it is first asked, so all answers go with the guards.
-        """
-        fresh = before.copy()
-        self.symbols, self.hints, self.guards = fresh.symbols, fresh.hints, fresh.guards
-        self.met, self.asked = fresh.met, fresh.asked
-        self._known, self._equal = fresh._known, fresh._equal
-
-    def shown(self, guard: Guard) -> str:
-        """A guard for messages, without the value of a stand-in."""
-        named = symbols_of(guard.expr)
-        if guard.relation == "==" and len(named) == 1 and all(
-                self.symbols[s].stand_in for s in named if s in self.symbols):
-            place = f" ({guard.where})" if guard.where else ""
-            return f"{named.pop()} is one known number{place}"
-        return str(guard)
+    hints: dict[str, int]
+    general: bool
+    equal: dict[str, Size]
+    table: dict[Dim | Ratio, int]
 
     def ask(self, relation: str, x: Size) -> bool:
         """Whether `x == 0` or `x >= 0`: decided, or assumed as it is for the hints."""
-        x = substitute(x, self._equal) if self._equal else x
-        if type(x) is not Dim:
-            return x == 0 if relation == "==" else x >= 0
-        known = self._decide(relation, x)
-        if known is None:
-            # (Two sizes that are not always equal are different in code for all sizes.)
-            known = self._assume(relation, x) if not self.general or relation == ">=" else False
-        return known
 
-    def _decide(self, relation: str, x: Dim) -> bool | None:
-        found = self._known.get((relation, x))
-        if found is not None:
-            return found
-        low, high = self.bounds(x)
-        if relation == ">=":
-            return True if low is not None and low >= 0 else (
-                False if high is not None and high < 0 else None)
-        if (low is not None and low > 0) or (high is not None and high < 0):
-            return False
-        return self._known.get((relation, -x))
-
-    def _assume(self, relation: str, x: Dim) -> bool:
-        value = evaluate(x, self.hints)
-        answer = value == 0 if relation == "==" else value >= 0
-        self._known[(relation, x)] = answer
-        asked = self.where(), self.expression()
-        if relation == "==":
-            self.guards.append(Guard("==" if answer else "!=", x, *asked))
-            if answer:
-                self._solve(x)
-        else:
-            self.guards.append(Guard(">=", x if answer else -x - 1, *asked))
-            self._narrow(self.guards[-1].expr)
-        return answer
-
-    def _solve(self, x: Dim) -> None:
-        """From `x == 0`: one symbol is worked out from the others and replaced from now on."""
-        for monomial, c in x.terms:
-            if abs(c) == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
-                rest = _make({m: k for m, k in x.terms if m != monomial})
-                value = -rest if c == 1 else rest
-                if monomial[0] not in symbols_of(value):
-                    table = {monomial[0]: value}
-                    self._equal = {s: substitute(v, table) for s, v in self._equal.items()}
-                    self._equal[monomial[0]] = value
-                    return
-
-    def _narrow(self, x: Size) -> None:
-        """From `x >= 0` with one symbol: its bounds."""
-        terms = _poly(x)
-        constant = terms.pop((), 0)
-        if len(terms) != 1:
-            return
-        (((*atoms,), c),) = terms.items()
-        if len(atoms) != 1 or not isinstance(atoms[0], str):
-            return
-        info = self.symbols[atoms[0]]
-        low, high = info.low, info.high
-        if c > 0:
-            low = max(low, -(constant // c))
-        else:
-            most = constant // -c
-            high = most if high is None else min(high, most)
-        self.symbols[atoms[0]] = replace(info, low=low, high=high)
+    def decide(self, relation: str, x: Dim) -> bool | None:
+        """The same, if that is known."""
 
     def bounds(self, x: Size) -> tuple[int | None, int | None]:
-        """The least and the greatest value that a size can have, as far as that is easy to see."""
-        low: int | None = 0
-        high: int | None = 0
-        for monomial, c in _poly(x).items():
-            a, z = self._product(monomial)
-            a, z = (c * a if a is not None else None, c * z if z is not None else None)
-            if c < 0:
-                a, z = z, a
-            low = None if low is None or a is None else low + a
-            high = None if high is None or z is None else high + z
-        return low, high
-
-    def _product(self, monomial: Monomial) -> tuple[int | None, int | None]:
-        low: int | None = 1
-        high: int | None = 1
-        for atom in monomial:
-            a, z = self._atom(atom)
-            if low is None or a is None or low < 0 or a < 0:
-                return None, None
-            low *= a
-            high = None if high is None or z is None else high * z
-        return low, high
-
-    def _atom(self, atom: Atom) -> tuple[int | None, int | None]:
-        if isinstance(atom, str):
-            info = self.symbols.get(atom, SymbolInfo(0))
-            return info.low, info.high
-        if isinstance(atom, Applied):
-            return 0, None
-        low, high = self.bounds(atom.numerator)
-        by_low, by_high = self.bounds(atom.divisor)
-        if by_low is None or by_low <= 0 or low is None or low < 0:
-            if by_low is not None and by_low == by_high and by_low > 0:
-                return (None if low is None else low // by_low,
-                        None if high is None else high // by_low)
-            return None, None
-        return (0 if by_high is None else low // by_high, None if high is None else high // by_low)
+        """The least and the greatest value of a size, if they are known."""
 
 
 class _State(threading.local):
-    shapes: Shapes | None = None
+    shapes: Facts | None = None
 
 
 _state = _State()
 
 
 @contextmanager
-def deciding(shapes: Shapes | None) -> Iterator[None]:
+def deciding(shapes: Facts | None) -> Iterator[None]:
     """Within the block, questions of this thread about sizes are answered by `shapes`."""
     saved = _state.shapes
     _state.shapes = shapes
@@ -840,12 +693,9 @@ def exactly() -> Iterator[None]:
             shapes.general = saved
 
 
-def active_shapes() -> Shapes | None:
+def active_shapes() -> Facts | None:
     """The symbols of the trace this thread is in."""
     return _state.shapes
-
-
-_NONE = Shapes()
 
 
 def _ask(relation: str, x: Size) -> bool:
@@ -856,10 +706,12 @@ def _ask(relation: str, x: Size) -> bool:
         return x == 0 if relation == "==" else x >= 0
     if relation == "==":
         return False  # not the same for all sizes
-    known = _NONE._decide(relation, x)
-    if known is None:
-        raise Undecided(f"whether {x} is at least 0 depends on sizes that are not known")
-    return known
+    low, high = bounds(x, {})
+    if low is not None and low >= 0:
+        return True
+    if high is not None and high < 0:
+        return False
+    raise Undecided(f"whether {x} is at least 0 depends on sizes that are not known")
 
 
 def fixed(x: Size) -> int:
@@ -873,7 +725,7 @@ def fixed(x: Size) -> int:
     shapes = _state.shapes
     if shapes is None or shapes.general:
         raise Undecided(f"the size {x} is not known while compiling")
-    plain = substitute(x, shapes._equal)
+    plain = substitute(x, shapes.equal)
     if not isinstance(plain, Dim):
         return plain
     value = evaluate(plain, shapes.hints)

@@ -133,7 +133,8 @@ def load(buffer: Any, offset: Index, dtype: DType, mask: Expr | None = None,
 def const(x: float | int | bool | np.generic, dtype: DType) -> Expr:
     """A constant, rounded to `dtype`; a symbolic size is a number that is known when code runs."""
     if is_symbolic(x):
-        return cast(index_value(Index((), x)), dtype)  # type: ignore[arg-type]  # (a size)
+        at: Any = x
+        return cast(index_value(Index((), at)), dtype)
     with np.errstate(over="ignore"):
         value = np.asarray(x).astype(dtype.numpy)
     if dtype.kind == "float":

@@ -88,7 +88,7 @@ class Lowered:
         checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
         nests: every loop nest, for dumps.
         graphs: what was lowered: the given graph split in two.
-        sizes_at: where the table of sizes begins behind the constants, in code for all sizes.
+        sizes_at: where the table of sizes begins after the constants, in code for all sizes.
         scalars: where the constants are that follow from sizes, by the inputs they are.
     """
 

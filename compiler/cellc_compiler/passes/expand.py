@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
 from ..ir.op import lookup
+from ..ops.shape import Number
 from .base import Pass, rewrite
 
 
@@ -27,7 +28,8 @@ class Expand(Pass):
         return rewrite(graph, self._rule, again=True, asks=_expands)
 
     def _rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
-        if node.op in self.keep or (node.op == "size_number" and is_symbolic(node.attrs["value"])):
+        if node.op in self.keep or (
+                node.op == Number.name and is_symbolic(node.attrs["value"])):
             return None
         return _expand(b, node)
 

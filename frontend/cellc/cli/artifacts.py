@@ -197,7 +197,7 @@ def _many(
 
 
 def _conditions(program: Program | None) -> list[str]:
-    """What sizes must be for a program with open sizes."""
+    """The conditions on sizes of a program with open sizes."""
     found = [] if program is None or program.open is None else program.open.conditions()
     return [f"  where {', '.join(dict.fromkeys(found))}; sizes of 1 have programs of their own"] \
         if found else []

@@ -12,9 +12,9 @@ import numpy as np
 
 from cellc_compiler import backends, driver
 from cellc_compiler.autodiff.reverse import gradient_graph
-from cellc_compiler.ir.dims import Shapes
 from cellc_compiler.ir.dot import graph_dot
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.text import print_graph
 from cellc_compiler.lower.budget import BudgetError
 from cellc_runtime import cache

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.batch_axis import PROBE
-from cellc_compiler.ir.dims import Dim, Shapes, SymbolInfo
+from cellc_compiler.ir.dims import Dim, SymbolInfo
+from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass

@@ -22,17 +22,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cellc_compiler.ir.batch_axis import PROBE, NotBatchIndependent
-from cellc_compiler.ir.dims import (
-    Dim,
-    Guard,
-    Shapes,
-    SymbolInfo,
-    Undecided,
-    evaluate,
-    substitute,
-    symbols_of,
-)
+from cellc_compiler.ir.dims import Dim, SymbolInfo, Undecided, evaluate, substitute, symbols_of
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.passes.batch_axis import batch_sizes
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
@@ -198,7 +190,7 @@ class _Planner:
         self.notes: dict[str, None] = {}
 
     def plan(self, sizes: OpenSizes) -> Plan:
-        """What was traced, for these sizes."""
+        """The traces, for these sizes."""
         return Plan([t.traced for t in self.traces], sizes, list(self.notes),
                     [t.shapes for t in self.traces])
 

@@ -18,8 +18,9 @@ from weakref import ref
 
 import numpy as np
 
-from cellc_compiler.ir.dims import Guard, Shapes, symbols_of
+from cellc_compiler.ir.dims import symbols_of
 from cellc_compiler.ir.graph import Literal
+from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.forks import renewed
 from cellc_runtime.records import dataclass

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import (
     Dim,
-    Guard,
-    Shapes,
     Size,
     SymbolInfo,
     Undecided,
@@ -23,6 +21,7 @@ from cellc_compiler.ir.dims import (
     substitute,
     symbols_of,
 )
+from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType, show_shape
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
@@ -287,13 +286,12 @@ class Dynamic:
     """The calls of one Cell or function that were traced with symbols.
 
     Attributes:
-        spec: the arguments as `set_inputs` describes them: by position, or by name.
-        automatic: open each size that has differed between calls.
+        spec: the arguments as `set_inputs` describes them: by position, or by name; None: each size
+            that has differed between calls is open.
         once: by what is fixed, the traces.
     """
 
     spec: tuple[Any, ...] | dict[str, Any] | None = None
-    automatic: bool = False
     once: dict[Any, list[Once]] = field(default_factory=dict)
     seen: dict[Any, list[Axes]] = field(default_factory=dict)
     recent: OrderedDict[Any, None] = field(default_factory=OrderedDict)
@@ -309,7 +307,7 @@ class Dynamic:
         out: dict[int, Axes | None] = {}
         if self.spec is not None:
             self._described(structure, leaves, parameters, out)
-        elif self.automatic:
+        else:
             shapes: list[Axes] = [t._type.dims for t in leaves]
             before = self.seen.get(key)
             if before is not None:

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.ir.dims import Met, Shapes
+from cellc_compiler.ir.dims import Met
+from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.forks import in_child, renewed
 from cellc_runtime.lazy import lazy_module
@@ -121,7 +122,7 @@ class EntryTable:
     """The compiled entries of one Cell or function."""
 
     entries: LRU[Any, Entry] = field(default_factory=lambda: LRU(_ENTRIES))
-    dynamic: Dynamic | None = field(default_factory=lambda: Dynamic(automatic=True))
+    dynamic: Dynamic = field(default_factory=Dynamic)
     history: list[Compilation] = field(default_factory=list)
     others: LRU[Any, list[Entry]] = field(default_factory=lambda: LRU(_ENTRIES))
     """Entries for other state of Python objects, the latest last."""
@@ -134,10 +135,10 @@ class EntryTable:
     closed: set[Any] = field(default_factory=set)
     """Calls with open sizes that no graph with open sizes serves: each is traced for itself."""
 
-    def open(self, spec: Any = None, automatic: bool = False) -> None:
-        """From now on sizes may differ from call to call: see `compiled.dynamic`."""
-        if self.dynamic is None or (self.dynamic.spec, self.dynamic.automatic) != (spec, automatic):
-            self.dynamic = Dynamic(spec, automatic) if spec is not None or automatic else None
+    def open(self, spec: Any = None) -> None:
+        """From now on these sizes are open; None: those that differ from call to call."""
+        if self.dynamic.spec != spec:
+            self.dynamic = Dynamic(spec)
             self.entries.clear()
             self.others.clear()
             self.closed.clear()
@@ -192,8 +193,7 @@ class EntryTable:
         """The entries that are used while results are watched: compiled with taps."""
         if self.watched is None:
             self.watched = EntryTable()
-            if self.dynamic is not None:
-                self.watched.open(self.dynamic.spec, self.dynamic.automatic)
+            self.watched.open(self.dynamic.spec)
         return self.watched
 
     def prepare(
@@ -258,7 +258,7 @@ class EntryTable:
         given: Mapping[str, Facet],
     ) -> Cause:
         """Why a call was compiled that had no entry, or this one, which is out of date."""
-        refused = self.dynamic.refused if self.dynamic is not None else None
+        refused = self.dynamic.refused
         if entry is not None:
             return entry.why()
         if not self.history:
@@ -272,9 +272,9 @@ class EntryTable:
         if isinstance(key, _Within):
             return Cause("budget", f"a budget of {key.budget} bytes{called_at()}")
         cause = of_call(self.history, signature, given, called_at())
-        if cause.kind != "shape" or self.dynamic is None:
+        if cause.kind != "shape":
             return cause
-        if not self.dynamic.automatic:
+        if self.dynamic.spec is not None:
             return Cause("fixed", cause.text)
         if self.dynamic.per_size:
             return Cause("shape", f"{cause.text}; code for all sizes could not be made: "
@@ -338,8 +338,6 @@ class EntryTable:
         Returns:
             The graph, or an entry that serves the call already; and whether it was traced now.
         """
-        if self.dynamic is None:
-            return graphs.trace(fn, args, kwargs, called=True, call=call, known=known), True
         self.dynamic.refused, self.dynamic.per_size = None, ""
         structure, leaves = take_apart_call(args, kwargs)
         types = [t._type for t in leaves]
@@ -366,13 +364,16 @@ class EntryTable:
                 open_form, axes, types, graphs.argument_names(fn, structure), trace_open,
                 _still_fresh)
         except lang.CompileError as error:
-            if call is None:
+            if self.dynamic.spec is None:
+                closed = trace_closed()
+            elif call is None:
                 raise
-            closed = closed_instead(error, trace_closed)
+            else:
+                closed = closed_instead(error, trace_closed)
             self.closed.add(open_form)
             return closed, True
         may_open = devices.current() is None and not watching.active
-        traced = once.at(sizes, may_open, self.dynamic.automatic)
+        traced = once.at(sizes, may_open, self.dynamic.spec is None)
         self.dynamic.per_size = once.per_size
         return traced, bool(now)
 

@@ -32,14 +32,14 @@ class Jitted:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], signature: Any = None, automatic: bool = False,
+        self, fn: Callable[..., Any], signature: Any = None,
         strict: bool = False,
     ) -> None:
         hold_console_source()
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.signature = signature
-        self.automatic, self.strict = automatic, strict
+        self.strict = strict
         self.table = self._table()
         self.methods: dict[int, tuple[Any, entries.EntryTable]] = {}
 
@@ -61,7 +61,7 @@ class Jitted:
 
     def _table(self) -> entries.EntryTable:
         table = entries.EntryTable()
-        table.open(self.signature, self.automatic)
+        table.open(self.signature)
         table.strict = self.strict
         return table
 
@@ -123,7 +123,7 @@ def jit(
     Args:
         function: what to compile; without it, a decorator is returned.
         capture_mode: `"ast"`; others are accepted and mean the same here.
-        dynamic: 1 leaves sizes open that differ between calls.
+        dynamic: 0 or 1, with the same effect: sizes that differ between calls are open.
         input_signature: a Tensor, or a tuple of them, one for each argument, whose sizes may be
             None or a `Symbol`: open from the start.
         jit_config: a `JitConfig`; with `jit_syntax_level="STRICT"` it is an error (CE309) where
@@ -146,7 +146,7 @@ def jit(
     if not callable(function):
         raise TypeError(f"'function' must be callable, but got {type(function).__name__}.")
     config = getattr(jit_config, "jit_config_dict", {})
-    return Jitted(function, signature, bool(dynamic), config.get("jit_syntax_level") == "STRICT")
+    return Jitted(function, signature, config.get("jit_syntax_level") == "STRICT")
 
 
 def _check_options(

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.ir.dims import Guard, Met, symbols_of
+from cellc_compiler.ir.dims import Met, symbols_of
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into
 from cellc_compiler.ir.op import has_effect, lookup
+from cellc_compiler.ir.shapes import Guard
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core.later import instantiate

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.ir.dims import Guard, Met, Shapes, deciding
+from cellc_compiler.ir.dims import Met, deciding
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from cellc_compiler.ir.dims import Shapes, deciding
+from cellc_compiler.ir.dims import deciding
+from cellc_compiler.ir.shapes import Shapes
 from cellc_runtime.forks import renewed
 from cellc_runtime.records import replace
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.dims import Guard, Shapes, symbols_of
+from cellc_compiler.ir.dims import symbols_of
+from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.onnx_export import Model, to_model
 from cellc_runtime.records import replace

@@ -111,7 +111,7 @@ class FunctionWriter:
         self.args = {name: self.f.arg(name) for _, name in params}
 
     def reads_sizes(self, at: int | None) -> None:
-        """Sizes are in a table, `at` bytes behind the constants (None: all are known)."""
+        """Sizes are in a table, `at` bytes into the constants; None: all are known."""
         self.sizes_at = at
         if at is not None:
             self.f.read_size, self.tabulates = self.read_size, False

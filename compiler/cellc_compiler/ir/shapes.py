@@ -1,0 +1,202 @@
+"""The facts about symbolic sizes while a network is traced or code is generated, and what is
+assumed about them: see `ir/dims.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cellc_runtime.records import dataclass, field, replace
+
+from .dims import (
+    Dim,
+    Met,
+    Ratio,
+    Size,
+    Sizes,
+    SymbolInfo,
+    bounds,
+    evaluate,
+    size_of,
+    substitute,
+    symbols_of,
+    terms_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """An assumption about sizes while tracing: `expr` is 0, is not 0, or is at least 0.
+
+    Attributes:
+        where: the place in the source that asked, for reports; `expression` what stands there.
+    """
+
+    relation: str
+    expr: Size
+    where: str = ""
+    expression: str = ""
+
+    def holds(self, sizes: Sizes) -> bool:
+        """Whether it is so for these sizes."""
+        try:
+            value = evaluate(self.expr, sizes)
+        except ZeroDivisionError:
+            return False
+        return value == 0 if self.relation == "==" else (
+            value != 0 if self.relation == "!=" else value >= 0)
+
+    def __str__(self) -> str:
+        terms = terms_of(self.expr)
+        left = {m: c for m, c in terms.items() if c > 0}
+        right = {m: -c for m, c in terms.items() if c < 0}
+        text = f"{size_of(left)} {self.relation} {size_of(right)}"
+        return f"{text} ({self.where})" if self.where else text
+
+
+@dataclass
+class Shapes:
+    """The symbols of one trace, what is known of them, and what was assumed.
+
+    Attributes:
+        symbols: by name.
+        hints: a value for each, those of the call that is traced.
+        where: says where in the source the trace is; `expression` what stands there.
+        measured: what the sizes that follow from elements turned out to be, in order.
+        answered: what those turned out to be by where they are met, before what is foreseen.
+        met: where the trace has met them; `asked` by the name of the symbol.
+        general: code is generated that serves all sizes.
+        table: the sizes that the code reads when it runs, by their places in a table.
+    """
+
+    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
+    hints: dict[str, int] = field(default_factory=dict)
+    guards: list[Guard] = field(default_factory=list)
+    where: Callable[[], str] = str
+    expression: Callable[[], str] = str
+    measured: list[int] = field(default_factory=list)
+    answered: Mapping[Met, int] = field(default_factory=dict)
+    met: list[Met] = field(default_factory=list)
+    asked: dict[str, Met] = field(default_factory=dict)
+    general: bool = False
+    table: dict[Dim | Ratio, int] = field(default_factory=dict)
+    answers: dict[tuple[str, Size], bool] = field(default_factory=dict)
+    equal: dict[str, Size] = field(default_factory=dict)
+
+    def new(self, name: str, hint: int, info: SymbolInfo) -> Dim:
+        """A new symbol, renamed if there is one of this name."""
+        plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in name) or "n"
+        plain = f"n{plain}" if plain[0].isdigit() else plain
+        unique, k = plain, 1
+        while unique in self.symbols:
+            k += 1
+            unique = f"{plain}_{k}"
+        self.symbols[unique] = info
+        self.hints[unique] = hint
+        return Dim.symbol(unique)
+
+    def copy(self) -> Shapes:
+        """Return a copy of the known facts and assumptions."""
+        return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
+                      self.expression,
+                      list(self.measured), self.answered, list(self.met), dict(self.asked),
+                      self.general, dict(self.table), dict(self.answers), dict(self.equal))
+
+    def at(self, sizes: Sizes) -> Shapes:
+        """The facts about the other symbols where these have these values."""
+        table: dict[str, Size] = dict(sizes)
+        return Shapes(
+            {s: info for s, info in self.symbols.items() if s not in sizes},
+            {s: n for s, n in self.hints.items() if s not in sizes},
+            [replace(g, expr=substitute(g.expr, table)) for g in self.guards],
+            equal={s: substitute(x, table) for s, x in self.equal.items() if s not in sizes})
+
+    def restore(self, before: Shapes) -> None:
+        """Forget what a trace that is thrown away has asked and assumed; what was measured stays.
+
+        A question is written down when it is first asked, so all answers go with the guards.
+        """
+        fresh = before.copy()
+        self.symbols, self.hints, self.guards = fresh.symbols, fresh.hints, fresh.guards
+        self.met, self.asked = fresh.met, fresh.asked
+        self.answers, self.equal = fresh.answers, fresh.equal
+
+    def shown(self, guard: Guard) -> str:
+        """A guard for messages, without the value of a stand-in."""
+        named = symbols_of(guard.expr)
+        if guard.relation == "==" and len(named) == 1 and all(
+                self.symbols[s].stand_in for s in named if s in self.symbols):
+            place = f" ({guard.where})" if guard.where else ""
+            return f"{named.pop()} is one known number{place}"
+        return str(guard)
+
+    def ask(self, relation: str, x: Size) -> bool:
+        """Whether `x == 0` or `x >= 0`: decided, or assumed as it is for the hints."""
+        x = substitute(x, self.equal) if self.equal else x
+        if type(x) is not Dim:
+            return x == 0 if relation == "==" else x >= 0
+        known = self.decide(relation, x)
+        if known is None:
+            # (Two sizes that are not always equal are different in code for all sizes.)
+            known = self._assume(relation, x) if not self.general or relation == ">=" else False
+        return known
+
+    def decide(self, relation: str, x: Dim) -> bool | None:
+        """Whether `x == 0` or `x >= 0`, if that is known."""
+        found = self.answers.get((relation, x))
+        if found is not None:
+            return found
+        low, high = self.bounds(x)
+        if relation == ">=":
+            return True if low is not None and low >= 0 else (
+                False if high is not None and high < 0 else None)
+        if (low is not None and low > 0) or (high is not None and high < 0):
+            return False
+        return self.answers.get((relation, -x))
+
+    def _assume(self, relation: str, x: Dim) -> bool:
+        value = evaluate(x, self.hints)
+        answer = value == 0 if relation == "==" else value >= 0
+        self.answers[(relation, x)] = answer
+        asked = self.where(), self.expression()
+        if relation == "==":
+            self.guards.append(Guard("==" if answer else "!=", x, *asked))
+            if answer:
+                self._solve(x)
+        else:
+            self.guards.append(Guard(">=", x if answer else -x - 1, *asked))
+            self._narrow(self.guards[-1].expr)
+        return answer
+
+    def _solve(self, x: Dim) -> None:
+        """From `x == 0`: one symbol is worked out from the others and replaced from now on."""
+        for monomial, c in x.terms:
+            if abs(c) == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
+                rest = size_of({m: k for m, k in x.terms if m != monomial})
+                value = -rest if c == 1 else rest
+                if monomial[0] not in symbols_of(value):
+                    table = {monomial[0]: value}
+                    self.equal = {s: substitute(v, table) for s, v in self.equal.items()}
+                    self.equal[monomial[0]] = value
+                    return
+
+    def _narrow(self, x: Size) -> None:
+        """From `x >= 0` with one symbol: its bounds."""
+        terms = terms_of(x)
+        constant = terms.pop((), 0)
+        if len(terms) != 1:
+            return
+        (((*atoms,), c),) = terms.items()
+        if len(atoms) != 1 or not isinstance(atoms[0], str):
+            return
+        info = self.symbols[atoms[0]]
+        low, high = info.low, info.high
+        if c > 0:
+            low = max(low, -(constant // c))
+        else:
+            most = constant // -c
+            high = most if high is None else min(high, most)
+        self.symbols[atoms[0]] = replace(info, low=low, high=high)
+
+    def bounds(self, x: Size) -> tuple[int | None, int | None]:
+        """See `dims.bounds`."""
+        return bounds(x, self.symbols)
