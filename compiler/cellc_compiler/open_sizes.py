@@ -121,18 +121,19 @@ def _take_numbers(graph: Graph) -> dict[Value, tuple[Any, DType]]:
     Raises:
         Undecided: a branch or a loop has such a number.
     """
-    if any(n.op == shape.Number.name for node in graph.nodes for r in node.regions for n in r.walk()):
+    number_op = shape.Number.name
+    if any(n.op == number_op for node in graph.nodes for r in node.regions for n in r.walk()):
         raise Undecided("a branch or a loop computes with a size")
     numbers: dict[Value, tuple[Any, DType]] = {}
     table: dict[Value, Value] = {}
     for node in graph.nodes:
-        if node.op == shape.Number.name:
+        if node.op == number_op:
             made = graph.add_input(node.result.type, f"number {len(numbers)}", SIZE)
             numbers[made] = node.attrs["value"], node.attrs["dtype"]
             table[node.result] = made
     for node in graph.nodes:
         node.operands = [table.get(v, v) for v in node.operands]
-    graph.nodes = [n for n in graph.nodes if n.op != shape.Number.name]
+    graph.nodes = [n for n in graph.nodes if n.op != number_op]
     graph.outputs = [table.get(v, v) for v in graph.outputs]
     graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
     return numbers

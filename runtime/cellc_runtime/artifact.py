@@ -521,7 +521,7 @@ class Artifact:
         raise AssertionError("a variant that serves sizes is a candidate")
 
     def _variant(self, entry: str, found: _Read, number: int) -> BoundProgram | Batched | Opened:
-        """What serves the sizes of a variant, opened at its first use."""
+        """The callable that serves the sizes of a variant, opened at its first use."""
         key = entry, number
         if key not in self._open:
             with self:

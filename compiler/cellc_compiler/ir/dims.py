@@ -693,8 +693,8 @@ def exactly() -> Iterator[None]:
             shapes.general = saved
 
 
-def active_shapes() -> Facts | None:
-    """The symbols of the trace this thread is in."""
+def active_facts() -> Facts | None:
+    """The facts that answer questions of this thread."""
     return _state.shapes
 
 

@@ -14,6 +14,7 @@ from .dims import (
     Size,
     Sizes,
     SymbolInfo,
+    active_facts,
     bounds,
     evaluate,
     size_of,
@@ -200,3 +201,9 @@ class Shapes:
     def bounds(self, x: Size) -> tuple[int | None, int | None]:
         """See `dims.bounds`."""
         return bounds(x, self.symbols)
+
+
+def active_shapes() -> Shapes | None:
+    """The symbols of the trace that this thread is in."""
+    found = active_facts()
+    return found if isinstance(found, Shapes) else None

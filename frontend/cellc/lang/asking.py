@@ -20,8 +20,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cellc_compiler.ir.dims import Dim, active_shapes
+from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.graph import Value
+from cellc_compiler.ir.shapes import active_shapes
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply

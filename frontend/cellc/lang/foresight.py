@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler import interpret
-from cellc_compiler.ir.dims import Dim, active_shapes, symbols_of
+from cellc_compiler.ir.dims import Dim, symbols_of
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into
 from cellc_compiler.ir.op import lookup
+from cellc_compiler.ir.shapes import active_shapes
 
 from ..core.later import instantiate
 from ..tensors.tensor import Tensor, elements_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from cellc_compiler.ir.dims import active_shapes, symbols_of
+from cellc_compiler.ir.dims import symbols_of
+from cellc_compiler.ir.shapes import active_shapes
 
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor

@@ -13,8 +13,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cellc_compiler.ir.dims import SymbolInfo, active_shapes, evaluate
+from cellc_compiler.ir.dims import SymbolInfo, evaluate
 from cellc_compiler.ir.graph import NOWHERE, Builder, Graph, Span, Value, clone_into
+from cellc_compiler.ir.shapes import active_shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType

@@ -21,7 +21,7 @@ from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from ...build.abi import PLACEHOLDER
-from ...ir.dims import Dim, Ratio, Undecided, active_shapes, is_symbolic, most, place_in_table
+from ...ir.dims import Dim, Ratio, Undecided, active_facts, is_symbolic, most, place_in_table
 
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2,
           "float": 4, "double": 8, "ptr": 8, "i128": 16}
@@ -577,7 +577,7 @@ def first_lanes(count: int, lanes: int) -> V | None:
 
 def buffer_table(f: Function, count: int) -> V:
     """Room for the pointers of another function of `bufs`, which finds sizes where `f` does."""
-    shapes = active_shapes()
+    shapes = active_facts()
     if shapes is None or not shapes.general:
         return f.alloca(8 * count)
     whole = f.alloca(8 * (count + 1))

@@ -121,7 +121,7 @@ class Panels:
         return self.arith.parts * self.width * self.arith.acc_size
 
     def given(self, f: Function) -> list[V]:
-        """What a packer is given besides: where sizes are, if strides follow from them."""
+        """Further arguments of a packer: where sizes are, if strides follow from them."""
         return [f.arg("bufs")] if self.reads_sizes else []
 
     @property
