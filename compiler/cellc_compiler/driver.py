@@ -20,7 +20,6 @@ from cellc_runtime.dtypes import Array
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Errors, Executable
 from cellc_runtime.lazy import hashlib, lazy_module
-from cellc_runtime.open_sizes import Open
 from cellc_runtime.program import Callback, Message, Precomputed, Program, Slot
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
@@ -32,6 +31,7 @@ from .ir.op import lookup
 
 if TYPE_CHECKING:
     from cellc_runtime import collectives
+    from cellc_runtime.open_sizes import Open
 
     from .backends.base import Build, Built
     from .ir import printing

@@ -36,6 +36,7 @@ from .device import best_for
 from .errors import ArtifactError, in_file
 from .executable import Executable
 from .files import read_file, write_atomically
+from .open_sizes import shown
 from .opened import Opened
 from .program import Program
 from .records import dataclass, field
@@ -180,12 +181,16 @@ def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str
     inputs = [[s.name, s.dtype.name, [ANY if (i, axis) in places else d
                                       for axis, d in enumerate(s.shape)]]
               for i, s in enumerate(first.of_kind("input"))]
-    types = zip(*(_types_of(p, "output") for p in programs), strict=True)
+    types = list(zip(*(_types_of(p, "output") for p in programs), strict=True))
     outputs = _with_donated(list(map(_output_row, types)), entry.donated, inputs)
+    names = _with_donated(
+        [_output_names(t, entry.sizes) for t in types], entry.donated,
+        [entry.sizes.shown(i, s.shape) for i, s in enumerate(first.of_kind("input"))])
     return {
         "targets": list(dict.fromkeys(p.target for p in programs)),
         "inputs": inputs,
         "outputs": outputs,
+        "shown": [[str(d) for d in shape] for shape in names],
         "donated": sorted(map(list, entry.donated)),
         "sizes": entry.sizes.to_json(),
         "graphs": len(entry.graphs),
@@ -215,6 +220,17 @@ def _output_row(types: Sequence[tuple[str, str, tuple[Any, ...]]]) -> list[Any]:
     shape = [d if type(d) is int and len({shape[axis] for _, _, shape in types}) == 1 else ANY
              for axis, d in enumerate(first)]
     return [name, dtype, shape]
+
+
+def _output_names(
+    types: Sequence[tuple[str, str, tuple[Any, ...]]], sizes: OpenSizes
+) -> list[str]:
+    """The shape of an output for people: how it follows from the open sizes."""
+    general = max((shape for _, _, shape in types), key=lambda s: sum(type(d) is tuple for d in s))
+    known = _output_row(types)[2]
+    batch = "?" if sizes.batch is None else sizes.symbols[sizes.batch]
+    return [str(d) if d != ANY else shown(g) if type(g) is tuple else batch
+            for d, g in zip(known, general, strict=True)]
 
 
 class _File:
@@ -339,14 +355,14 @@ class Artifact:
     def __repr__(self) -> str:
         nbytes = sum(a.nbytes for a in self.weights.values())
         state = "trusted" if self._trusted else "native code not trusted"
-        lines = [f"{name}({_words(e.named_inputs())}) -> {_words(e.signature.outputs)}; for "
+        lines = [f"{name}({_words(e.named_inputs())}) -> {_words(e.named_outputs())}; for "
                  f"{', '.join(e.targets)}" for name, e in self._entries.items()]
         return "\n  ".join([f"<Artifact {self.name}: {len(self.weights)} weights, "
                             f"{nbytes / 2**20:.2f} MiB, {state}", *lines]) + ">"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks: the entries with their inputs, outputs and needs."""
-        cells = [(name, _words(e.named_inputs()), _words(e.signature.outputs), p.target,
+        cells = [(name, _words(e.named_inputs()), _words(e.named_outputs()), p.target,
                   *_needs(p)) for name, e in self._entries.items() for p in self.programs(name)]
         head = ("entry", "inputs", "outputs", "target", "temporaries", "kept", "code")
         rows = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>"
@@ -600,11 +616,18 @@ class _Read:
     """The weights that its calls update; None in a file that does not say it."""
     donated: tuple[tuple[int, int], ...]
     """The outputs that are written over inputs, and these."""
+    shown: tuple[tuple[str, ...], ...] = ()
+    """The shapes of outputs for people."""
 
     def named_inputs(self) -> list[tuple[str, str, Sequence[int | str]]]:
         """The inputs, with names for open sizes."""
         return [(name, dtype, self.sizes.shown(i, shape))
                 for i, (name, dtype, shape) in enumerate(self.signature.inputs)]
+
+    def named_outputs(self) -> list[tuple[str, str, Sequence[int | str]]]:
+        """The outputs, with names for open sizes."""
+        return [(name, dtype, shown) for (name, dtype, _), shown in zip(
+            self.signature.outputs, self.shown, strict=True)]
 
     def check(self, program: Program, target: str, variant: Variant, size: int, entry: str) -> None:
         """See that a program is what the header says.
@@ -645,10 +668,9 @@ def _types_of(program: Program, kind: str) -> tuple[tuple[str, str, tuple[Any, .
 
 
 def _words(types: Sequence[tuple[str, str, Sequence[int | str]]]) -> str:
-    """Names and types for people; a size that follows from others is a question mark."""
-    return ", ".join(
-        f"{name}: {dtype}[{', '.join('?' if d == ANY else str(d) for d in shape)}]"
-        for name, dtype, shape in types)
+    """Names and types for people."""
+    return ", ".join(f"{name}: {dtype}[{', '.join(map(str, shape))}]"
+                     for name, dtype, shape in types)
 
 
 def _needs(program: Program) -> list[str]:
@@ -690,7 +712,18 @@ def _read_entry(name: str, row: Any) -> _Read:
         raise ArtifactError("the donated inputs of an entry are malformed")
     return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs,
                  Inputs(name, signature.inputs, sizes),
-                 None if updates is None else frozenset(map(str, updates)), donated)
+                 None if updates is None else frozenset(map(str, updates)), donated,
+                 _shown(row.get("shown"), signature))
+
+
+def _shown(rows: Any, signature: Signature) -> tuple[tuple[str, ...], ...]:
+    """The shapes of outputs for people; a file without them has question marks."""
+    given = rows or [["?" if d == ANY else str(d) for d in shape]
+                     for _, _, shape in signature.outputs]
+    found = tuple(tuple(str(d)[:80] for d in shape) for shape in given)
+    if list(map(len, found)) != [len(shape) for _, _, shape in signature.outputs]:
+        raise ArtifactError("the outputs of an entry are malformed")
+    return found
 
 
 def _types(rows: Any) -> tuple[Type, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import dtypes
 from .abi import ABI_VERSION, FIRST_CALLBACK, MAIN, MAX_CALLBACKS, MAX_KERNELS, PRECOMPUTE
@@ -20,11 +20,16 @@ from .container import is_count, pack, seal, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
 from .image import SEAL_BYTES, Image, Segment
-from .open_sizes import Open, evaluate, from_json, to_json
+from .lazy import lazy_module
 from .packing import Packing
 from .records import dataclass, field, replace
 from .shape_polymorphic import BROADCASTS, measure
 from .target import known_target
+
+if TYPE_CHECKING:
+    from . import open_sizes
+else:  # most programs have known sizes
+    open_sizes = lazy_module("cellc_runtime.open_sizes")
 
 MAGIC = b"CELLCPRG"
 VERSION = 1
@@ -201,7 +206,7 @@ class Program:
     unread: tuple[int, ...] = ()
     broadcasts: tuple[int, ...] = ()
     kernels: tuple[DeviceKernel, ...] = ()
-    open: Open | None = None
+    open: open_sizes.Open | None = None
 
     def __post_init__(self) -> None:
         self.check()
@@ -230,12 +235,12 @@ class Program:
         placed = {**known, **places, **others}
         slots = tuple(
             s if not any(type(d) is tuple for d in shape) else
-            replace(s, shape=tuple(evaluate(d, known) for d in shape))
+            replace(s, shape=tuple(open_sizes.evaluate(d, known) for d in shape))
             for s, shape in zip(self.slots, o.shapes, strict=True))
         messages = tuple(
             replace(m, values=tuple(
-                replace(v, place=evaluate(place, placed),
-                        shape=tuple(evaluate(d, known) for d in shape))
+                replace(v, place=open_sizes.evaluate(place, placed),
+                        shape=tuple(open_sizes.evaluate(d, known) for d in shape))
                 for v, (place, shape) in zip(m.values, values, strict=True)))
             for m, values in zip(self.messages, o.messages, strict=True))
         return replace(self, slots=slots, messages=messages, arena_bytes=arena, open=None,
@@ -311,7 +316,7 @@ class Program:
             if not is_count(nbytes, MAX_BYTES):
                 raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
 
-    def _check_open(self, o: Open) -> None:
+    def _check_open(self, o: open_sizes.Open) -> None:
         """The parts that belong to slots, messages and constants are as many as those."""
         ends = [at + dtype.itemsize for at, dtype, _ in o.scalars]
         whole = len(self.constants) == o.table_at + 8 * len(o.table) and self.broadcasts == ()
@@ -403,7 +408,7 @@ class Program:
             "sized": list(self.broadcasts),
             "image": image,
             "kernels": [[k.shared, k.name] for k in self.kernels],
-            **({} if self.open is None else {"open": to_json(self.open)}),
+            **({} if self.open is None else {"open": open_sizes.to_json(self.open)}),
         }
         if self.image.seal == bytes(SEAL_BYTES):
             parts = self.image.sealed(seal(meta, self.constants)).header()[1]
@@ -472,7 +477,7 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
                          bytes(sections[f"ptx{i}"]))
             for i, (shared, name) in enumerate(meta["kernels"])
         ),
-        open=from_json(meta["open"]) if "open" in meta else None,
+        open=open_sizes.from_json(meta["open"]) if "open" in meta else None,
     )
 
 

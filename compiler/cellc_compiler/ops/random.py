@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.philox import philox
+from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Value
@@ -26,6 +26,11 @@ from ..loops.expr import Expr, Reader
 from ..loops.index import Index, ravel
 from ._members import case, no_gradient
 from ._views import Composite
+
+if TYPE_CHECKING:
+    from cellc_runtime import philox
+else:
+    philox = lazy_module("cellc_runtime.philox")
 
 _KEY = np.array([0x9E3779B97F4A7C15, 3], np.uint64)
 _PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -39,7 +44,7 @@ def philox_words(key: Array, index: Array) -> Array:
     counter = [block & low, block >> np.uint64(32),
                np.full(block.shape, offset & 0xFFFFFFFF, np.uint64),
                np.full(block.shape, offset >> 32, np.uint64)]
-    c = philox(counter, (seed & 0xFFFFFFFF, seed >> 32))
+    c = philox.philox(counter, (seed & 0xFFFFFFFF, seed >> 32))
     lane = np.asarray(index, np.uint64) & np.uint64(3)
     return np.choose(lane.astype(np.int64), c).astype(np.uint32)
 

@@ -16,7 +16,6 @@ import numpy as np
 from cellc_compiler.ir.dims import Met, symbols_of
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, clone_into
 from cellc_compiler.ir.op import has_effect, lookup
-from cellc_compiler.ir.shapes import Guard
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core.later import instantiate
@@ -26,6 +25,8 @@ from ..tracing.pytree import Box, Leaf
 from .entry import Entry
 
 if TYPE_CHECKING:
+    from cellc_compiler.ir.shapes import Guard
+
     from .program_entry import CompiledEntry
     from .traced import Traced
 
