@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +26,6 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.compiled import dynamic, traced
 from cellc_compiler import driver, open_sizes
-from cellc_compiler.ir.graph import Graph
 from cellc_compiler.passes.instantiate import instantiate
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
@@ -151,11 +152,18 @@ def median(fn: Callable[[], object], other: Callable[[], object], rounds: int) -
     return tuple(map(statistics.median, times))
 
 
-def compiled(graph: Graph) -> tuple[Program, float]:
-    """A program for known sizes past the cache, and the seconds it took."""
-    start = time.perf_counter()
-    program = driver.compile_program(graph, use_cache=False)
-    return program, time.perf_counter() - start
+def timed(build: Callable[[], Program]) -> tuple[Program, float]:
+    """A program compiled with an empty cache, which also keeps kernels, and the seconds it took."""
+    before = os.environ.get("CELLC_CACHE_DIR")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CELLC_CACHE_DIR"] = folder
+        try:
+            start = time.perf_counter()
+            return build(), time.perf_counter() - start
+        finally:
+            del os.environ["CELLC_CACHE_DIR"]
+            if before is not None:
+                os.environ["CELLC_CACHE_DIR"] = before
 
 
 def run(name: str, case: Case, rounds: int) -> None:
@@ -164,11 +172,11 @@ def run(name: str, case: Case, rounds: int) -> None:
     pattern = dynamic.make_pattern([t._type for t in tensors],
                                    [f"x{i}" for i in range(len(tensors))], case.axes, True)
     call = traced.trace(case.fn, tensors, {}, pattern.types, pattern.shapes)
-    start = time.perf_counter()
-    program = open_sizes.compile_open(call.graph, pattern.shapes)
-    seconds = time.perf_counter() - start
+    graph = instantiate(call.graph, pattern.bind([t._type for t in tensors]))
+    timed(lambda: driver.compile_program(graph))  # loads LLVM
+    known, alone = timed(lambda: driver.compile_program(graph))
+    program, seconds = timed(lambda: open_sizes.compile_open(call.graph, pattern.shapes))
     assert program.open is not None
-    known, alone = compiled(instantiate(call.graph, pattern.bind([t._type for t in tensors])))
     print(f"{name}: compiled in {seconds / alone:.2f} of one known size ({seconds:.2f} s), code "
           f"{program.image.size / known.image.size:.2f} of it")
     ratios = []

@@ -17,11 +17,13 @@ import cellc as ms
 import cellc_runtime
 from cellc import Tensor, nn
 from cellc.cli import inspecting, loading
+from cellc.compiled import dynamic, traced
 from cellc.ranks import strategies
 from cellc.ranks.layouts import PartLayout
 from cellc.records.tfrecord import framed
 from cellc.testing.cases import Case, load_case
 from cellc.train.parts import Manifest
+from cellc_compiler import open_sizes
 from cellc_compiler.hybrid import python
 from cellc_compiler.interpret import run
 from cellc_compiler.ir.binary import graph_from_bytes, graph_to_bytes
@@ -139,6 +141,16 @@ def _artifact_read(path: Path) -> None:
     for name in model.entries:
         model.graph_text(name)
         model.programs(name)
+
+
+def _open_program(path: Path) -> None:
+    """A program for all sizes, of a network with temporaries and guards."""
+    pattern = dynamic.make_pattern(
+        [TensorType((3, 8), dtypes.float32)], ["x"], {0: (None, 8)}, True)
+    net = nn.SequentialCell(nn.Dense(8, 40), nn.Softmax(0), nn.Dense(40, 3))
+    call = traced.trace(net, [Tensor(np.ones((3, 8), np.float32))], {}, pattern.types,
+                        pattern.shapes)
+    path.write_bytes(open_sizes.compile_open(call.graph, pattern.shapes).to_bytes())
 
 
 def _grown(number: int) -> Graph:
@@ -331,6 +343,8 @@ FORMATS: Mapping[str, Format] = {
     "case": Format("sample.cellcase", _case, lambda p: load_case(str(p)), sealed=True, hashed=True),
     "program": Format("program", lambda p: p.write_bytes(add_program(kind="param").to_bytes()),
                       lambda p: Program.from_bytes(p.read_bytes()), sealed=True, hashed=True),
+    "open program": Format("program", _open_program,
+                           lambda p: Program.from_bytes(p.read_bytes()), sealed=True, hashed=True),
     "graph": Format("graph", lambda p: p.write_bytes(graph_to_bytes(_grown(5))),
                     lambda p: graph_from_bytes(p.read_bytes()), sealed=True, hashed=True),
     "text": Format("text", lambda p: p.write_text(print_graph(_grown(3))), _text_read,
