@@ -189,7 +189,7 @@ def read_picture(folder: Path, data: bytes) -> None:
     decoded(data, "Decode")
 
 
-MUCH = "unpacks to more than|have more than|too few for|bomb|fewer than"
+MUCH = "unpacks to more than|have more than|too few for|bomb|fewer than|is cut off"
 BOMBS = {
     "a mat": lambda f: svhn(f, zeros(200)),
     "many arrays of a mat": lambda f: svhn(f, *[zeros(60)] * 4),
@@ -199,6 +199,7 @@ BOMBS = {
     "records in zlib": lambda f: tfrecords(f, zeros(200), "ZLIB"),
     "a wav": lambda f: sound(f, (1 << 32) - 64),
     "a png": lambda f: read_picture(f, png(9000, 9000)),
+    "a chunk of a png": lambda f: read_picture(f, png(3, 2)[:33] + b"\x40\0\0\0IDAT" + bytes(9)),
     "a large png": lambda f: read_picture(f, png(1 << 20, 1 << 20)),
     "a gif": lambda f: read_picture(f, gif(60000, 60000)),
     "a bmp": lambda f: read_picture(f, bmp(9000, 9000)),

@@ -64,7 +64,20 @@ def picture_of(data: bytes, who: str) -> Any:
     picture = pillow(who).open(io.BytesIO(data), formats=_FORMATS)
     if math.prod(picture.size) > max(_PIXELS, _PER_BYTE * len(data)):
         raise ValueError(f"{len(data)} bytes are too few for {picture.size} pixels")
+    if picture.format == "PNG":
+        _check_chunks(data)
     return picture
+
+
+def _check_chunks(data: bytes) -> None:
+    """Refuse a PNG file with a chunk that is longer than the file: OpenCV allocates what it says.
+    """
+    at, kind = 8, b""  # after the signature
+    while kind != b"IEND":
+        size, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        if at + 12 + size > len(data):
+            raise ValueError(f"the chunk at byte {at} is cut off")
+        at += 12 + size
 
 
 def decoded(data: bytes, who: str) -> Array:
