@@ -14,12 +14,13 @@ from typing import Any
 
 from cellc_runtime import cache
 from cellc_runtime.dtypes import DType
-from cellc_runtime.open_sizes import Number, Open, Plan
+from cellc_runtime.open_sizes import MOST, Number, Open, Plan
 from cellc_runtime.program import Message, Program, Slot
 from cellc_runtime.records import replace
 from cellc_runtime.target import Target
 
 from . import __version__, backends, driver
+from .build.objects import CompilerBug
 from .ir import printing
 from .ir.dims import Applied, Ratio, Undecided, deciding, is_symbolic
 from .ir.graph import Graph, Value
@@ -61,7 +62,7 @@ def compile_open(
     with deciding(general):
         try:
             made = _compile(graph, general, shapes.guards, target, numerics)
-        except Undecided:
+        except (Undecided, CompilerBug):
             raise
         except Exception as e:  # code that was written for ints
             raise Undecided(f"there is no code for all sizes: {type(e).__name__}: {e}") from e
@@ -164,8 +165,15 @@ def number(x: Any) -> Number:
     if type(x) is Ratio:
         return (x.op, *map(number, x.args))
     if not is_symbolic(x):
-        return x
-    return ("sum", *[(factor, *map(_atom, monomial)) for monomial, factor in x.terms])
+        return _within(x)
+    return ("sum", *[(_within(factor), *map(_atom, monomial)) for monomial, factor in x.terms])
+
+
+def _within(x: Any) -> Any:
+    """A number that a file may hold."""
+    if not -MOST <= x <= MOST:
+        raise Undecided(f"the number {x} is too large")
+    return x
 
 
 def _atom(atom: Any) -> Any:

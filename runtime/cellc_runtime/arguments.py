@@ -84,7 +84,7 @@ class Inputs:
             array = _converted(array, dtypes.by_name(dtype), isinstance(value, _PYTHON), must)
         if len(array.shape) != len(shape) or any(
                 want not in (-1, d) for want, d in zip(shape, array.shape, strict=True)):
-            raise ValueError(f"{must} {_shown(array)}.")
+            raise ValueError(f"{must} {dtypes.typed(array)}.")
         return array
 
 
@@ -108,11 +108,11 @@ def _converted(array: Any, to: DType, python: bool, must: str) -> Array:
     try:
         kind = dtypes.from_numpy(array.dtype).kind
     except TypeError:
-        raise TypeError(f"{must} {_shown(array)}.") from None
+        raise TypeError(f"{must} {dtypes.typed(array)}.") from None
     fits = not array.size or _KINDS.index(kind) <= _KINDS.index(to.kind) or (
         kind == "int" and to.is_integer)
     if not fits or isinstance(array, DeviceArray) or to.numpy.type is np.void:
-        raise TypeError(f"{must} {_shown(array)}.")
+        raise TypeError(f"{must} {dtypes.typed(array)}.")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     lost = np.zeros(array.shape, np.bool_)
     for part in (native.real, native.imag) if kind == "complex" else (native,):
@@ -121,18 +121,10 @@ def _converted(array: Any, to: DType, python: bool, must: str) -> Array:
             part, real) if part.dtype != real and kind != "bool" else False
     if lost.any():
         element = native[lost].reshape(-1)[0]
-        raise TypeError(f"{must} {_shown(array)} with {element}, which {to.name} does not hold.")
+        raise TypeError(f"{must} {dtypes.typed(array)} with {element}, which {to.name} does not "
+                        "hold.")
     converted: Array = native.astype(to.numpy)
     return converted
-
-
-def _shown(array: Any) -> str:
-    """The type of an array."""
-    try:
-        name = dtypes.from_numpy(array.dtype).name
-    except TypeError:
-        name = str(array.dtype)
-    return f"{name}[{', '.join(map(str, array.shape))}]"
 
 
 def accept_outputs(
@@ -173,7 +165,7 @@ def accept_outputs(
         if not isinstance(array, np.ndarray):
             raise TypeError(f"{must} got {type(array).__name__} for {name!r}.")
         if array.dtype != dtypes.by_name(dtype).numpy or array.shape != shape:
-            raise ValueError(f"{must} got {_shown(array)} for {name!r}.")
+            raise ValueError(f"{must} got {dtypes.typed(array)} for {name!r}.")
         flags = array.flags
         if not (flags.c_contiguous and flags.aligned and flags.writeable):
             raise ValueError(f"{must} that for {name!r} is read-only, or not contiguous and "

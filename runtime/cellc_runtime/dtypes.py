@@ -130,6 +130,15 @@ def from_numpy(dtype: Any) -> DType:
     return found
 
 
+def typed(array: Any) -> str:
+    """The type of an array for people: `float32[2, 3]`."""
+    try:
+        name = from_numpy(array.dtype).name
+    except TypeError:
+        name = str(array.dtype)
+    return f"{name}[{', '.join(map(str, array.shape))}]"
+
+
 def by_name(name: str) -> DType:
     """The `DType` called `name` (`"float32"`, `"bool"`, ...).
 

@@ -434,9 +434,9 @@ class _Core:
         array: Array = np.asarray(value)
         native = array.dtype.newbyteorder("=")
         if native != slot.dtype.numpy:
-            raise TypeError(f"{where}: expected {slot}, got {_described(array)}")
+            raise TypeError(f"{where}: expected {slot}, got {dtypes.typed(array)}")
         if array.shape != slot.shape:
-            raise ValueError(f"{where}: expected {slot}, got {_described(array)}")
+            raise ValueError(f"{where}: expected {slot}, got {dtypes.typed(array)}")
         direct = _direct(array) and array.dtype.isnative
         if not written:
             return array if direct else np.array(array, slot.dtype.numpy, order="C", copy=True)
@@ -713,11 +713,3 @@ def _check_type(source: Source | DeviceArray, slot: Slot, where: str) -> None:
 def _suits(slot: Slot, array: Elements) -> bool:
     return array.shape == slot.shape and array.dtype == slot.dtype.numpy and (
         isinstance(array, DeviceArray) or array.flags.writeable)
-
-
-def _described(array: Array) -> str:
-    try:
-        name = dtypes.from_numpy(array.dtype).name
-    except TypeError:
-        name = str(array.dtype)
-    return f"{name}[{', '.join(map(str, array.shape))}]"

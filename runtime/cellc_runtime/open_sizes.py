@@ -30,7 +30,8 @@ Sizes = Mapping[str, int]
 MOST_NUMBERS = 1 << 20
 """Parts of all numbers of a program."""
 DEEPEST = 64
-_MOST = 1 << 62
+MOST = 1 << 62
+"""The greatest of numbers in a file, and their least below 0."""
 RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, ">=": operator.ge}
 FUNCTIONS: dict[str, Callable[..., int]] = {
@@ -256,7 +257,7 @@ class _Reader:
     def _number(self, x: Any, names: set[str], depth: int) -> Number:
         self._count(depth)
         if type(x) is int or type(x) is float:
-            if not -_MOST <= x <= _MOST:
+            if not -MOST <= x <= MOST:
                 raise ValueError(f"the number {x} is out of range")
             return x
         kind, *parts = x
@@ -285,8 +286,8 @@ class _Reader:
             raise ValueError("too many numbers, or too deep ones")
 
 
-def _whole(x: Any, least: int = -_MOST) -> int:
-    if type(x) is not int or not least <= x <= _MOST:
+def _whole(x: Any, least: int = -MOST) -> int:
+    if type(x) is not int or not least <= x <= MOST:
         raise ValueError("a whole number is expected")
     return x
 

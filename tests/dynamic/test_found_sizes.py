@@ -167,3 +167,19 @@ def test_in_a_branch_or_loop_that_depends_on_elements(body: str) -> None:
 
     for x in (floats(3), -floats(3), floats(3) * 4):
         assert_same(fn(x), eagerly(fn, x))
+
+
+@pytest.mark.parametrize("power", [
+    lambda n: n**5, lambda n: n**20, lambda n: 2**n, lambda n: n**n, lambda n: (1000000 * n) ** 8,
+    lambda n: n**-1, lambda n: n**0.5])
+def test_powers_of_sizes(power: Callable[[int], Any]) -> None:
+    """Of ints they are ints, of any size: floats lose bits beyond 2^53."""
+    def fn(x: ms.Tensor) -> ms.Tensor:
+        return x + power(x.shape[0])
+
+    compiled = ms.jit(fn)
+    for n in (3, 5, 7, 9):
+        x = ms.Tensor(np.zeros(n, np.int64))
+        want, got = fn(x), compiled(x)
+        assert got.dtype == want.dtype
+        assert got.asnumpy().tobytes() == want.asnumpy().tobytes()

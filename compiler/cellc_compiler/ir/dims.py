@@ -23,9 +23,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
 
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
+
+if TYPE_CHECKING:
+    from cellc_runtime import open_sizes
+else:
+    open_sizes = lazy_module("cellc_runtime.open_sizes")
 
 # An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
 # monomials to integer coefficients.
@@ -41,6 +47,7 @@ T = TypeVar("T")
 MOST_TERMS, MOST_FACTORS = 1 << 10, 1 << 6
 """Of the expression of a size: terms, factors of a term."""
 MOST_BITS = 256
+_MOST_POWER = 8
 """Of a number in the expression of a size."""
 
 
@@ -61,7 +68,7 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One of `FUNCTIONS` of sizes that are not negative, worked out when they are known."""
+    """One of the runtime's `FUNCTIONS` of sizes that are not negative."""
 
     function: str
     args: tuple[Size, ...]
@@ -70,14 +77,9 @@ class Applied:
         return f"{self.function}({', '.join(map(str, self.args))})"
 
 
-FUNCTIONS: dict[str, Callable[..., int]] = {
-    "min": min, "max": max, "choose": lambda x, least, a, b: a if x >= least else b,
-}
-
-
 def _applied(function: str, *args: Size) -> Any:
     if not any(type(a) is Dim for a in args):
-        return FUNCTIONS[function](*args)
+        return open_sizes.FUNCTIONS[function](*args)
     return Dim((((Applied(function, args),), 1),))
 
 
@@ -199,9 +201,12 @@ class Dim:
         return Ratio("/", other, self) if _is_number(other) else NotImplemented
 
     def __pow__(self, power: Any) -> Any:
-        if type(power) is not int or not 0 <= power <= 8:
-            return Ratio("**", self, power) if _is_number(power) else NotImplemented
-        return math.prod([self] * power)
+        if not _is_number(power):
+            return NotImplemented
+        if type(power) in (float, Ratio) or (type(power) is int and power < 0):
+            return Ratio("**", self, power)  # a float, in Python too
+        power = int(power)
+        return math.prod([self] * power) if power <= _MOST_POWER else int(self) ** power
 
     def __rpow__(self, base: Any) -> Any:
         return base ** int(self)
@@ -511,7 +516,8 @@ def evaluate(x: Any, sizes: Sizes) -> int:
             if isinstance(atom, str):
                 c *= sizes[atom]
             elif isinstance(atom, Applied):
-                c *= FUNCTIONS[atom.function](*(evaluate(a, sizes) for a in atom.args))
+                args = [evaluate(a, sizes) for a in atom.args]
+                c *= open_sizes.FUNCTIONS[atom.function](*args)
             else:
                 c *= evaluate(atom.numerator, sizes) // evaluate(atom.divisor, sizes)
         total += c

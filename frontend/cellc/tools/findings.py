@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import from_numpy
+from cellc_runtime.dtypes import typed
 from cellc_runtime.records import dataclass
 
 from .places import lines
@@ -134,11 +134,6 @@ def _which(found: Finding) -> str:
         return kind
     at = ", ".join(map(str, found.first))
     return f"{found.count} of {found.array.size} elements of {kind}, the first at [{at}]"
-
-
-def typed(array: Array) -> str:
-    """The type of an array: `float32[2, 3]`."""
-    return f"{from_numpy(array.dtype).name}[{', '.join(map(str, array.shape))}]"
 
 
 def _operands(seen: Seen, found: Finding) -> Sequence[str]:

@@ -312,11 +312,6 @@ def _place_rows(x: Any, what: str, name: str, rank: int) -> Tensor:
     return t
 
 
-def _known_columns(places: Tensor) -> list[Tensor]:
-    """The columns of places (n, axes)."""
-    return [shapes.squeeze(joining.part(places, 1, k, k + 1), 1) for k in range(places.shape[1])]
-
-
 def coalesce(
     x_indices: Tensor, x_values: Tensor, x_shape: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
