@@ -183,3 +183,51 @@ def test_powers_of_sizes(power: Callable[[int], Any]) -> None:
         want, got = fn(x), compiled(x)
         assert got.dtype == want.dtype
         assert got.asnumpy().tobytes() == want.asnumpy().tobytes()
+
+
+LOOKED_AT: dict[str, Callable[[Any, int], Any]] = {
+    "f-string": lambda x, n: f"{n}" == "7", "format": lambda x, n: f"{n:3d}" == "  7",
+    "str.format": lambda x, n: "{}".format(n) == "7",  # noqa: UP032
+    "percent": lambda x, n: "%d" % n == "7",  # noqa: UP031
+    "str": lambda x, n: str(x.shape) == "(7,)", "repr": lambda x, n: repr([n]) == "[7]",
+    "float": lambda x, n: str(n / 2) == "3.5", "method": lambda x, n: n.__str__() == "7",
+    "starts": lambda x, n: f"{n}".startswith("7"),
+    "key of text": lambda x, n: {"layer7": 3}.get(f"layer{n}", 1),
+    "dict": lambda x, n: {3: 1, 5: 2, 7: 3}.get(n, 9), "item": lambda x, n: {3: 1, 5: 2, 7: 3}[n],
+    "key": lambda x, n: len({n: 1, 7: 2}),
+    "pairs": lambda x, n: len(dict(zip([n, 7], [1, 2], strict=True))),
+    "keys of a dict": lambda x, n: n in {3: 1, 7: 2}.keys(),  # noqa: SIM118
+    "fromkeys": lambda x, n: dict.fromkeys([n], 3).get(7, 1),
+    "comprehension": lambda x, n: {k: k + 0 for k in (n, 3)}.get(7, 0),
+    "set": lambda x, n: len({n, 7}), "elements": lambda x, n: len(set([n, 7])),  # noqa: C405
+    "in a set": lambda x, n: n in {3, 5}, "in a dict": lambda x, n: (n, 1) in {(7, 1): 2},
+    "hash": lambda x, n: hash((n, 2)) == hash((7, 2)), "type": lambda x, n: type(n) is int,
+    "type of a float": lambda x, n: type(n / 2) is float, "same": lambda x, n: x.shape[0] is not n,
+    "slice": lambda x, n: slice(n).stop,
+}
+
+
+@pytest.mark.parametrize("what", LOOKED_AT)
+def test_sizes_that_python_shows_or_hashes(what: str) -> None:
+    """There an open size counts as the int that it is in the call."""
+    looked = LOOKED_AT[what]
+
+    def fn(x: ms.Tensor) -> ms.Tensor:
+        return x + looked(x, x.shape[0])
+
+    compiled = ms.jit(fn)
+    for n in (3, 5, 7):
+        x = ms.Tensor(np.zeros(n, np.float32))
+        assert compiled(x).asnumpy().tolist() == fn(x).asnumpy().tolist(), n
+
+
+def test_keys_that_are_assigned() -> None:
+    def fn(x: ms.Tensor) -> ms.Tensor:
+        table: dict[int, int] = {}
+        table[x.shape[0]] = 5
+        return x + table.get(7, 2)
+
+    compiled = ms.jit(fn)
+    for n in (3, 5, 7):
+        x = ms.Tensor(np.zeros(n, np.float32))
+        assert compiled(x).asnumpy().tolist() == fn(x).asnumpy().tolist(), n

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
@@ -36,7 +37,7 @@ from .places import Stored
 from .protocols import as_index, run_by_python
 from .state import insert_missing
 from .trust import is_interpreted, is_library, is_own_class, is_user_function
-from .values import MISSING, Text, holds_runtime, is_runtime
+from .values import MISSING, Text, as_key, as_known, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -151,10 +152,16 @@ def _guard_result(vm: Interpreter, target: Any, name: str, value: Any) -> None:
         vm.note_result(target, name, lambda: getattr(target, name), value)
 
 
+_BY_VALUE = {"__hash__", "__str__", "__repr__", "__format__"}
+"""Methods of numbers that an open size has for itself."""
+
+
 def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     """An attribute of a value of Python's own, of numpy's or of a tensor."""
     if isinstance(target, GraphNumber) and name[:1] != "_" and hasattr(kind_of(target), name):
         return operations.attribute_of_number(vm, target, name, frame)
+    if name in _BY_VALUE and is_symbolic(target):
+        target = as_known(target)
     if isinstance(target, Parameter) and name in _OF_PARAMETERS:
         vm.report(target, _OF_PARAMETERS[name])
     return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
@@ -175,6 +182,7 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
         index = operations.index_of_tensor(vm, index, frame)
     if isinstance(target, (dict, *VIEWS)):
         vm.templates.look_at(index)
+        index = as_key(index)
         target = target if isinstance(target, dict) else elements_of(vm, target)
     if is_runtime(index) and isinstance(target, (list, tuple)) and not isinstance(target, Tensor):
         return pick(vm, target, index, frame)

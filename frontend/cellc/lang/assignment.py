@@ -36,7 +36,7 @@ from .pieces.operations import is_piece
 from .places import Stored
 from .recipes import recipe_of
 from .trust import is_interpreted, is_user_function
-from .values import MISSING, describe, holds_runtime, is_number, is_runtime, scalar
+from .values import MISSING, as_key, describe, holds_runtime, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -239,6 +239,8 @@ def _change(
     """`holder[...] = value` or `del holder[...]`, by the class's method if the user wrote it."""
     if isinstance(holder, (list, bytearray, np.ndarray)):
         args = _settled(vm, holder, *args)
+    elif isinstance(holder, dict):
+        args = [as_key(args[0]), *args[1:]]
     vm.note_object(holder)
     found = vm.special(holder, f"__{function.__name__}__")
     if found is not None:

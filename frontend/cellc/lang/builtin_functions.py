@@ -37,6 +37,7 @@ from .values import (
     RuntimeRange,
     Text,
     any_runtime,
+    as_key,
     holds_runtime,
     in_text,
     is_number,
@@ -311,6 +312,8 @@ def _type(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     cls = vm.class_of(args[0])
     if isinstance(args[0], GraphNumber):
         return args[0]._number
+    if is_symbolic(args[0]):
+        return int if type(args[0]) is Dim else float
     return Tensor if cls is GraphTensor else str if cls is Text else cls
 
 
@@ -407,6 +410,7 @@ def _container(cls: Any) -> Handler:
         elements = items(vm, args[0]) if args else []
         if cls is set or cls is frozenset:
             run_by_python(vm, elements)
+            elements = [as_key(v) for v in elements]
         return carried(vm, vm.fresh(cls(elements)), *args)
 
     return handler
@@ -422,7 +426,13 @@ def _dict(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if args and hasattr(args[0], "keys") and vm.special(args[0], "__getitem__") is not None:
         args = [pairs_of(vm, args[0], frame)]
     run_by_python(vm, args)
-    return vm.fresh(dict(*args, **kwargs))
+    made: dict[Any, Any] = dict(*args, **kwargs)
+    return vm.fresh({as_key(k): v for k, v in made.items()})
+
+
+@_handles(dict.fromkeys)
+def _fromkeys(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    return vm.fresh(dict.fromkeys(as_key(items(vm, args[0])), *args[1:]))
 
 
 @_handles(next)

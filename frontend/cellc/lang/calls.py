@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 import numpy as np
 
-from cellc_compiler.ir.dims import Dim
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
@@ -46,7 +45,7 @@ from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
-from .protocols import LISTS, of_builtin, report_parts, run_by_python
+from .protocols import LISTS, compared, of_builtin, report_parts, run_by_python
 from .source import function_source
 from .text import format_text, join_text
 from .trust import (
@@ -58,7 +57,7 @@ from .trust import (
     is_structural,
     is_user_function,
 )
-from .values import MISSING, any_runtime, holds_runtime, in_text
+from .values import MISSING, any_runtime, as_known, holds_runtime, in_text
 from .world import outside_call
 
 if TYPE_CHECKING:
@@ -562,12 +561,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         return handler(vm, args, kwargs, frame)
     owner = fn.__self__
     if isinstance(owner, (list, dict, set, tuple, str, frozenset)):
-        if fn.__name__ not in _PUTS:
-            vm.templates.look_at(*args)
-        if isinstance(owner, (dict, set, frozenset, str)) or fn.__name__ in _SEARCHES:
-            keys = isinstance(owner, dict) and bool(args) and not isinstance(args[0], (str, int))
-            held = () if isinstance(owner, dict) and not keys else list(owner)
-            run_by_python(vm, (held, *args, *kwargs.values()))
+        args = compared(vm, fn, args, kwargs)
         if fn.__name__ == "sort" and isinstance(owner, list):
             return BUILTINS[list.sort](vm, [owner, *args], kwargs, frame)
         vm.note_object(owner)
@@ -595,12 +589,8 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
     return foreign(vm, fn, args, kwargs, frame)
 
 
-_SEARCHES = frozenset(("index", "count", "remove", "extend"))
-"""Methods of sequences that have Python compare or walk through what they are given."""
 _FOLLOW = frozenset(("copy", "count", "index"))
 """Methods of sequences whose result is unknown where the length is."""
-_PUTS = frozenset(("append", "extend", "insert"))
-"""Methods that do not compare what they are given."""
 
 
 def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
@@ -702,8 +692,10 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
             raise _refuse(vm, fn, frame)
         args = [_as_callback(vm, a, frame) for a in args]
     args, kwargs = _asked(args), dict(zip(kwargs, _asked(kwargs.values()), strict=True))
-    if isinstance(fn, np.ufunc):  # it takes a size that is left open for an object
-        args = [int(a) if type(a) is Dim else a for a in args]
+    if isinstance(fn, np.ufunc) or fn is hash or fn is ascii:
+        args = [as_known(a) for a in args]  # they take an open size for an object
+    elif isinstance(owner, (dict, set, frozenset)):
+        args = compared(vm, fn, args, kwargs)
     vm.templates.look_at(*args, *kwargs.values())
     run_by_python(vm, (*args, *kwargs.values()))
     found = outside_call(vm, fn, args, kwargs, frame)

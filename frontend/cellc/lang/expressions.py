@@ -27,7 +27,16 @@ from .protocols import of_method, run_by_python
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
 from .trust import is_own_class
-from .values import MISSING, RuntimeRange, Text, holds_runtime, in_text, is_runtime, like
+from .values import (
+    MISSING,
+    RuntimeRange,
+    Text,
+    as_key,
+    holds_runtime,
+    in_text,
+    is_runtime,
+    like,
+)
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -140,7 +149,7 @@ def _list(vm: Interpreter, node: ast.List, frame: Frame) -> Any:
 def _set(vm: Interpreter, node: ast.Set, frame: Frame) -> Any:
     found = elements(vm, node.elts, frame)
     run_by_python(vm, found)
-    return vm.fresh(set(found))
+    return vm.fresh({as_key(v) for v in found})
 
 
 def _dict(vm: Interpreter, node: ast.Dict, frame: Frame) -> Any:
@@ -161,7 +170,7 @@ def _dict_of(vm: Interpreter, pairs: Sequence[tuple[Any, Any]], frame: Frame) ->
     """A dict; of the run where only that knows a key."""
     if vm.pieces is not None and any(of_run(k) or comparable(k, None) for k, _ in pairs):
         return operations.mapping(vm, [k for k, _ in pairs], [v for _, v in pairs], frame)
-    return vm.fresh(dict(pairs))
+    return vm.fresh({as_key(k): v for k, v in pairs})
 
 
 def _subscript(vm: Interpreter, node: ast.Subscript, frame: Frame) -> Any:
@@ -300,7 +309,7 @@ def _list_comp(vm: Interpreter, node: ast.ListComp, frame: Frame) -> Any:
 
 
 def _set_comp(vm: Interpreter, node: ast.SetComp, frame: Frame) -> Any:
-    return vm.fresh(set(_elements(vm, node, frame)))
+    return vm.fresh({as_key(v) for v in _elements(vm, node, frame)})
 
 
 def _generator(vm: Interpreter, node: ast.GeneratorExp, frame: Frame) -> Any:

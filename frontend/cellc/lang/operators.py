@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic
+
 from ..core.dispatch import apply
 from ..core.module_names import contained, is_exactly
 from ..tensors.tensor import Tensor
@@ -17,12 +19,12 @@ from ..tracing.numbers import GraphNumber, as_kind, as_number, kind_of
 from .asking import asked_int, decided, is_asked_power, power
 from .budget import GROWING, check_growth
 from .control import Known, as_bool, logical, truth
-from .iteration import items
+from .iteration import VIEWS, items
 from .lengths import carried, joined
 from .pieces import operations
 from .pieces.operations import is_piece
 from .protocols import of_operator, run_by_python
-from .values import MISSING, holds_runtime, is_runtime
+from .values import MISSING, Text, as_key, as_known, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -49,6 +51,9 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }
+
+
+_COMPARISONS = {*COMPARE.values()}
 
 
 def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any:
@@ -83,6 +88,8 @@ def of_the_graph(value: object, depth: int = 4) -> bool:
 def _same_int(a: Any, b: Any) -> Any:
     """`a is b` of two values that are no one object: Python has one object of each small int."""
     for number, known in ((a, b), (b, a)):
+        if is_symbolic(number) and type(known) is int and known in _SMALL:
+            return as_known(number) == known
         if isinstance(number, GraphNumber) and kind_of(number) is int \
                 and type(known) is int and known in _SMALL:
             return number == known
@@ -164,6 +171,11 @@ def operated(
     """`a op b`; the method of a user's class is interpreted."""
     if vm.pieces is not None and (is_piece(a) or is_piece(b)):
         return operations.operated(vm, operate, [a, b], frame)
+    if isinstance(a, str) and operate is operator.mod:
+        b = as_known(b)
+    if operate in _COMPARISONS and (type(a) is Text or type(b) is Text):
+        raise vm.error("CE404", TypeError, "a text with values known only at run time is compared",
+                       frame, hint="compare the values instead of their text")
     result = of_operator(vm, operate, a, b, frame)
     if result is not MISSING:
         return result
@@ -208,6 +220,8 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     if found is not None:
         return as_bool(truth(vm, vm.call(found, [box, item], {}, frame), frame))
     tensors = isinstance(box, (list, tuple)) and any(isinstance(v, Tensor) for v in (item, *box))
+    if isinstance(box, (dict, set, frozenset, *VIEWS)):
+        item = as_key(item)
     if isinstance(box, (dict, str, range)) or not (tensors or holds_runtime([item, box])):
         run_by_python(vm, (item, box))
         return item in box

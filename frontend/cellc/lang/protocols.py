@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
 from .structure import names_in
 from .trust import is_foreign_class, is_own_class, is_user_function
-from .values import MISSING, any_runtime, is_runtime
+from .values import MISSING, any_runtime, as_key, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -218,3 +218,25 @@ def report_parts(vm: Interpreter, cell: Any) -> None:
     for parameter in cell.get_parameters():
         vm.report(parameter, "requires_grad")
         vm.report(parameter, "name")
+
+
+_SEARCHES = frozenset(("index", "count", "remove", "extend"))
+"""Methods of sequences that have Python compare or walk through what they are given."""
+_PUTS = frozenset(("append", "extend", "insert"))
+"""Methods that do not compare what they are given."""
+
+
+def compared(
+    vm: Interpreter, fn: Any, args: list[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """The arguments of a container's method, which Python may compare with what it holds."""
+    owner = fn.__self__
+    if fn.__name__ not in _PUTS:
+        vm.templates.look_at(*args)
+    if args and isinstance(owner, (dict, set, frozenset)):
+        args = [as_key(args[0]), *args[1:]]
+    if isinstance(owner, (dict, set, frozenset, str)) or fn.__name__ in _SEARCHES:
+        keys = isinstance(owner, dict) and bool(args) and not isinstance(args[0], (str, int))
+        held = () if isinstance(owner, dict) and not keys else list(owner)
+        run_by_python(vm, (held, *args, *kwargs.values()))
+    return args

@@ -476,10 +476,31 @@ def with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
     return dict(zip(value, parts, strict=True)) if isinstance(value, dict) else type(value)(parts)
 
 
+def as_known(value: Any, depth: int = 4) -> Any:
+    """A value for Python's own code that hashes or shows it: an open size becomes the number that
+    it is in this call, and is asked for."""
+    if is_symbolic(value):
+        return int(value) if type(value) is Dim else float(value)
+    return with_parts(value, lambda v: as_known(v, depth - 1)) if depth else value
+
+
+def as_key(value: Any) -> Any:
+    """A value that Python hashes, as a key or an element of a set; see `as_known`.
+
+    Raises:
+        TypeError: a text with values of the run: there is no hash of it.
+    """
+    if isinstance(value, Text):
+        raise TypeError("a text with values known only at run time cannot be a key")
+    return as_known(value)
+
+
 def in_text(value: Any, depth: int = 4) -> Any:
     """A value as a string shows it: a size that is left open is a number of the graph."""
     if type(value) is Dim:
         return as_number(scalar(value), int)
+    if is_symbolic(value):
+        return as_known(value)
     return with_parts(value, lambda v: in_text(v, depth - 1)) if depth else value
 
 

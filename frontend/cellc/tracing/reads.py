@@ -87,7 +87,7 @@ def short(value: Any, depth: int = 4) -> str:
     """A value in a few words; `depth` of containers in each other are written."""
     if not depth:
         text = "..."
-    elif value is None or isinstance(value, _PLAIN):
+    elif value is None or issubclass(type(value), _PLAIN):  # (an open size says it is an int)
         text = "None" if value is None else _builtin(value).__repr__(value)
     elif isinstance(value, GraphTensor):
         text = f"a tensor {value._type}"
