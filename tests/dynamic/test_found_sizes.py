@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from string import Template
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -185,6 +188,16 @@ def test_powers_of_sizes(power: Callable[[int], Any]) -> None:
         assert got.asnumpy().tobytes() == want.asnumpy().tobytes()
 
 
+class Pair(NamedTuple):
+    n: int
+
+
+@dataclass(frozen=True)
+class Point:
+    n: int
+    n7: int = 4
+
+
 LOOKED_AT: dict[str, Callable[[Any, int], Any]] = {
     "f-string": lambda x, n: f"{n}" == "7", "format": lambda x, n: f"{n:3d}" == "  7",
     "str.format": lambda x, n: "{}".format(n) == "7",  # noqa: UP032
@@ -203,7 +216,15 @@ LOOKED_AT: dict[str, Callable[[Any, int], Any]] = {
     "in a set": lambda x, n: n in {3, 5}, "in a dict": lambda x, n: (n, 1) in {(7, 1): 2},
     "hash": lambda x, n: hash((n, 2)) == hash((7, 2)), "type": lambda x, n: type(n) is int,
     "type of a float": lambda x, n: type(n / 2) is float, "same": lambda x, n: x.shape[0] is not n,
-    "slice": lambda x, n: slice(n).stop,
+    "slice": lambda x, n: slice(n).stop, "count": lambda x, n: Counter([n, 7])[7],
+    "ordered": lambda x, n: OrderedDict([(n, 1)]).get(7, 0),
+    "template": lambda x, n: Template("$n").substitute(n=n) == "7",
+    "tuple": lambda x, n: hash(Pair(n)) == hash(Pair(7)),
+    "text of a tuple": lambda x, n: str(Pair(n)) == "Pair(n=7)",
+    "object": lambda x, n: len({Point(n), Point(7)}),
+    "text of an object": lambda x, n: f"{Point(n)}" == "Point(n=7, n7=4)",
+    "object as a key": lambda x, n: {Point(7): 3}.get(Point(n), 1),
+    "attribute": lambda x, n: getattr(Point(7), f"n{n}", 1),
 }
 
 

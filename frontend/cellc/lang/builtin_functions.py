@@ -320,6 +320,8 @@ def _type(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 @_handles(getattr)
 def _getattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     target, name, *default = args
+    if isinstance(name, Text):
+        raise TypeError("the name of an attribute must be known while compiling")
     try:
         return read_attribute(vm, target, mangle(name, frame), frame)
     except AttributeError:

@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from string import Template
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
 from typing import TYPE_CHECKING, Any, get_origin
 
@@ -57,7 +58,7 @@ from .trust import (
     is_structural,
     is_user_function,
 )
-from .values import MISSING, any_runtime, as_known, holds_runtime, in_text
+from .values import MISSING, any_runtime, as_key, as_known, holds_runtime, in_text
 from .world import outside_call
 
 if TYPE_CHECKING:
@@ -358,6 +359,8 @@ def _instance(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fra
 
 def _made_by_python(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = _asked(args)
+    if issubclass(cls, (dict, set, frozenset)):
+        args = [as_key(a) for a in args]
     if cls.__module__ == "itertools":
         args = [Callback(vm, a, frame) if isinstance(a, type) and is_own_class(a)
                 else _as_callback(vm, a, frame) for a in args]
@@ -692,8 +695,9 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
             raise _refuse(vm, fn, frame)
         args = [_as_callback(vm, a, frame) for a in args]
     args, kwargs = _asked(args), dict(zip(kwargs, _asked(kwargs.values()), strict=True))
-    if isinstance(fn, np.ufunc) or fn is hash or fn is ascii:
-        args = [as_known(a) for a in args]  # they take an open size for an object
+    if isinstance(fn, np.ufunc) or isinstance(owner, Template) or \
+            plain(fn, "__name__") in ("hash", "ascii", "_count_elements"):  # (the last of Counter)
+        args, kwargs = [as_known(a) for a in args], as_known(kwargs)
     elif isinstance(owner, (dict, set, frozenset)):
         args = compared(vm, fn, args, kwargs)
     vm.templates.look_at(*args, *kwargs.values())

@@ -20,7 +20,7 @@ from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
 from .structure import names_in
 from .trust import is_foreign_class, is_own_class, is_user_function
-from .values import MISSING, any_runtime, as_key, is_runtime
+from .values import MISSING, any_runtime, as_key, is_runtime, refuse_open
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -36,6 +36,7 @@ _OF_BUILTIN: dict[Any, tuple[str, ...]] = {
     math.trunc: ("__trunc__",),
 }
 """Builtin -> the special methods that it looks for, in order."""
+_SHOWS = frozenset(("__hash__", "__str__", "__repr__", "__format__"))
 _RESULTS = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -72,6 +73,8 @@ def of_method(
     if in_class(type(value), name, MISSING) in (MISSING, in_class(object, name, MISSING)) \
             or any_runtime([value, *args]):
         return MISSING
+    if name in _SHOWS:
+        refuse_open(value)
     result = run()
     if isinstance(result, _RESULTS):
         vm.note_result(value, name, run, result)
@@ -131,6 +134,8 @@ def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> Non
     for value in values:
         if isinstance(value, (Tensor, str, int, float, type(None), type)):
             continue
+        if is_own_class(type(value)):
+            refuse_open(value)
         if isinstance(value, dict):
             parts: Iterable[Any] = [*dict.keys(value), *dict.values(value)]
         elif isinstance(value, (list, tuple, set, frozenset, deque)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from ..tensors.tensor import Tensor, tensor_of
 from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
 from ..tracing.pytree import Box, Known, ObjectKind, RunObject, parts_of, put_together
+from ..tracing.reads import own_attributes
 from ..tracing.tracer import GraphTensor, is_variable
 from .errors import Cascade
 
@@ -481,7 +482,25 @@ def as_known(value: Any, depth: int = 4) -> Any:
     it is in this call, and is asked for."""
     if is_symbolic(value):
         return int(value) if type(value) is Dim else float(value)
-    return with_parts(value, lambda v: as_known(v, depth - 1)) if depth else value
+    if not depth:
+        return value
+    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
+        return tuple.__new__(type(value), [as_known(v, depth - 1) for v in value])
+    return with_parts(value, lambda v: as_known(v, depth - 1))
+
+
+def refuse_open(value: Any) -> None:
+    """Refuse an object that holds an open size, where Python runs a method of its class.
+
+    Raises:
+        TypeError: it holds one; a trace for known sizes has none.
+    """
+    parts = [*(own_attributes(value) or {}).values()]
+    if is_dataclass(value) and not isinstance(value, type):  # (it may have slots)
+        parts += [getattr(value, f.name, None) for f in fields(value)]
+    if any(map(is_symbolic, [*parts, *(value if isinstance(value, tuple) else ())])):
+        raise TypeError(f"an attribute of {type(value).__name__} is a size that is known only at "
+                        "run time")
 
 
 def as_key(value: Any) -> Any:
@@ -500,6 +519,8 @@ def in_text(value: Any, depth: int = 4) -> Any:
     if type(value) is Dim:
         return as_number(scalar(value), int)
     if is_symbolic(value):
+        return as_known(value)
+    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
         return as_known(value)
     return with_parts(value, lambda v: in_text(v, depth - 1)) if depth else value
 
