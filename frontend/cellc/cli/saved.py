@@ -50,16 +50,6 @@ def _parts(text: str) -> tuple[str, str]:
     return (path, entry) if sep and path.endswith(SUFFIX) else (text, artifact.DEFAULT_ENTRY)
 
 
-def load_graphs(loaded: Artifact) -> dict[str, list[Graph]]:
-    """The graphs of all entries, with symbols where sizes are open.
-
-    Raises:
-        ArtifactError: it was written without graphs, or one is malformed.
-    """
-    return {entry: [graph_of(loaded, entry, k) for k in _firsts(loaded, entry)]
-            for entry in loaded.entries}
-
-
 def _firsts(loaded: Artifact, entry: str) -> list[int]:
     """For each graph of an entry the first variant that it is of."""
     numbers = [v.graph for v in loaded.sizes(entry).variants]

@@ -27,16 +27,7 @@ from .protocols import of_method, run_by_python
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
 from .trust import is_own_class
-from .values import (
-    MISSING,
-    RuntimeRange,
-    Text,
-    as_key,
-    holds_runtime,
-    in_text,
-    is_runtime,
-    like,
-)
+from .values import MISSING, RuntimeRange, Text, as_key, holds_runtime, in_text, is_runtime, like
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter

@@ -490,11 +490,7 @@ def as_known(value: Any, depth: int = 4) -> Any:
 
 
 def refuse_open(value: Any) -> None:
-    """Refuse an object that holds an open size, where Python runs a method of its class.
-
-    Raises:
-        TypeError: it holds one; a trace for known sizes has none.
-    """
+    """Refuse an object that holds an open size, where Python runs a method of its class."""
     parts = [*(own_attributes(value) or {}).values()]
     if is_dataclass(value) and not isinstance(value, type):  # (it may have slots)
         parts += [getattr(value, f.name, None) for f in fields(value)]
@@ -504,11 +500,7 @@ def refuse_open(value: Any) -> None:
 
 
 def as_key(value: Any) -> Any:
-    """A value that Python hashes, as a key or an element of a set; see `as_known`.
-
-    Raises:
-        TypeError: a text with values of the run: there is no hash of it.
-    """
+    """A value that Python hashes, see `as_known`; a text with values of the run has no hash."""
     if isinstance(value, Text):
         raise TypeError("a text with values known only at run time cannot be a key")
     return as_known(value)
