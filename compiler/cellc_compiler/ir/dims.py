@@ -47,8 +47,9 @@ T = TypeVar("T")
 MOST_TERMS, MOST_FACTORS = 1 << 10, 1 << 6
 """Of the expression of a size: terms, factors of a term."""
 MOST_BITS = 256
-_MOST_POWER = 8
 """Of a number in the expression of a size."""
+_MOST_POWER = 8
+"""The highest power of a size that is an expression; a higher one fixes the size."""
 
 
 class Undecided(ValueError):
