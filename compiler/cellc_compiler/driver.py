@@ -25,7 +25,7 @@ from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
 from . import __version__, backends
-from .ir.dims import estimate
+from .ir.dims import estimate, evaluate_number
 from .ir.graph import Graph, Node
 from .ir.op import lookup
 
@@ -96,6 +96,12 @@ class Profiled:
     start: int
     capacity: int
     buffers: list[memory.Buffer]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of open sizes, and places of the temporaries of a program that has some."""
+
+    def known(self, number: Any) -> Any:
+        """A number that may follow from open sizes."""
+        return evaluate_number(number, self.sizes)
 
 
 def optimize(
@@ -338,7 +344,7 @@ def _assemble(
     _check_memory(graph, target, slots,
                   report.arena_bytes + precompute_arena + len(lowered.constants))
     built = build.finish(lowered, report.arena_bytes if record else None)
-    _fill_report(report, lowered, built.kernels)
+    fill_report(report, lowered, built.kernels)
     how = built.profile
     arena = how.arena if how is not None else report.arena_bytes
     return program_of(graph.name, target, slots, lowered, build, built,
@@ -444,7 +450,8 @@ def callback_name(node: Node) -> str:
     return lookup(node.op).callback_name(node)
 
 
-def _fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
+def fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
+    """Note what a lowered graph has become."""
     report.kernels = kernels
     report.precomputed_bytes = lowered.precomputed_bytes
     report.calls = len(lowered.instructions)

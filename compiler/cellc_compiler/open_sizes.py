@@ -9,26 +9,31 @@ additions follows from the same questions, or from numbers of the table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from cellc_runtime import cache
 from cellc_runtime.dtypes import DType
-from cellc_runtime.open_sizes import MOST, Number, Open, Plan
+from cellc_runtime.open_sizes import MOST, Number, Open, Plan, Sizes
 from cellc_runtime.program import Message, Program, Slot
 from cellc_runtime.records import replace
 from cellc_runtime.target import Target
 
 from . import __version__, backends, driver
+from .backends.base import Built
 from .build.objects import CompilerBug
 from .ir import printing
 from .ir.dims import Applied, Ratio, Undecided, deciding, is_symbolic
 from .ir.graph import Graph, Value
 from .ir.shapes import Guard, Shapes
 from .lower import memory
+from .lower.lowered import Lowered
 from .ops import shape
 from .passes.instantiate import instantiate
+from .passes.pipeline import Observer
 
+Symbols = dict[str, tuple[int, int]]
 LEAST = 2
 """The least size that a program for all sizes serves: 0 and 1 are compiled by themselves."""
 SIZE = "size"
@@ -48,10 +53,8 @@ def compile_open(
     Raises:
         Undecided: something must know a size.
     """
-    target = backends.under(target, numerics) if target else backends.target_of(graph, numerics)
-    if target.accelerator:
-        raise Undecided(f"{target.name} has programs of known sizes only")
-    general, store = _general(shapes), cache.default()
+    target, general = _open_target(graph, target, numerics), _general(shapes)
+    store = cache.default()
     known = (general.symbols, general.hints, general.equal, general.answers, shapes.guards)
     key = cache.make_key(
         "open", printing.print_graph(graph, spans=False), *map(str, known), target.name,
@@ -59,15 +62,91 @@ def compile_open(
     found = driver.from_cache(store.get(key))
     if found is not None:
         return found
-    with deciding(general):
+    with _deciding(general):
+        optimized = _optimized(graph, general, target, numerics)
+        made = _compile(optimized, general, shapes.guards, target, driver.Report())[0]
+    store.put(key, made.to_bytes())
+    return made
+
+
+def compile_open_observed(
+    graph: Graph, shapes: Shapes, observe: Observer, report: driver.Report,
+    numerics: str = "strict",
+) -> Program:
+    """Compile a graph with symbolic sizes for this machine, past the cache.
+
+    Args:
+        observe: called with the name of each pass and the graph after it.
+        report: filled in.
+
+    Raises:
+        Undecided: something must know a size.
+    """
+    target, general = _open_target(graph, None, numerics), _general(shapes)
+    with _deciding(general):
+        optimized = _optimized(graph, general, target, numerics, observe)
+        return _compile(optimized, general, shapes.guards, target, report)[0]
+
+
+def compile_open_profiled(
+    graph: Graph, shapes: Shapes, sizes: Sizes, numerics: str = "strict"
+) -> driver.Profiled:
+    """Compile a graph with symbolic sizes into a program that records; its records are read at
+    these sizes.
+
+    Raises:
+        Undecided: something must know a size, or the program does not serve these.
+    """
+    target, general = _open_target(graph, None, numerics), _general(shapes)
+    with _deciding(general):
+        optimized = _optimized(graph, general, target, numerics)
+        program, built, lowered = _compile(
+            optimized, general, shapes.guards, target, driver.Report(), sizes)
+    assert program.open is not None
+    refusal = program.open.refusal(sizes)
+    if refusal:
+        raise Undecided(refusal)
+    how = built.profile
+    assert how is not None
+    places, _ = program.open.arena.places(sizes)
+    return driver.Profiled(
+        replace(program.at(sizes), arena_bytes=how.arena), how.calls, how.start, how.capacity,
+        lowered.buffers, {**sizes, **places})
+
+
+def _open_target(graph: Graph, target: Target | None, numerics: str) -> Target:
+    """The target of a program for all sizes.
+
+    Raises:
+        Undecided: it has none.
+    """
+    target = backends.under(target, numerics) if target else backends.target_of(graph, numerics)
+    if target.accelerator:
+        raise Undecided(f"{target.name} has programs of known sizes only")
+    return target
+
+
+@contextmanager
+def _deciding(shapes: Shapes) -> Iterator[None]:
+    """Within the block code is made for all sizes. Raises Undecided: there is none."""
+    with deciding(shapes):
         try:
-            made = _compile(graph, general, shapes.guards, target, numerics)
+            yield
         except (Undecided, CompilerBug):
             raise
         except Exception as e:  # code that was written for ints
             raise Undecided(f"there is no code for all sizes: {type(e).__name__}: {e}") from e
-    store.put(key, made.to_bytes())
-    return made
+
+
+def _optimized(
+    graph: Graph, shapes: Shapes, target: Target, numerics: str, observe: Observer | None = None
+) -> tuple[Graph, Symbols]:
+    """A copy of the graph after all passes, and the bounds of its symbols before that."""
+    symbols = {name: (info.low, -1 if info.high is None else info.high)
+               for name, info in shapes.symbols.items()}
+    backends.backend_of(target).prepare(len(graph.nodes))
+    given = instantiate(graph, shapes.equal)
+    return driver.optimize(given, observe, numerics, target, in_place=True), symbols
 
 
 def _general(shapes: Shapes) -> Shapes:
@@ -82,16 +161,14 @@ def _general(shapes: Shapes) -> Shapes:
 
 
 def _compile(
-    graph: Graph, shapes: Shapes, assumed: Sequence[Guard], target: Target, numerics: str
-) -> Program:
-    symbols = {name: (info.low, -1 if info.high is None else info.high)
-               for name, info in shapes.symbols.items()}
-    backend = backends.backend_of(target)
-    backend.prepare(len(graph.nodes))
-    optimized = driver.optimize(instantiate(graph, shapes.equal), numerics=numerics,
-                                target=target, in_place=True)
+    made: tuple[Graph, Symbols], shapes: Shapes, assumed: Sequence[Guard], target: Target,
+    report: driver.Report, recorded: Sizes | None = None,
+) -> tuple[Program, Built, Lowered]:
+    """The program of an optimized graph; with `recorded`, one that records when kernels ran, for
+    these sizes."""
+    optimized, symbols = made
     numbers = _take_numbers(optimized)
-    with backend.build(target) as build:
+    with backends.backend_of(target).build(target) as build:
         lowered = driver.lower(optimized, target, build.add)
         arena = memory.plan_open((b for b in lowered.buffers if b.first >= 0), "arena_")
         ahead = memory.plan_open((b for b in lowered.precompute_buffers if b.first >= 0), "ahead_")
@@ -100,7 +177,9 @@ def _compile(
         if not all(v.type.is_static for c in lowered.callbacks
                    for v in (*c.node.operands, *c.node.results)):
             raise Undecided("a function of the host is given a tensor of an open size")
-        built = build.finish(lowered)
+        place = None if recorded is None else _plan(arena).places(recorded)[1]
+        built = build.finish(lowered, place)
+        driver.fill_report(report, lowered, built.kernels)
         if any(g.relation == "==" for g in shapes.guards):
             raise Undecided(f"the code serves one size: {', '.join(map(str, shapes.guards))}")
         scalars = tuple((lowered.scalars[v], dtype, number(x)) for v, (x, dtype) in numbers.items())
@@ -111,9 +190,10 @@ def _compile(
             tuple(tuple((number(v.place), _numbers(v.shape)) for v in m.values) for m in messages))
         constants = bytes(lowered.constants) + bytes(
             lowered.sizes_at - len(lowered.constants) + 8 * len(shapes.table))
-        return driver.program_of(
-            graph.name, target, [_template(s) for s in slots], lowered, build, built,
+        program = driver.program_of(
+            optimized.name, target, [_template(s) for s in slots], lowered, build, built,
             (constants, 0, 0), [_bare(m) for m in messages], opened)
+        return program, built, lowered
 
 
 def _take_numbers(graph: Graph) -> dict[Value, tuple[Any, DType]]:

@@ -149,10 +149,11 @@ def test_graphs(folder: Path) -> None:
 
 @pytest.mark.parametrize(("args", "words"), [
     (["dump", "bare.cellc"], "bare.cellc: bare.cellc holds no graph of entry 'infer': it was"),
-    (["verify", "open.cellc"], "open.cellc takes x=float32[N,S,4]: give each with --input, with "
-     "numbers for sizes (served: N any and S 3, 5)"),
+    (["verify", "open.cellc", "-i", "y=float32[2,3,4]"], "open.cellc takes x=float32[N,S,4]: give "
+     "each with --input (served: N any and S 3, 5)"),
     (["verify", "open.cellc", "-i", "x=float32[2,4,4]"], "no program serves N = 2, S = 4"),
-    (["verify", "open.cellc", "-i", "x=float32[N,3,4]"], "with numbers for sizes (served: N any"),
+    (["verify", "open.cellc", "-i", "x=float32[M,3,4]"], "give each with --input (served: N any"),
+    (["verify", "open.cellc", "--sizes", "M=3"], "no input has a size M; open sizes: N, S"),
     (["compile", "open.cellc", "-i", "x=float32[N,3,4]", "-o", "x"], "with numbers for sizes"),
     (["compile", "saved_nets.py:Says", "-i", "x=float32[3]", "--no-graph", "-o", "x"],
      "--no-graph: the network prints at "),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import nullcontext
+
 from cellc_runtime.errors import ArtifactError
 
 from .bounds import check_size
+from .dims import SymbolInfo, deciding
 from .graph import Graph, Node, Value
 from .op import lookup
+from .shapes import Shapes
 from .text import parse_graph, print_graph
 
 
@@ -84,15 +89,21 @@ def _fail(graph: Graph, message: str, position: int | None = None) -> None:
     raise VerifyError(f"in graph {graph.name}: {message}\n{around}")
 
 
-def untrusted_graph(text: str, what: str) -> Graph:
+def untrusted_graph(text: str, what: str, sizes: Mapping[str, int] | None = None) -> Graph:
     """The verified graph of a text from a file, which may be hostile.
+
+    Args:
+        what: what it should be, for messages.
+        sizes: of a graph with open sizes: values that it serves, for which ops look at operands.
 
     Raises:
         ArtifactError: it is none; `what` says what should be one.
     """
     try:
         graph = parse_graph(text)
-        verify(graph)
+        symbols = {name: SymbolInfo() for name in sizes or ()}
+        with deciding(Shapes(symbols, dict(sizes or {}))) if symbols else nullcontext():
+            verify(graph)
     except Exception as e:  # whatever a parser meets in a file made to break it
         raise ArtifactError(f"{what} is malformed: {str(e)[:300]}") from e
     return graph

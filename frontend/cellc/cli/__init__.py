@@ -64,6 +64,11 @@ def _network(commands: Commands, name: str, text: str) -> Parser:
     return p
 
 
+def _sizes(p: argparse.ArgumentParser, text: str = "the sizes to look at, where some are open "
+           "(float32[N,3]): N=8") -> None:
+    p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help=text)
+
+
 def _numerics(p: argparse.ArgumentParser) -> None:
     p.add_argument("--numerics", choices=("strict", "fast"), default="strict",
                    help="fast: rewrite arithmetic in ways that change the last digits")
@@ -93,8 +98,7 @@ def _compile(sub: Commands) -> None:
     p.add_argument("--donate", action="append", default=[], metavar="[ENTRY.]NAME", help="the "
                    "result of the type of this input is written over it, so that a cache that "
                    "is passed in and out is not copied (repeatable)")
-    p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help="the values "
-                   "of an open size to serve: S=16,32,64..128; one size may be left open")
+    _sizes(p, "the values of an open size to serve: S=16,32,64..128; one size may be left open")
     p.add_argument("--no-graph", action="store_true", help="leave the graphs out of the file: it "
                    "cannot be dumped, verified, or compiled for another machine")
     _budget(p)
@@ -123,6 +127,7 @@ def _reproducing(sub: Commands) -> None:
     p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
     p.add_argument("--seconds", type=float, default=60.0,
                    help="for making the graph smaller (default 60)")
+    _sizes(p)
     p.add_argument("--output", "-o", metavar="FILE", help="write the smallest graph with its "
                    "inputs: as text, or compact if it ends in .cellcase")
     _checkpoint(p)
@@ -150,6 +155,7 @@ def _inspect(sub: Commands) -> None:
     p.add_argument("--values", action="store_true", help="show range, mean, NaN count and "
                    "histogram of every value on these inputs")
     p.add_argument("--target", help="show the code for this target, not for this machine")
+    _sizes(p)
     p.add_argument("--ranks", type=int, metavar="N", help="show what the first of N ranks does and "
                    "keeps in data-parallel training; nothing is run")
     _checkpoint(p)
@@ -207,6 +213,8 @@ def _verify(sub: Commands) -> None:
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
                    help="an input of the training step, as --input; in its order")
+    _sizes(p, "the sizes to verify for, where some are open (float32[N,3]): N=2,7,64; default: "
+           "two choices of them")
     p.add_argument("--no-reference", action="store_true", help="leave out the float64 reference "
                    "and difference quotients")
     p.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write everything as JSON "
@@ -270,6 +278,7 @@ def parser() -> Parser:
     p.add_argument("--limit", type=int, default=25, help="rows of the table (default 25)")
     p.add_argument("--trace", metavar="FILE.json", help="also write the timeline of a call, with "
                    "a row for each thread, for ui.perfetto.dev or chrome://tracing")
+    _sizes(p)
     _numerics(p)
     _budget(p)
     p = _network(sub, "dump", "write the graph after each pass as text and DOT, and the loop nests")
@@ -277,6 +286,7 @@ def parser() -> Parser:
                    help="the folder to write (default cellc_dump)")
     p.add_argument("--grad", action="store_true", help="dump the gradient by the "
                    "parameters (by the inputs, if there are none) too")
+    _sizes(p)
     _budget(p)
     _checkpoint(p)
     _numerics(p)
@@ -285,7 +295,7 @@ def parser() -> Parser:
     _verify(sub)
     _stages(sub)
     _reproducing(sub)
-    _network(sub, "check", "report every error of a network")
+    _sizes(_network(sub, "check", "report every error of a network"))
     _about_cellc(sub)
     return parser
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from cellc_compiler import backends, driver
 from cellc_compiler.autodiff.reverse import gradient_graph
+from cellc_compiler.ir.batch_axis import PROBE
+from cellc_compiler.ir.dims import Undecided, deciding
 from cellc_compiler.ir.dot import graph_dot
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.shapes import Shapes
@@ -27,6 +29,7 @@ from cellc_runtime.target import Target
 from .. import context
 from ..calls.budget import least, parse
 from ..compiled.traced import Traced, trace
+from ..core.later import open_sizes
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
 from ..tensors.tensor import OpenTensor, arrays_of
 from ..tools import budget_view, profiling_gpu
@@ -34,13 +37,22 @@ from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
 from . import artifacts, watch
+from .at_sizes import (
+    Opened,
+    at_sizes,
+    chosen,
+    open_names,
+    opened,
+    refuse_unknown,
+    said,
+    symbolic_types,
+)
 from .entries import donated_inputs, entry_inputs, named_entries
 from .errors import UserError
 from .loading import (
     input_types,
     known_shape,
     load_network,
-    open_types,
     ordered_inputs,
     parse_input,
     sample_arrays,
@@ -69,10 +81,18 @@ def _errors_told(
         raise UserError(str(e)) from e
 
 
-def _loaded(args: argparse.Namespace) -> tuple[Any, Any, list[str]]:
+def _loaded(args: argparse.Namespace, whole: bool = False) -> tuple[Any, Any, list[str]]:
     """The module and network of the command line, with the parameters of the checkpoint, and the
-    `--input` options in the network's order."""
+    `--input` options in the network's order.
+
+    Args:
+        whole: refuse open sizes of an artifact, which are looked at for one choice of them.
+    """
     if is_saved(args.network):
+        specs, _ = input_specs(args.network, args.input)
+        if whole and open_names(specs):
+            raise UserError(f"{args.network} takes {', '.join(specs)}: this command takes one of "
+                            "its graphs: give each --input with numbers for sizes")
         saved, specs = _saved(args)
         return None, saved.cell, specs
     module, net = load_network(args.network)
@@ -81,25 +101,37 @@ def _loaded(args: argparse.Namespace) -> tuple[Any, Any, list[str]]:
     return module, net, ordered_inputs(net, args.input)
 
 
-def _saved(args: argparse.Namespace) -> tuple[Saved, list[str]]:
-    """The entry of the artifact of the command line, and its `--input` options."""
+def _saved(args: argparse.Namespace, say: bool = False) -> tuple[Saved, list[str]]:
+    """The entry of the artifact of the command line, and its `--input` options, with numbers for
+    open sizes."""
     if getattr(args, "checkpoint", None) or getattr(args, "train", None):
         raise UserError(f"{args.network}: an artifact has its weights and its entries: take "
                         "--checkpoint and --train away; NET.cellc:train names an entry")
-    specs = input_specs(args.network, args.input)
+    specs, typical = input_specs(args.network, args.input)
+    for sizes in chosen(specs, getattr(args, "sizes", ()), typical):
+        if sizes and say:
+            print(f"for {said(sizes)}")
+        specs = at_sizes(specs, sizes)
     return load_saved(args.network, [known_shape(s) for s in specs]), specs
 
 
-def _traced(args: argparse.Namespace, seed: int = 0) -> tuple[Traced, list[Any]]:
-    """The network of the command line as a graph, and its inputs' arrays."""
+def _traced(args: argparse.Namespace) -> tuple[Traced, list[Any], Opened | None]:
+    """The network of the command line (or the training step of `--train`) as a graph, its inputs'
+    arrays, and the graph with open sizes if some are open."""
     if is_saved(args.network):
-        saved, specs = _saved(args)
-        return saved.traced, sample_arrays(specs, seed)
-    _, net, specs = _loaded(args)
-    inputs = sample_inputs(specs, seed)
-    with _errors_told():
-        traced = trace(net, inputs, {})
-    return traced, traced.fed([t._snapshot() for t in inputs])
+        saved, specs = _saved(args, say=True)
+        return saved.traced, sample_arrays(specs), None
+    if getattr(args, "train", None):
+        module, net = load_network(args.network)
+        net, specs = training_step(module, net, args.train, args.input)
+    else:
+        _, net, specs = _loaded(args)
+    for sizes in chosen(specs, args.sizes):
+        inputs = sample_inputs(at_sizes(specs, sizes))
+        with _errors_told():
+            traced = trace(net, inputs, {})
+            symbolic = opened(net, specs, sizes) if sizes else None
+    return traced, traced.fed([t._snapshot() for t in inputs]), symbolic
 
 
 def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
@@ -107,7 +139,8 @@ def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
     given = input_types(specs)
     if given is None:
         return trace(net, sample_inputs(specs), {}), Shapes()
-    types, shapes = open_types(given)
+    sizes = {n: PROBE + 2 * i for i, n in enumerate(open_names(specs))}
+    types, shapes = symbolic_types(given, sizes, stand_in=True)
     return trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes
 
 
@@ -145,11 +178,11 @@ def compile_(args: argparse.Namespace) -> int:
         made = named_entries(module, net, args.entry)
         inputs = entry_inputs(made, args.input)
     else:
-        module, net, specs = _loaded(args)
+        module, net, specs = _loaded(args, whole=True)
         made, inputs = {DEFAULT_ENTRY: net}, {DEFAULT_ENTRY: specs}
     targets = [_target(name) for name in args.target] or [backends.default_target()]
     listed = listed_sizes(args.sizes)
-    _refuse_unknown(listed, [*args.input, *args.train_input])
+    refuse_unknown(listed, open_names([*args.input, *args.train_input]))
     entries = {name: _plan(fn, inputs[name], listed, targets) for name, fn in made.items()}
     if args.train:
         if "train" in entries:
@@ -164,21 +197,12 @@ def compile_(args: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_unknown(listed: Listed, specs: Sequence[str]) -> None:
-    """Refuse `--sizes` of a name that no input has."""
-    there = {d for t in input_types(specs) or () for d in t.shape if isinstance(d, str)}
-    for name in listed:
-        if name not in there:
-            names = ", ".join(sorted(there)) or "none (a type with one is float32[N,3])"
-            raise UserError(f"--sizes {name}=...: no input has a size {name}; open sizes: {names}")
-
-
 def export_(args: argparse.Namespace) -> int:
     """`cellc export`: a network as an ONNX model or as cellc's portable file."""
     path = Path(args.output)
     if path.suffix not in (".onnx", ".mindir"):
         raise UserError(f"--output {path}: expected a name that ends in .onnx or .mindir")
-    _, net, specs = _loaded(args)
+    _, net, specs = _loaded(args, whole=True)
     with _errors_told((CompileError, ImportError, TypeError, ValueError)), writing(path):
         if path.suffix == ".mindir":
             if args.opset is not None:
@@ -285,15 +309,8 @@ def profile(args: argparse.Namespace) -> int:
     """`cellc profile`."""
     if args.runs < 1 or args.limit < 1:
         raise UserError("--runs and --limit must be positive")
-    if args.train and not is_saved(args.network):
-        module, net = load_network(args.network)
-        net, specs = training_step(module, net, args.train, args.input)
-        inputs = sample_inputs(specs)
-        traced = trace(net, inputs, {})
-        arrays = traced.fed([t._snapshot() for t in inputs])
-    else:
-        traced, arrays = _traced(args)
-    found = profiling_gpu.profile_here(traced, arrays, args.runs, _numerics(args), _budget(args))
+    traced, arrays, symbolic = _traced(args)
+    found = _profiled(args, traced, arrays, symbolic)
     found.show(args.by, args.limit)
     if args.trace:
         with writing(args.trace):
@@ -302,18 +319,41 @@ def profile(args: argparse.Namespace) -> int:
     return 0
 
 
+def _profiled(
+    args: argparse.Namespace, traced: Traced, arrays: list[Any], symbolic: Opened | None
+) -> Any:
+    """The profile of the program for all sizes, where there is one; else of that for these."""
+    rest = arrays, args.runs, _numerics(args), _budget(args)
+    if symbolic is not None:
+        at, opened_at = said(symbolic.sizes), (symbolic.shapes, symbolic.sizes)
+        try:
+            symbolic.refuse_numbers()
+            found = profiling_gpu.profile_here(symbolic.traced, *rest, opened_at)
+            print(f"the program for all sizes, for {at}")
+            return found
+        except Undecided as e:
+            print(f"the program for {at} alone: {e}")
+    return profiling_gpu.profile_here(traced, *rest)
+
+
 @_errors_told()
 def dump(args: argparse.Namespace) -> int:
     """`cellc dump`."""
     context.set_context(numerics=_numerics(args))
-    traced, _ = _traced(args)
-    graphs = {"": traced.graph}
+    traced, _, symbolic = _traced(args)
     budget = least(_budget(args), traced.budget)
-    if args.grad or budget is not None:
-        graphs["grad_"] = _gradient(traced)
+    graded = args.grad or budget is not None
     files: dict[str, str] = {}
     lines: list[str] = []
-    for prefix, graph in graphs.items():
+    if symbolic is not None:
+        try:
+            symbolic.refuse_numbers()
+            for prefix, graph in _graphs(symbolic.traced, graded, symbolic.shapes).items():
+                files.update(_dumped_open(graph, prefix, symbolic.shapes))
+        except Undecided as e:
+            files.clear()
+            lines.append(f"the program for {said(symbolic.sizes)} alone: {e}")
+    for prefix, graph in () if files else _graphs(traced, graded).items():
         files.update(_dumped(graph, prefix, budget, lines))
     print("".join(f"{line}\n" for line in lines), end="")
     out = Path(args.output)
@@ -345,13 +385,14 @@ def _inspect_network(args: argparse.Namespace, target: Target | None) -> int:
         net, specs = training_step(module, net, args.train, args.input)
     else:
         _, net, specs = _loaded(args)
-    inputs = sample_inputs(specs)
+    sizes, = chosen(specs, args.sizes)
+    inputs = sample_inputs(at_sizes(specs, sizes))
     traced = trace(net, inputs, {})
     graphs = {"training step" if args.train else "forward": traced.graph}
     if args.grad:
         graphs["gradient"] = _gradient(traced)
     arrays = traced.fed(arrays_of(inputs))
-    shown = inspecting.of_network(args, traced, graphs, arrays, _budget(args))
+    shown = inspecting.of_network(args, traced, graphs, arrays, _budget(args), sizes)
     print(inspecting.write(args, shown, target))
     return 0
 
@@ -364,18 +405,50 @@ def _write_all(out: Path, files: Mapping[str, str]) -> None:
         write_texts(out, files)
 
 
+def _graphs(traced: Traced, graded: bool, shapes: Shapes | None = None) -> dict[str, Graph]:
+    """The graph and, if it is wanted, the gradient, by the beginning of their files' names."""
+    graphs = {"": traced.graph}
+    if graded:
+        with deciding(Shapes() if shapes is None else shapes):
+            graphs["grad_"] = _gradient(traced)
+    return graphs
+
+
+class _Steps:
+    """The files of a graph and of what passes make of it, in order."""
+
+    def __init__(self, graph: Graph, prefix: str) -> None:
+        self.prefix, self.count = prefix, 0
+        self.files: dict[str, str] = {}
+        self.add("traced", graph)
+
+    def add(self, name: str, graph: Graph) -> None:
+        """The next step."""
+        start = f"{self.prefix}{self.count:02d}_{name}"
+        self.files[f"{start}.txt"] = print_graph(graph)
+        self.files[f"{start}.dot"] = graph_dot(graph)
+        self.count += 1
+
+
+def _dumped_open(graph: Graph, prefix: str, shapes: Shapes) -> dict[str, str]:
+    """Names and contents of the files about a graph with open sizes.
+
+    Raises:
+        Undecided: there is no program for all sizes.
+    """
+    steps, report = _Steps(graph, prefix), driver.Report(keep_nests=True)
+    program = open_sizes.compile_open_observed(graph, shapes, steps.add, report, context.numerics())
+    assert program.open is not None
+    conditions = "".join(f"{line}\n" for line in program.open.conditions())
+    return {**steps.files, f"{prefix}nests.txt": "\n".join(report.nests),
+            f"{prefix}sizes.txt": conditions}
+
+
 def _dumped(graph: Graph, prefix: str, budget: int | None, lines: list[str]) -> dict[str, str]:
     """Names and contents of the files about a graph; what is to be printed goes to `lines`."""
-    steps: list[tuple[str, str, str]] = [("traced", print_graph(graph), graph_dot(graph))]
-
-    def observe(name: str, g: Graph) -> None:
-        steps.append((name, print_graph(g), graph_dot(g)))
-
-    driver.optimize(graph, observe, context.numerics(), backends.default_target())
-    files: dict[str, str] = {}
-    for i, (name, text, dot) in enumerate(steps):
-        files[f"{prefix}{i:02d}_{name}.txt"] = text
-        files[f"{prefix}{i:02d}_{name}.dot"] = dot
+    steps = _Steps(graph, prefix)
+    driver.optimize(graph, steps.add, context.numerics(), backends.default_target())
+    files = steps.files
     report = driver.Report(keep_nests=True)
     driver.compile_program(
         graph, report=report, use_cache=False, numerics=context.numerics(), budget=budget
@@ -403,16 +476,24 @@ def _gradient(traced: Traced) -> Graph:
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
     _, net, specs = _loaded(args)
-    inputs = sample_inputs(specs)
+    sizes, = chosen(specs, args.sizes)
+    types = [t._type for t in sample_inputs(specs)] if not sizes else []
+    shapes = Shapes()
+    if sizes:
+        types, shapes = symbolic_types(input_types(specs) or (), sizes)
     tracer = Tracer("check")
-    given = [tracer.input(t._type, f"x{i}") for i, t in enumerate(inputs)]
+    given = [tracer.input(ty, f"x{i}") for i, ty in enumerate(types)]
     python = Pieces(None, Known())
-    errors = check_call(tracer, net, given, hooks=Hooks(pieces=python))
+    errors = check_call(tracer, net, given, hooks=Hooks(pieces=python), shapes=shapes)
     for e in errors:
         print(e, end="\n\n")
     for what, where in python.found:
         print(f"{where}: {what} is run by Python in each call (some tens of microseconds, and "
               "what it does)")
+    if sizes:
+        asked = "".join(dict.fromkeys(f"\n  {shapes.shown(g)}" for g in shapes.guards))
+        print(f"sizes are open; this holds where{asked}" if asked else
+              "sizes are open; this holds for all of them")
     print(f"{len(errors)} error{'s' if len(errors) != 1 else ''}" if errors else "no errors")
     return 1 if errors else 0
 

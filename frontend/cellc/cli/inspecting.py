@@ -40,13 +40,15 @@ from ..viewer.model_explorer import collection
 from ..viewer.page import page
 from ..viewer.report import Subject, document
 from ..viewer.sources import Sources
+from .at_sizes import chosen, said
 from .errors import UserError
 from .loading import sample_inputs, writing
+from .open_sizes import TYPICAL, listed_sizes
+from .saved import graph_of, input_specs
 
 Array = np.ndarray[Any, Any]
+_DIMS, _NAME = re.compile(r"\[([^\]]*)\]"), re.compile(r"[A-Za-z_]\w*")
 _STAGE = re.compile(r"(grad_)?(\d+)_(.+)\.txt")
-_OPEN = 2
-"""The size at which an open batch is shown."""
 
 
 @dataclass(slots=True)
@@ -101,17 +103,19 @@ def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> 
 
 def of_network(
     args: argparse.Namespace, traced: Traced, graphs: Mapping[str, Graph], inputs: list[Array],
-    budget: int | None,
+    budget: int | None, sizes: Mapping[str, int],
 ) -> Inspected:
     """A network in Python.
 
     Args:
+        sizes: those shown of sizes that are open.
         graphs: what is shown, by name: first that of `traced`, then others of its inputs.
         inputs: the arrays of the graph's inputs that are no parameters.
     """
     file, _, name = args.network.rpartition(":")
     limit = least(budget, traced.budget)
-    subjects = [Subject(n, g, budget=limit) for n, g in graphs.items()]
+    notes = [_open_note(sizes)] if sizes else []
+    subjects = [Subject(n, g, budget=limit, notes=notes) for n, g in graphs.items()]
     weights = host_arrays_of(traced.parameters)
     arrays = [*inputs, *map(np.array, weights)]
     for subject in subjects:
@@ -186,28 +190,39 @@ def _folder(path: Path, args: argparse.Namespace) -> Inspected:
     if not found:
         raise UserError(f"{path}: no stages of a graph: expected 00_traced.txt and so on, as "
                         "`cellc dump` writes them")
+    listed = listed_sizes(args.sizes)
+    given = {n: values[0] for n, values in listed.items()}
     subjects = []
     for prefix, files in sorted(found.items()):
-        (_, _, first), *rest = sorted(files)
-        stages = [(name, _stage(f)) for _, name, f in rest]
-        subjects.append(Subject("gradient" if prefix else "forward", _stage(first),
-                                stages))
+        notes: list[str] = []
+        first, *rest = [(name, _stage(f, given, notes)) for _, name, f in sorted(files)]
+        subjects.append(Subject("gradient" if prefix else "forward", first[1], rest,
+                                notes=notes[:1]))
     return Inspected(path.resolve().name, subjects, Sources(), [("folder", path.name)])
 
 
-def _stage(path: Path) -> Graph:
+def _stage(path: Path, given: Mapping[str, int], notes: list[str]) -> Graph:
     try:
-        return untrusted_graph(path.read_text(encoding="utf-8"), str(path))
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
         raise UserError(f"{path}: not text in UTF-8 ({e})") from None
+    names = {n for dims in _DIMS.findall(text.partition("{")[0]) for n in _NAME.findall(dims)}
+    sizes = {n: given.get(n, TYPICAL[0]) for n in sorted(names)}
+    return _closed(untrusted_graph(text, str(path), sizes), sizes, notes)
 
 
-def _closed(graph: Graph, notes: list[str]) -> Graph:
-    """The graph for one size where it leaves some open."""
-    sizes = dict.fromkeys(sorted(graph_symbols(graph)), _OPEN)
+def _closed(graph: Graph, sizes: Mapping[str, int], notes: list[str]) -> Graph:
+    """The graph for these sizes where it leaves some open."""
+    symbols = graph_symbols(graph)
+    sizes = {n: d for n, d in sizes.items() if n in symbols}
     if sizes:
-        notes.append(f"The size {', '.join(sizes)} is open; what is shown is for {_OPEN}.")
+        notes.append(_open_note(sizes))
     return instantiate(graph, sizes) if sizes else graph
+
+
+def _open_note(sizes: Mapping[str, int]) -> str:
+    return (f"Sizes are open; the graph and its code are shown for {said(sizes)}. "
+            "--sizes NAME=N shows another size.")
 
 
 def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
@@ -218,7 +233,10 @@ def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
     for entry in loaded.entries:
         notes = ["The graph is the artifact's; its stages and code are made from it by this cellc, "
                  "not read from the file's native code."]
-        graph = _closed(untrusted_graph(loaded.graph_text(entry), str(path)), notes)
+        specs, typical = input_specs(f"{path}:{entry}", ())
+        sizes, = chosen(specs, args.sizes, typical)
+        variant = loaded.sizes(entry).find([*sizes.values()])
+        graph = _closed(graph_of(loaded, entry, variant, sizes), sizes, notes)
         programs = loaded.programs(entry)
         targets.update((p.target, None) for p in programs)
         facts += [(entry, line) for line in map(_about, programs)]
@@ -244,7 +262,7 @@ def _target_of(names: Sequence[str]) -> Target | None:
 def _portable(path: Path, args: argparse.Namespace) -> Inspected:
     network = portable.load(path)
     notes: list[str] = []
-    graph = _closed(untrusted_graph(network.graph, str(path)), notes)
+    graph = _closed(untrusted_graph(network.graph, str(path)), {}, notes)
     subject = Subject("forward", graph, notes=notes, callbacks=host_callbacks(graph))
     _give_arrays([subject], network.weights, args)
     return Inspected(path.stem, [subject], Sources(),

@@ -18,10 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.batch_axis import PROBE
-from cellc_compiler.ir.dims import Dim, SymbolInfo
-from cellc_compiler.ir.shapes import Shapes
-from cellc_compiler.ir.types import TensorType
 from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
@@ -294,19 +290,6 @@ def type_given(name: str, given: Array | Described) -> InputType:
     return InputType(name, given.sizes, given.dtype)
 
 
-def open_types(given: Sequence[InputType]) -> tuple[list[TensorType], Shapes]:
-    """Types with a symbol for each open size, which may be any."""
-    shapes = Shapes()
-    symbols: dict[str, Dim] = {}
-    for t in given:
-        for axis, d in enumerate(t.shape):
-            if isinstance(d, str) and d not in symbols:
-                info = SymbolInfo(origin=f"axis {axis} of {t.name}", stand_in=True)
-                symbols[d] = shapes.new(d, PROBE + 2 * len(symbols), info)
-    return [TensorType(tuple(symbols[d] if isinstance(d, str) else d for d in t.shape), t.dtype)
-            for t in given], shapes
-
-
 def training_step(
     module: Any, net: Any, name: str, specs: Sequence[str], option: str = "--input"
 ) -> tuple[Any, list[str]]:
@@ -388,8 +371,8 @@ def _known(sizes: Sequence[int | str]) -> tuple[int, ...]:
     name = next((d for d in sizes if isinstance(d, str)), None)
     if name is not None:
         raise UserError(
-            f"the size {name} is open; only `cellc compile` and `cellc export` to ONNX take open "
-            "sizes; give a number"
+            f"the size {name} is open, but this command needs it as a number: write it in the "
+            "place of the name"
         )
     return tuple(d for d in sizes if isinstance(d, int))
 

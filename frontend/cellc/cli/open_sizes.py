@@ -45,7 +45,7 @@ Range = tuple[int, int]
 """First and last value of the batch; `ANY` as the last is no end."""
 Listed = Mapping[str, Sequence[int]]
 
-_TYPICAL = (8, 64)
+TYPICAL = (8, 64)
 """Sizes that programs for all sizes are tuned for: of the first symbol, and of the others."""
 _FAR = 1 << 30
 """A program that serves sizes so far from the one it was compiled for serves all."""
@@ -223,7 +223,7 @@ class _Planner:
         while todo:
             low, high = todo.pop(0)
             hints = {n: size if high == ANY else min(high, size) for n, size in zip(
-                names, (_TYPICAL[0], *_TYPICAL[1:] * _MOST_OPEN), strict=False)}
+                names, (TYPICAL[0], *TYPICAL[1:] * _MOST_OPEN), strict=False)}
             hints = {n: max(low, size) for n, size in hints.items()}
             shapes, error = self._trace({**known, **hints})
             if error is None and any(g.relation == "==" and symbols_of(g.expr) & {*names}

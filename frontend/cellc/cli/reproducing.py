@@ -9,6 +9,7 @@ from cellc_runtime.errors import ArtifactError
 from .. import testing
 from ..lang import CompileError
 from . import artifacts
+from .at_sizes import at_sizes, chosen
 from .errors import UserError
 from .loading import load_network, ordered_inputs, sample_inputs, writing
 
@@ -39,7 +40,9 @@ def _bisection(args: argparse.Namespace) -> testing.Bisection:
     _, net = load_network(args.network)
     if args.checkpoint:
         artifacts.load_parameters(net, args.checkpoint)
-    inputs = sample_inputs(ordered_inputs(net, args.input), args.seed)
+    specs = ordered_inputs(net, args.input)
+    for sizes in chosen(specs, args.sizes):
+        inputs = sample_inputs(at_sizes(specs, sizes), args.seed)
     return testing.bisect(net, *inputs, grad=args.grad, setup=path, seconds=args.seconds)
 
 

@@ -21,7 +21,7 @@ from cellc_runtime.artifact import Artifact
 from cellc_runtime.device import best_for
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.records import dataclass
-from cellc_runtime.variants import OpenSizes
+from cellc_runtime.variants import ANY, OpenSizes
 
 from ..calls.callbacks import host_callbacks
 from ..compiled.traced import Traced
@@ -33,6 +33,7 @@ from ..train.export import load
 from ..verification.values import same_bits
 from .errors import UserError
 from .loading import input_types
+from .open_sizes import TYPICAL
 
 Array = np.ndarray[Any, Any]
 SUFFIX = ".cellc"
@@ -56,13 +57,21 @@ def _firsts(loaded: Artifact, entry: str) -> list[int]:
     return [numbers.index(k) for k in sorted(set(numbers))]
 
 
-def graph_of(loaded: Artifact, entry: str, variant: int = 0) -> Graph:
+def graph_of(
+    loaded: Artifact, entry: str, variant: int = 0, sizes: Mapping[str, int] | None = None
+) -> Graph:
     """A graph of an artifact, which may be hostile.
+
+    Args:
+        sizes: some that the variant serves (default: typical ones).
 
     Raises:
         ArtifactError: there is none, or it is malformed.
     """
-    return untrusted_graph(loaded.graph_text(entry, variant), f"the graph of entry {entry!r}")
+    if sizes is None:
+        sizes = served_sizes(loaded.sizes(entry), variant)
+    text = loaded.graph_text(entry, variant)
+    return untrusted_graph(text, f"the graph of entry {entry!r}", sizes)
 
 
 def graph_for(loaded: Artifact, entry: str, shapes: Sequence[Sequence[int]]) -> Graph:
@@ -75,8 +84,8 @@ def graph_for(loaded: Artifact, entry: str, shapes: Sequence[Sequence[int]]) -> 
     if not sizes.symbols:
         return graph_of(loaded, entry)
     values = sizes.bind(loaded.signature(entry).inputs, shapes)
-    graph = graph_of(loaded, entry, sizes.find(values))
-    return instantiate(graph, dict(zip(sizes.symbols, values, strict=True)))
+    named = dict(zip(sizes.symbols, values, strict=True))
+    return instantiate(graph_of(loaded, entry, sizes.find(values), named), named)
 
 
 @dataclass
@@ -107,8 +116,9 @@ class Saved:
         return Traced(self.graph, len(self.inputs), [*outside], _results(self.graph), [], [])
 
 
-def input_specs(text: str, given: Sequence[str]) -> list[str]:
-    """`--input` options in the order of the entry's inputs; where none is given, its types.
+def input_specs(text: str, given: Sequence[str]) -> tuple[list[str], Mapping[str, int]]:
+    """`--input` options in the order of the entry's inputs (where none is given, its types, with
+    names for open sizes), and sizes that the entry serves.
 
     Raises:
         UserError: it cannot be read, or the options do not name its inputs.
@@ -122,15 +132,24 @@ def input_specs(text: str, given: Sequence[str]) -> list[str]:
         inputs, sizes = [*loaded.signature(entry).inputs], loaded.sizes(entry)
     types = {name: f"{name}={dtype}[{','.join(map(str, sizes.shown(i, shape)))}]"
              for i, (name, dtype, shape) in enumerate(inputs)}
-    if not given and not sizes.symbols:
-        return [*types.values()]
+    if not given:
+        return [*types.values()], served_sizes(sizes)
     by_name = {spec.partition("=")[0]: spec for spec in given}
     open_ = {d for t in input_types(given) or () for d in t.shape if isinstance(d, str)}
-    if sorted(by_name) != sorted(types) or len(given) != len(types) or open_:
+    if sorted(by_name) != sorted(types) or len(given) != len(types) or open_ - {*sizes.symbols}:
         served = f" (served: {sizes})" if sizes.symbols else ""
-        raise UserError(f"{text} takes {', '.join(types.values())}: give each with --input, with "
-                        f"numbers for sizes{served}")
-    return [by_name[name] for name in types]
+        raise UserError(f"{text} takes {', '.join(types.values())}: give each with --input{served}")
+    return [by_name[name] for name in types], served_sizes(sizes)
+
+
+def served_sizes(sizes: OpenSizes, number: int = 0) -> dict[str, int]:
+    """Sizes that a variant of an entry serves, typical ones where it can."""
+    variant = sizes.variants[number]
+    usual = [TYPICAL[min(i, 1)] if d == ANY else d for i, d in enumerate(variant.at)]
+    for low, high in variant.ranges[:1]:
+        usual = [max(low, u if high == ANY else min(u, high)) if d == ANY else d
+                 for u, d in zip(usual, variant.at, strict=True)]
+    return dict(zip(sizes.symbols, usual, strict=True))
 
 
 def _portable(path: str) -> LoadedGraph:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from cellc_compiler.ir.dims import Undecided
 from cellc_runtime.files import write_text
 
+from ..calls.callbacks import host_callbacks
 from ..compiled.traced import trace
+from ..core.later import driver, open_sizes
 from ..lang import CompileError
 from ..tensors.seed import set_seed
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, arrays_of, host_arrays_of
+from ..tracing.exceptions import ERRORS
 from ..verification import Finding, Report, verify
 from ..verification.inputs import index_ranges
 from ..verification.snapshot import Snapshot
+from ..verification.values import same_bits
 from . import artifacts
+from .at_sizes import Sizes, at_sizes, chosen, open_names, opened, said
 from .errors import UserError
 from .loading import (
     known_shape,
@@ -53,12 +60,21 @@ def verify_(args: argparse.Namespace) -> int:
         finally:
             saved.restore()
     report = Report(network=args.network)
-    for seed in seeds:
+    choices = chosen([*specs, *(step[1] if step else ())], args.sizes, further=True)
+    for sizes, seed in itertools.product(choices, seeds):
+        at = specs, step
+        if sizes:
+            at = at_sizes(specs, sizes), step and (step[0], at_sizes(step[1], sizes))
         try:
-            found = _verified(net, specs, step, args, seed)
+            found = _verified(net, *at, args, seed)
         except CompileError as e:
-            raise UserError(str(e)) from e
-        report.add(found, f"seed {seed}" if len(seeds) > 1 else "")
+            raise UserError(f"for {said(sizes)}: {e}" if sizes else str(e)) from e
+        report.add(found, ", ".join(
+            [*([said(sizes)] if sizes else []), *([f"seed {seed}"] if len(seeds) > 1 else [])]))
+    # (Programs of their own serve sizes of 0 and 1.)
+    served = [s for s in choices if s and min(s.values()) >= open_sizes.LEAST]
+    for sizes in served if open_names(specs) else ():
+        _verify_opened(net, specs, sizes, served[0], report)
     _write(report, args)
     return report.status
 
@@ -86,11 +102,13 @@ def _verify_saved(args: argparse.Namespace, seeds: Sequence[int]) -> int:
     if args.checkpoint or args.train:
         raise UserError(f"{args.network}: an artifact has its weights and its entries: take "
                         "--checkpoint and --train away; NET.cellc:train names an entry")
-    specs = input_specs(args.network, args.input)
-    saved = load_saved(args.network, [known_shape(s) for s in specs])
+    given, typical = input_specs(args.network, args.input)
     report = Report(network=args.network)
-    for seed in seeds:
-        label = f"seed {seed}" if len(seeds) > 1 else ""
+    for sizes, seed in itertools.product(chosen(given, args.sizes, typical, further=True), seeds):
+        specs = at_sizes(given, sizes)
+        saved = load_saved(args.network, [known_shape(s) for s in specs])
+        label = ", ".join([*([said(sizes)] if sizes else []),
+                           *([f"seed {seed}"] if len(seeds) > 1 else [])])
         report.add(_verified(saved.cell, specs, None, args, seed), label)
         if saved.path.endswith(PORTABLE):  # it holds no code
             continue
@@ -104,6 +122,37 @@ def _verify_saved(args: argparse.Namespace, seeds: Sequence[int]) -> int:
             report.not_compared["code: the file has none for this machine"] += 1
     _write(report, args)
     return report.status
+
+
+def _verify_opened(
+    net: Any, specs: Sequence[str], sizes: Sizes, first: Sizes, report: Report
+) -> None:
+    """Compare the bits of the program for all sizes with those of the program for these sizes."""
+    made = opened(net, specs, first)
+    label = f"program for all sizes, {said(sizes)}"
+    try:
+        made.refuse_numbers()
+        program = open_sizes.compile_open(made.traced.graph, made.shapes)
+        assert program.open is not None
+        refusal = program.open.refusal(sizes)
+    except Undecided as e:
+        refusal = str(e)
+    if refusal:
+        report.not_compared[f"{label}: {refusal}"] += 1
+        return
+    inputs = _inputs(net, at_sizes(specs, sizes), 0)
+    known = trace(net, inputs, {})
+    arrays = [*known.fed(arrays_of(inputs)), *host_arrays_of(known.parameters)]
+    callbacks = host_callbacks(known.graph, known.functions)
+    ours, want = (driver.loaded(p, known.graph, callbacks, ERRORS)(arrays) for p in (
+        program.at(sizes), driver.compile_program(known.graph)))
+    differ = [i for i, (a, b) in enumerate(zip(ours, want, strict=True)) if not same_bits(a, b)]
+    if differ:
+        report.findings.append(Finding(
+            "output", label, f"output {differ[0]} is not that of the program for these sizes"))
+    else:
+        report.notes.append(f"{label}: its outputs are those of the program for these sizes, to "
+                            "the bit")
 
 
 def _seeds(args: argparse.Namespace) -> list[int]:

@@ -107,14 +107,20 @@ def note_read(target: Any, name: str) -> None:
 
 def check_call(
     tracer: Tracer, fn: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
-    hooks: Hooks | None = None,
+    hooks: Hooks | None = None, shapes: Shapes | None = None,
 ) -> list[CompileError]:
-    """All errors of a call, each once; the graph is of no use afterwards if there are any."""
+    """All errors of a call, each once; the graph is of no use afterwards if there are any.
+
+    Args:
+        shapes: the symbols of open sizes; what is asked about them is noted there.
+    """
+    shapes = Shapes() if shapes is None else shapes
+    shapes.where, shapes.expression = tracer.place, tracer.expression
     before = regions.snapshot(tracer)
     asked: frozenset[Hashable] = frozenset()
     while True:
         found = _errors(tracer, fn, args, kwargs or {},
-                        replace(hooks or Hooks(), state=State(asked=asked)))
+                        replace(hooks or Hooks(), state=State(asked=asked)), shapes)
         more = {e.site for e in found if e.site is not None} - asked
         if not more:
             return found
@@ -123,12 +129,13 @@ def check_call(
 
 
 def _errors(
-    tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks
+    tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks,
+    shapes: Shapes,
 ) -> list[CompileError]:
     """The errors of one trace, each once."""
     vm = Interpreter(_LANGUAGE, tracer, hooks, collect=True)
     try:
-        with deciding(Shapes()):
+        with deciding(shapes):
             _run(vm, fn, args, kwargs)
     except CompileError as e:
         vm.errors.append(e)

@@ -22,6 +22,7 @@ import numpy as np
 from cellc_compiler.backends.base import RECORD_BYTES
 from cellc_compiler.driver import Profiled, compile_profiled
 from cellc_compiler.ir.graph import NOWHERE, Node, Span
+from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.lower import costs
 from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
@@ -33,6 +34,7 @@ from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
 from ..compiled.traced import Traced
 from ..core.device import current
+from ..core.later import open_sizes
 from ..storage.memory import aligned_copy
 from ..tracing.exceptions import ERRORS
 
@@ -234,13 +236,20 @@ def place(span: Span) -> str:
 
 def profile_traced(
     traced: Traced, arrays: Sequence[Any], runs: int, numerics: str = "strict",
-    budget: int | None = None,
+    budget: int | None = None, opened: tuple[Shapes, Mapping[str, int]] | None = None,
 ) -> Profile:
-    """`profile` of a call that is traced already, with the arrays of its tensors, on the CPU."""
+    """`profile` of a call that is traced already, with the arrays of its tensors, on the CPU.
+
+    Args:
+        opened: of a graph with open sizes: its symbols, and the sizes of the arrays.
+    """
     if current() is not None:
         raise RuntimeError("these times are the CPU's, but the device in use is a GPU; use "
                            "set_context(device_target='CPU'), or `cellc profile` for the GPU's")
-    recorded = compile_profiled(traced.graph, numerics, least(traced.budget, budget))
+    if opened is None:
+        recorded = compile_profiled(traced.graph, numerics, least(traced.budget, budget))
+    else:
+        recorded = open_sizes.compile_open_profiled(traced.graph, *opened, numerics)
     callbacks = host_callbacks(traced.graph, traced.functions)
     executable = Executable(recorded.program, callbacks, ERRORS)
     executable.bind([aligned_copy(p._snapshot()) for p in traced.parameters])
@@ -295,12 +304,12 @@ def _analyse(
     peak = max(sites, key=lambda s: s.live)
     clock = next((c.clock for c, s in zip(recorded.calls, sites, strict=True)
                   if s is peak and isinstance(c, Call)), 0)
-    alive = sorted((b for b in recorded.buffers if b.first <= clock <= b.last),
-                   key=lambda b: -b.nbytes)
+    alive = sorted(((b.name or "scratch", recorded.known(b.nbytes)) for b in recorded.buffers
+                    if b.first <= clock <= b.last), key=lambda b: -b[1])
     return Profile(
         name, sites, events, [(b - a) * 1e-9 for a, b in times],
         len(set(threads.values())), recorded.start,
-        [(b.name or "scratch", b.nbytes) for b in alive[:5]], lost,
+        alive[:5], lost,
     )
 
 
@@ -330,12 +339,13 @@ def _site(call: costs.Timed, recorded: Profiled) -> Site:
     node = next((n for n in nodes if n.span.line > 0), None)
     live = 0
     if isinstance(call, Call):
-        live = sum(b.size for b in recorded.buffers if b.first <= call.clock <= b.last)
+        live = recorded.known(sum(
+            b.size for b in recorded.buffers if b.first <= call.clock <= b.last))
     return Site(
         costs.label(call), costs.family(call), node.scope if node else "",
-        node.span if node else NOWHERE, costs.flops(call),
-        costs.nbytes(call, recorded.program.slots),
-        call.kernel.ntasks if isinstance(call, Call) else 1, live,
+        node.span if node else NOWHERE, recorded.known(costs.flops(call)),
+        recorded.known(costs.nbytes(call, recorded.program.slots)),
+        recorded.known(call.kernel.ntasks) if isinstance(call, Call) else 1, live,
         isinstance(call, (Call, Copy)) and call.in_task, tuple(nodes),
     )
 

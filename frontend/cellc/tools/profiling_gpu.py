@@ -9,10 +9,12 @@ from __future__ import annotations
 import io
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.driver import compile_program
+from cellc_compiler.ir.dims import Undecided
+from cellc_compiler.ir.shapes import Shapes
 from cellc_runtime.device import Device
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import dataclass
@@ -128,12 +130,14 @@ class GpuProfile:
 
 def profile_here(
     traced: Traced, arrays: Sequence[Any], runs: int, numerics: str = "strict",
-    budget: int | None = None,
+    budget: int | None = None, opened: tuple[Shapes, Mapping[str, int]] | None = None,
 ) -> Profile | GpuProfile:
     """`profile` of a call that is traced already, on the device in use."""
     device = current()
     if device is None:
-        return profile_traced(traced, arrays, runs, numerics, budget)
+        return profile_traced(traced, arrays, runs, numerics, budget, opened)
+    if opened is not None:
+        raise Undecided("a GPU has programs of known sizes only")
     return profile_on(device, traced, arrays, runs, numerics, budget)
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from cellc_runtime.abi import MAIN
 from cellc_runtime.target import Target
 
+from ....ir.dims import is_symbolic
 from ....lower.instructions import Call, Callback, Copy, For, If, Instruction, Loop, Tasks
 from ....lower.memory import ALIGN
 from ...base import RECORD_BYTES
@@ -50,7 +51,8 @@ class ProfilingWriter(PoolWriter):
     ) -> None:
         super().__init__(MAIN, target, kernels)
         self.calls: list[Call | Copy | Callback] = []
-        self.capacity = min(_records(instructions), MOST)
+        count = _records(instructions)
+        self.capacity = MOST if is_symbolic(count) else min(count, MOST)
         self.start = -(-arena // ALIGN) * ALIGN
         self.arena = self.start + RECORD_BYTES * (self.capacity + 1)
 
