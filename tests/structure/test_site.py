@@ -1,0 +1,56 @@
+"""The documentation site: every page is in the navigation, every link leads somewhere.
+
+`mkdocs build --strict` checks the same and more, where MkDocs is installed (`.ci/run`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md"))
+LISTED = re.findall(r"[\w/-]+\.md\b", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2])
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code and its comments."""
+    return re.sub(r"^```.*?^```|<!--.*?-->", "", text, flags=re.M | re.S)
+
+
+def anchors(text: str) -> set[str]:
+    """The names of the headings of a page, as Python-Markdown makes them."""
+    found: dict[str, int] = {}
+    for title in re.findall(r"^#+ (.*)$", prose(text), re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
+        name = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+        found[name] = found.get(name, -1) + 1
+    return {f"{n}_{i}" if i else n for n, count in found.items() for i in range(count + 1)}
+
+
+def broken(page: str, text: str) -> list[str]:
+    """The links of a page that lead nowhere."""
+    found = []
+    for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", prose(text)):
+        target = Path(os.path.normpath(DOCS / page / ".." / path)) if path else DOCS / page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+            found.append(f"{path}#{anchor}")
+    return found
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    assert sorted(LISTED) == PAGES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    assert broken(page, (DOCS / page).read_text()) == []
+
+
+def test_a_broken_link_is_found() -> None:
+    text = "[a](guide.md) [b](guide.md#nowhere) [c](gone.md) [d](#here)\n# Here\n"
+    assert broken("index.md", text) == ["guide.md#nowhere", "gone.md#", "#here"]
