@@ -53,10 +53,10 @@ class Parser(argparse.ArgumentParser):
 def _network(commands: Commands, name: str, text: str) -> Parser:
     """A command that reads a network."""
     p = commands.add_parser(name, help=text, description=text)
-    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir", help="a Cell class, "
-                   "Cell or function, or a call of a class or factory with literals "
-                   "('net.py:Net(layers=4)'); an artifact's entry (NET.cellc:train; without a "
-                   "name, infer); or a portable file that cellc wrote")
+    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|NET.onnx",
+                   help="a Cell class, Cell or function, or a call of a class or factory with "
+                   "literals ('net.py:Net(layers=4)'); an artifact's entry (NET.cellc:train; "
+                   "without a name, infer); a portable file that cellc wrote; or an ONNX model")
     p.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
         help="an input by name: x=float32[1,1,32,32], or x=@file.npy; one for each of construct's",
@@ -140,8 +140,9 @@ def _reproducing(sub: Commands) -> None:
 def _inspect(sub: Commands) -> None:
     text = "write one page to look at: graph, passes, code, memory, times and values"
     p = sub.add_parser("inspect", help=text, description=text)
-    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|DIR",
-                   help="a network, an artifact, a portable file, or a folder of `cellc dump`")
+    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|NET.onnx|DIR",
+                   help="a network, an artifact, a portable file, an ONNX model, or a folder of "
+                   "`cellc dump`")
     p.add_argument("--output", "-o", default="report.html", metavar="FILE.html|FILE.json",
                    help="the page (default report.html), or JSON for Model Explorer")
     p.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",

@@ -50,6 +50,7 @@ from .at_sizes import (
 from .entries import donated_inputs, entry_inputs, named_entries
 from .errors import UserError
 from .loading import (
+    MODEL,
     input_types,
     known_shape,
     load_network,
@@ -170,7 +171,7 @@ def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
     if args.entry:
-        if is_saved(args.network):
+        if is_saved(args.network) or args.network.endswith(MODEL):
             raise UserError(f"{args.network}: --entry goes with FILE.py:NAME")
         module, net = load_network(args.network)
         if args.checkpoint:

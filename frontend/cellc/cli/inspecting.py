@@ -125,7 +125,8 @@ def of_network(
     if args.profile:
         subjects[0].profile = profile_traced(
             traced, inputs, args.runs, context.numerics(), budget)
-    facts = [("network", f"{Path(file).name}:{name}"), *_weights(
+    shown = f"{Path(file).name}:{name}" if file else Path(name).name
+    facts = [("network", shown), *_weights(
         {str(i): a for i, a in enumerate(weights)})]
     if args.ranks is not None:
         facts[-1] = f"weights and state of one of {args.ranks} ranks", facts[-1][1]

@@ -23,10 +23,13 @@ from cellc_runtime.records import dataclass
 
 from .. import shim
 from ..nn.cell import Cell
+from ..nn.graph_cell import GraphCell
 from ..tensors.tensor import Tensor, tensor_of
+from ..train.export import load
 from .errors import UserError
 
 Array = np.ndarray[Any, Any]
+MODEL = ".onnx"
 _NETWORK = re.compile(r"(.+?):([^\W\d]\w*)(\(.*\))?", re.DOTALL)
 _SPEC = re.compile(r"(\w+)\[([^\[\]]*)\](?::(.+))?", re.DOTALL)
 _SIZE = re.compile(r"\d{1,18}|[A-Za-z_]\w*")
@@ -92,7 +95,7 @@ def _own_part(error: Exception, file: str) -> str:
 
 
 def load_network(text: str) -> tuple[Any, Any]:
-    """`FILE.py:NAME` or `FILE.py:NAME(...)` as (the module, the Cell or function).
+    """`FILE.py:NAME`, `FILE.py:NAME(...)` or `MODEL.onnx` as (the module, the Cell or function).
 
     A class is instantiated, by default without arguments. With arguments, which are literals, a
     function is called for the network.
@@ -100,10 +103,12 @@ def load_network(text: str) -> tuple[Any, Any]:
     Raises:
         UserError: the text, file or name is wrong.
     """
+    if text.endswith(MODEL):
+        return None, load_model(text)
     m = _NETWORK.fullmatch(text)
     if m is None:
         raise UserError(f"{text!r}: expected FILE.py:NAME, the file and the network in it, or "
-                        "NET.cellc")
+                        "NET.cellc or MODEL.onnx")
     path, name, call = m.groups()
     given = None if call is None else _literals(text, name + call)
     module = load_file(path)
@@ -124,6 +129,35 @@ def load_network(text: str) -> tuple[Any, Any]:
                 f"'{path}:{name}(layers=4)', or name a function or an instance in {path} instead"
             ) from e
     return module, found
+
+
+def load_model(path: str) -> GraphCell:
+    """An ONNX model as a Cell.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    try:
+        return GraphCell(load(path))
+    except (RuntimeError, ValueError) as e:
+        raise UserError(str(e)) from e
+
+
+def model_inputs(net: GraphCell, given: Sequence[str], option: str = "--input") -> list[str]:
+    """The values of `--input` in the order of a model's inputs; where one is not given, its type,
+    with the names of open sizes.
+
+    Raises:
+        UserError: an option cannot be read, or names no input or one twice.
+    """
+    names = net.argument_names
+    by_name = {parse_input(text)[0]: text for text in given}
+    wrong = next((n for n in by_name if n not in names), None)
+    if wrong is not None or len(by_name) != len(given):
+        raise UserError(f"{option} {wrong or given[0]}: the model takes {', '.join(names)}, each "
+                        "once")
+    return [by_name.get(n) or f"{n}={ty.dtype.name}[{','.join(map(str, ty.shape))}]"
+            for n, ty in zip(names, net.argument_types, strict=True)]
 
 
 def _literals(text: str, call: str) -> tuple[list[Any], dict[str, Any]]:
@@ -332,6 +366,8 @@ def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> l
     Raises:
         UserError: a name that is none of them, one given twice, or one that is missing.
     """
+    if isinstance(net, GraphCell):
+        return model_inputs(net, specs, option)
     fn = net.construct if isinstance(net, Cell) else net
     try:
         parameters = inspect.signature(fn).parameters

@@ -407,6 +407,9 @@ def open_key(structure: Any, types: Sequence[TensorType], axes: Mapping[int, Axe
 
 def parameter_names(fn: Any) -> list[str]:
     """The names of the positional parameters of a function or of a Cell's `construct`."""
+    own: list[str] | None = plain(fn, "argument_names")
+    if own is not None:
+        return own
     code = plain(plain(fn, "construct", fn), "__code__")
     names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
     return names[1:] if names[:1] == ["self"] else names

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.graph import Graph, Value
 from cellc_runtime.records import dataclass
 
 from ..calls.replay import run_graph
@@ -31,6 +31,8 @@ class LoadedGraph:
         frozen: names of parameters that are not trained.
         arguments: how the tensors of a call are nested, `(args, kwargs)`.
         results: how the tensors of the result are nested.
+        run: gives the results for tensors and parameters where `graph` has the inputs alone: of a
+            model whose nodes are walked in each trace, for the sizes at hand.
     """
 
     graph: Graph
@@ -38,9 +40,15 @@ class LoadedGraph:
     frozen: frozenset[str]
     arguments: Structure
     results: Structure
+    run: Callable[[list[Tensor], list[Parameter]], Any] | None = None
 
     def __repr__(self) -> str:
         return f"<graph {self.graph.name}: {len(self.graph.nodes)} nodes>"
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The graph's inputs that are tensors of a call."""
+        return [v for v in self.graph.inputs if v.kind == "input"]
 
 
 class GraphCell(Cell):
@@ -67,6 +75,8 @@ class GraphCell(Cell):
             raise misuse("GraphCell", "'graph' must be what load() returns", type(graph), TypeError)
         values = _values(graph, params_init)
         self._loaded = graph
+        self.argument_names = [v.name for v in graph.inputs]
+        self.argument_types = [v.type for v in graph.inputs]
         self._bound: list[Parameter] = []
         for value in graph.graph.inputs:
             if value.kind == "input":
@@ -116,6 +126,8 @@ def run_loaded(
             "the loaded network is called otherwise than when it was exported; it takes "
             f"{_described(loaded)}"
         )
+    if loaded.run is not None:
+        return loaded.run(leaves, parameters)
     for given, wanted in zip(leaves, loaded.graph.inputs, strict=False):
         if given._type != wanted.type:
             raise ValueError(
@@ -126,5 +138,4 @@ def run_loaded(
 
 
 def _described(loaded: LoadedGraph) -> str:
-    inputs = [v for v in loaded.graph.inputs if v.kind == "input"]
-    return ", ".join(f"{v.name}: {v.type}" for v in inputs) or "no tensors"
+    return ", ".join(f"{v.name}: {v.type}" for v in loaded.inputs) or "no tensors"

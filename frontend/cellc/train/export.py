@@ -22,9 +22,11 @@ from ..tracing.pytree import take_apart
 from ..tracing.pytree_json import from_json, to_json
 
 if TYPE_CHECKING:
+    from .. import onnx_import
     from . import export_onnx
-else:  # the rules of all ops, which only an export to ONNX needs
+else:  # the rules of all ops, which only ONNX files need
     export_onnx = lazy_module("cellc.train.export_onnx")
+    onnx_import = lazy_module("cellc.onnx_import")
 
 Array = np.ndarray[Any, Any]
 
@@ -131,12 +133,13 @@ def named_weights(traced: Traced) -> tuple[dict[str, Array], set[str]]:
 
 
 def load(file_name: str, **kwargs: Any) -> LoadedGraph:
-    """Read a network that `export` wrote; `nn.GraphCell` runs it.
+    """Read a network that `export` wrote, or an ONNX model; `nn.GraphCell` runs it.
 
-    Nothing in the file is executed; all of it is verified.
+    Nothing in the file is executed; all of it is verified. The float initializers of an ONNX model
+    become Parameters; its sizes may be open (see docs/onnx.md).
 
     Args:
-        file_name: a `.mindir` file of cellc.
+        file_name: a `.mindir` file of cellc, or a `.onnx` file.
         kwargs: MindSpore's `dec_key` and `dec_mode`; they must be left out or None.
 
     Raises:
@@ -151,8 +154,14 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
     instance(str).always(ValueError)(file_name, "load", "file_name")
     if not os.path.isfile(file_name):
         raise ValueError(f"For 'load', there is no file {os.path.realpath(file_name)}.")
-    if not file_name.endswith(".mindir"):
-        raise ValueError(f"For 'load', the file must end in '.mindir', but got {file_name}.")
+    if not file_name.endswith((".mindir", ".onnx")):
+        raise ValueError(
+            f"For 'load', the file must end in '.mindir' or '.onnx', but got {file_name}.")
+    if file_name.endswith(".onnx"):
+        try:
+            return onnx_import.load_onnx(file_name)
+        except ArtifactError as e:
+            raise RuntimeError(f"For 'load', {file_name} cannot be read: {e}.") from e
     try:
         network = portable.load(file_name)
         return _loaded(network)

@@ -1,0 +1,121 @@
+"""ONNX models as networks: what `load("model.onnx")` gives.
+
+`wire` reads the file, `checks` judges it as a whole, `network` walks its nodes, and the rules of
+the other modules say what each operator is in ops of cellc (`table.RULES`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from cellc_compiler.ir.dims import Dim, is_symbolic
+from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.types import TensorType
+from cellc_runtime.dtypes import from_numpy
+
+from ..nn.graph_cell import LoadedGraph
+from ..tensors.tensor import Tensor
+from ..tracing.pytree import Box, Leaf
+from . import attention as attention
+from . import control as control
+from . import elementwise as elementwise
+from . import images as images
+from . import neural as neural
+from . import quantised as quantised
+from . import recurrent as recurrent
+from . import reductions as reductions
+from . import shaping as shaping
+from . import signals as signals
+from .arrays import Files, map_file
+from .network import Network, declared
+from .table import OPSETS as OPSETS
+from .table import RULES as RULES
+from .wire import Input, OnnxError, Reader
+
+__all__ = ["OPSETS", "RULES", "OnnxError", "load_onnx", "read_model"]
+_MOST_OPEN = 512
+"""Inputs of a model."""
+
+
+def read_model(path: str | os.PathLike[str]) -> Network:
+    """Read and check an ONNX file; its elements stay in the mapped file.
+
+    Raises:
+        OnnxError: it cannot be read, is no ONNX model, or has no counterpart here.
+    """
+    path = os.fspath(path)
+    model = Reader().model(map_file(path, "the file"))
+    return Network(path, model, Files(os.path.dirname(os.path.abspath(path))))
+
+
+def load_onnx(path: str | os.PathLike[str]) -> LoadedGraph:
+    """An ONNX file as `nn.GraphCell` takes it; initializers of floats become Parameters.
+
+    Raises:
+        ArtifactError: it cannot be read, is no ONNX model, or has no counterpart here.
+    """
+    network = read_model(path)
+    names = _names([i.name for i in network.inputs])
+    weights = _names(network.weights)
+    if len(names) > _MOST_OPEN:
+        raise OnnxError(f"it has {len(names)} inputs")
+    graph = Graph(re.sub(r"\W", "_", network.model.graph.name)[:64] or "onnx")
+    symbols: dict[str, Dim] = {}
+    for i, name in zip(network.inputs, names, strict=True):
+        graph.add_input(_type(i, symbols), name)
+    for own, name in zip(network.weights, weights, strict=True):
+        array = network.weights[own]
+        graph.add_input(TensorType(array.shape, from_numpy(array.dtype)), name, "param")
+    positional = Box(tuple, (), tuple(Leaf(i) for i in range(len(names))))
+    own_names = tuple(network.weights)
+
+    def run(inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+        for given, wanted in zip(inputs, graph.inputs, strict=False):
+            if not _fits(given._type, wanted.type):
+                raise ValueError(f"the loaded network takes {wanted.type} as {wanted.name!r}, got "
+                                 f"{given._type}")
+        out = network(inputs, dict(zip(own_names, parameters, strict=True)))
+        return out[0] if len(out) == 1 else tuple(out)
+
+    return LoadedGraph(
+        graph, dict(zip(weights, network.weights.values(), strict=True)),
+        frozenset(w for w, own in zip(weights, own_names, strict=True) if own in network.frozen),
+        Box(tuple, (), (positional, Box(dict, (), ()))), Leaf(0), run)
+
+
+def _fits(given: TensorType, wanted: TensorType) -> bool:
+    """Whether a tensor has the declared type; open sizes take any."""
+    return given.dtype is wanted.dtype and given.rank == wanted.rank and all(
+        is_symbolic(w) or g == w for g, w in zip(given.dims, wanted.dims, strict=True))
+
+
+def _type(value: Input, symbols: dict[str, Dim]) -> TensorType:
+    """The declared type of an input, with a symbol for each open size."""
+    dtype, dims = declared(value)
+    shape: list[int | Dim] = []
+    for axis, d in enumerate(dims):
+        if isinstance(d, int):
+            shape.append(d)
+            continue
+        key = d if d is not None else f"{value.name}_{axis}"
+        name = re.sub(r"\W", "_", key, flags=re.ASCII)
+        name = name if name[:1].isalpha() or name[:1] == "_" else f"n{name}"
+        shape.append(symbols.setdefault(key, Dim.symbol(name)))
+    return TensorType(tuple(shape), dtype)
+
+
+def _names(given: Iterable[str]) -> list[str]:
+    """Names that a graph and a checkpoint can print, each once."""
+    out: dict[str, None] = {}
+    for name in given:
+        plain = re.sub(r"[^A-Za-z0-9_.]", "_", name).strip(".") or "x"
+        unique, k = plain, 1
+        while unique in out:
+            k += 1
+            unique = f"{plain}_{k}"
+        out[unique] = None
+    return list(out)
+
+

@@ -1,0 +1,267 @@
+"""Quantised operators, exact: products of ints are sums of ints, and scales are applied once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from ..core.dispatch import apply_one
+from ..ops.functional import linalg, shapes
+from ..tensors.tensor import Tensor, tensor_of
+from .neural import Window, convolved
+from .shaping import reshaped, sliced
+from .table import Call, axis_of, like, rule, to
+
+A = apply_one
+
+
+def _along(c: Call, p: Tensor, x: Tensor, axis: int) -> Tensor:
+    """A scale or zero point in a shape that meets that of the input."""
+    if p.size == 1 and p.ndim < 2:
+        return reshaped(p, ())
+    if p.ndim == 1:
+        shape = [1] * x.ndim
+        shape[axis_of(axis, x.ndim)] = p.shape[0]
+        return reshaped(p, shape)
+    a, block = axis_of(axis, x.ndim), c.whole("block_size", 0)
+    if block < 1:
+        raise c.refuse(f"scales of shape {list(p.shape)} need a 'block_size'")
+    parts = A("broadcast_to", shapes.expand_dims(p, a + 1),
+              shape=(*p.shape[: a + 1], block, *p.shape[a + 1 :]))
+    whole = reshaped(parts, (*p.shape[:a], p.shape[a] * block, *p.shape[a + 1 :]))
+    return sliced(whole, a, 0, x.shape[a])
+
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    if not dtype.is_integer:
+        raise TypeError(f"elements are quantised to ints, but the type is {dtype.name}")
+    found = np.iinfo(dtype.numpy)
+    return int(found.min), int(found.max)
+
+
+def _saturated(rounded: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
+    """Whole floats with the zero point added, kept in the range of the type."""
+    low, high = _limits(dtype)
+    if rounded.dtype.itemsize == 2:
+        rounded = to(rounded, dtypes.float32)
+    y = rounded if zero is None else A("add", rounded, to(zero, rounded.dtype))
+    return to(A("clamp", y, min=float(low), max=float(high)), dtype)
+
+
+@rule("QuantizeLinear", "com.microsoft::QuantizeLinear", frozen=(1, 2))
+def _quantize(c: Call, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    axis = c.whole("axis", 1)
+    dtype = c.dtype("output_dtype", dtypes.uint8) if zero is None else zero.dtype
+    if c.attrs.get("output_dtype", 0) in (21, 22):
+        raise c.refuse("4-bit results have no type here")
+    kind = c.dtype("precision", scale.dtype if x.dtype.is_integer else x.dtype) \
+        if c.attrs.get("precision") else scale.dtype if x.dtype.is_integer else x.dtype
+    ratio = A("div", to(x, kind), to(_along(c, scale, x, axis), kind))
+    return _saturated(A("round", ratio), None if zero is None else _along(c, zero, x, axis), dtype)
+
+
+@rule("DequantizeLinear", "com.microsoft::DequantizeLinear", frozen=(0, 1, 2))
+def _dequantize(c: Call, x: Tensor, scale: Tensor, zero: Tensor | None = None) -> Tensor:
+    axis, kind = c.whole("axis", 1), scale.dtype
+    wide = to(x, dtypes.int32)
+    if zero is not None:
+        wide = A("sub", wide, to(_along(c, zero, x, axis), dtypes.int32))
+    y = A("mul", to(wide, kind), _along(c, scale, x, axis))
+    return to(y, c.dtype("output_dtype", kind)) if c.attrs.get("output_dtype") else y
+
+
+@rule("DynamicQuantizeLinear")
+def _dynamic(c: Call, x: Tensor) -> list[Tensor]:
+    axes, zero = tuple(range(x.ndim)), like(0, x)
+    high = A("maximum", A("reduce_max", x, axes=axes, keepdims=False), zero)
+    low = A("minimum", A("reduce_min", x, axes=axes, keepdims=False), zero)
+    scale = A("div", A("sub", high, low), like(255, x))
+    safe = A("where", A("eq", scale, zero), like(1, x), scale)
+    point = A("clamp", A("round", A("neg", A("div", low, safe))), min=0.0, max=255.0)
+    y = A("add", A("round", A("div", x, safe)), point)
+    y = A("clamp", y, min=0.0, max=255.0)
+    return [to(y, dtypes.uint8), scale, to(point, dtypes.uint8)]
+
+
+def _shifted(x: Tensor, zero: Tensor | None, dtype: DType, axis: int | None = None) -> Tensor:
+    """Ints less their zero point, in a wider type."""
+    x = to(x, dtype)
+    if zero is None:
+        return x
+    if axis is not None and zero.ndim == 1 and zero.size > 1:
+        shape = [1] * x.ndim
+        shape[axis] = zero.shape[0]
+        zero = reshaped(zero, shape)
+    elif zero.size == 1:
+        zero = reshaped(zero, ())
+    return A("sub", x, to(zero, dtype))
+
+
+@rule("MatMulInteger")
+def _matmul_integer(c: Call, a: Tensor, b: Tensor, a_zero: Tensor | None = None,
+                    b_zero: Tensor | None = None) -> Tensor:
+    rows = _shifted(a, a_zero, dtypes.int32, max(a.ndim - 2, 0))
+    return linalg.matmul(rows, _shifted(b, b_zero, dtypes.int32, max(b.ndim - 1, 0)))
+
+
+@rule("com.microsoft::MatMulIntegerToFloat")
+def _matmul_to_float(c: Call, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor,
+                     a_zero: Tensor | None = None, b_zero: Tensor | None = None,
+                     bias: Tensor | None = None) -> Tensor:
+    product = to(_matmul_integer(c, a, b, a_zero, b_zero), a_scale.dtype)
+    y = A("mul", product, A("mul", a_scale, b_scale))
+    return y if bias is None else A("add", y, bias)
+
+
+@rule("com.microsoft::DynamicQuantizeMatMul")
+def _dynamic_matmul(c: Call, a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None = None,
+                    bias: Tensor | None = None) -> Tensor:
+    quantised, scale, zero = _dynamic(c, a)
+    return _matmul_to_float(c, quantised, b, scale, b_scale, zero, b_zero, bias)
+
+
+def _requantised(product: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
+    """Sums of ints scaled to the output's type."""
+    kind = dtypes.float32 if factor.dtype.itemsize == 2 else factor.dtype
+    return _saturated(A("round", A("mul", to(product, kind), to(factor, kind))),
+                      reshaped(zero, ()) if zero.size == 1 else zero, zero.dtype)
+
+
+@rule("QLinearMatMul")
+def _qlinear_matmul(c: Call, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor,
+                    b_scale: Tensor, b_zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
+    product = _matmul_integer(c, a, b, a_zero, b_zero)
+    rows, columns = (_side(s, n) for s, n in ((a_scale, 1), (b_scale, 0)))
+    return _requantised(product, A("div", A("mul", rows, columns), _side(y_scale, 0)), y_zero)
+
+
+def _side(scale: Tensor, after: int) -> Tensor:
+    if scale.size == 1:
+        return reshaped(scale, ())
+    return reshaped(scale, (*scale.shape, *(1,) * after)) if scale.ndim == 1 else scale
+
+
+def _convolved(c: Call, x: Tensor, w: Tensor, x_zero: Tensor | None, w_zero: Tensor | None
+               ) -> Tensor:
+    """A convolution of ints: in doubles, which hold the sums exactly."""
+    wide = dtypes.float64 if math.prod(w.shape[1:]) >= 256 else dtypes.float32
+    window = Window(c, x.shape[2:], tuple(w.shape[2:]))
+    # (Zeros that are padded stand for the zero point, which is subtracted before.)
+    y = convolved(_shifted(x, x_zero, wide), _shifted(w, w_zero, wide, 0), window,
+                  c.whole("group", 1))
+    return to(y, dtypes.int32)
+
+
+@rule("ConvInteger")
+def _conv_integer(c: Call, x: Tensor, w: Tensor, x_zero: Tensor | None = None,
+                  w_zero: Tensor | None = None) -> Tensor:
+    return _convolved(c, x, w, x_zero, w_zero)
+
+
+@rule("QLinearConv")
+def _qlinear_conv(c: Call, x: Tensor, x_scale: Tensor, x_zero: Tensor, w: Tensor, w_scale: Tensor,
+                  w_zero: Tensor, y_scale: Tensor, y_zero: Tensor, bias: Tensor | None = None
+                  ) -> Tensor:
+    total = _convolved(c, x, w, x_zero, w_zero)
+    channels = (-1, *(1,) * (x.ndim - 2))
+    if bias is not None:
+        total = A("add", total, reshaped(bias, (bias.shape[0], *channels[1:])))
+    scale = reshaped(w_scale, ()) if w_scale.size == 1 else \
+        reshaped(w_scale, (w_scale.shape[0], *channels[1:]))
+    factor = A("div", A("mul", reshaped(x_scale, ()), scale), reshaped(y_scale, ()))
+    return _requantised(total, factor, y_zero)
+
+
+# --- contributed operators: dequantised, computed, quantised again --------------------------------
+
+
+def _real(x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    return A("mul", to(_shifted(x, zero, dtypes.int32), scale.dtype), reshaped(scale, ()))
+
+
+def _again(y: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    dtype = dtypes.uint8 if zero is None else zero.dtype
+    point = None if zero is None else reshaped(zero, ())
+    return _saturated(A("round", A("div", y, reshaped(scale, ()))), point, dtype)
+
+
+def _of_two(op: str) -> Callable[..., Tensor]:
+    def function(c: Call, a: Tensor, a_scale: Tensor, a_zero: Tensor | None, b: Tensor,
+                 b_scale: Tensor, b_zero: Tensor | None, y_scale: Tensor,
+                 y_zero: Tensor | None = None) -> Tensor:
+        return _again(A(op, _real(a, a_scale, a_zero), _real(b, b_scale, b_zero)), y_scale, y_zero)
+
+    return function
+
+
+def _of_one(op: Callable[[Call, Tensor], Tensor]) -> Callable[..., Tensor]:
+    def function(c: Call, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor,
+                 y_zero: Tensor | None = None) -> Tensor:
+        return _again(op(c, _real(x, x_scale, x_zero)), y_scale, y_zero)
+
+    return function
+
+
+for _name, _op in {"Add": "add", "Mul": "mul"}.items():
+    rule(f"com.microsoft::QLinear{_name}")(_of_two(_op))
+_ONE: dict[str, Callable[[Call, Tensor], Tensor]] = {
+    "Sigmoid": lambda c, x: A("sigmoid", x),
+    "LeakyRelu": lambda c, x: A("leaky_relu", x, alpha=c.real("alpha", 0.01)),
+    "Softmax": lambda c, x: A("softmax", x, axis=c.axis(x.ndim, -1)),
+    "GlobalAveragePool": lambda c, x: A("reduce_mean", x, axes=(1, 2) if c.flag("channels_last")
+                                        else tuple(range(2, x.ndim)), keepdims=True),
+}
+for _name, _function in _ONE.items():
+    rule(f"com.microsoft::QLinear{_name}")(_of_one(_function))
+
+
+@rule("com.microsoft::QLinearConcat")
+def _qlinear_concat(c: Call, y_scale: Tensor, y_zero: Tensor, *xs: Tensor) -> Tensor:
+    parts = [_real(*xs[i : i + 3]) for i in range(0, len(xs), 3)]
+    axis = c.axis(parts[0].ndim, 1)
+    return _again(A("concat", *parts, axis=axis), y_scale, y_zero)
+
+
+@rule("com.microsoft::MatMulNBits", frozen=(1, 2, 3, 4, 5))
+def _matmul_nbits(c: Call, a: Tensor, b: Tensor, scales: Tensor, zeros: Tensor | None = None,
+                  order: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    """A @ W.T with W (N, K) in blocks of `bits`-bit ints, each with a scale."""
+    k, n, bits = int(c.need("K")), int(c.need("N")), c.whole("bits", 4)
+    block = int(c.need("block_size"))
+    if bits not in (2, 4, 8) or block < 1 or order is not None:
+        raise c.refuse(f"weights of {bits} bits in blocks of {block}"
+                       f"{' with an order of their own' if order is not None else ''} are not read")
+    blocks = -(-k // block)
+    scale = reshaped(to(scales, a.dtype), (n, blocks, 1))
+    q = to(_unpacked(reshaped(b, (n, blocks, block * bits // 8)), bits), a.dtype)
+    if zeros is None:
+        point: Tensor = like(1 << (bits - 1), a)
+    elif zeros.dtype is dtypes.uint8:
+        packed = reshaped(zeros, (n, -(-blocks * bits // 8)))
+        point = reshaped(to(sliced(_unpacked(packed, bits), 1, 0, blocks), a.dtype),
+                         (n, blocks, 1))
+    else:
+        point = reshaped(to(zeros, a.dtype), (n, blocks, 1))
+    w = reshaped(A("mul", A("sub", q, point), scale), (n, blocks * block))
+    w = sliced(w, 1, 0, k)
+    flat = reshaped(a, (math.prod(a.shape[:-1]), k))
+    y = A("matmul", flat, w, transpose_a=False, transpose_b=True)
+    y = y if bias is None else A("add", y, bias)
+    return reshaped(y, (*a.shape[:-1], n))
+
+
+def _unpacked(x: Tensor, bits: int) -> Tensor:
+    """The ints in the last axis of bytes, the low bits first."""
+    if bits == 8:
+        return x
+    mask = tensor_of(np.array((1 << bits) - 1, np.uint8))
+    parts = [A("bitwise_and", A("shift_right", x, tensor_of(np.array(s, np.uint8))), mask)
+             for s in range(0, 8, bits)]
+    joined: Any = A("concat", *(shapes.expand_dims(p, -1) for p in parts), axis=x.ndim)
+    return reshaped(joined, (*x.shape[:-1], x.shape[-1] * len(parts)))
