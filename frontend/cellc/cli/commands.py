@@ -183,7 +183,8 @@ def compile_(args: argparse.Namespace) -> int:
         made, inputs = {DEFAULT_ENTRY: net}, {DEFAULT_ENTRY: specs}
     targets = [_target(name) for name in args.target] or [backends.default_target()]
     listed = listed_sizes(args.sizes)
-    refuse_unknown(listed, open_names([*args.input, *args.train_input]))
+    named = [spec for specs in inputs.values() for spec in specs]
+    refuse_unknown(listed, open_names([*named, *args.input, *args.train_input]))
     entries = {name: _plan(fn, inputs[name], listed, targets) for name, fn in made.items()}
     if args.train:
         if "train" in entries:
