@@ -127,7 +127,7 @@ def compile_optimized(graph: Graph, target: Target) -> Program:
     Raises: as `compile_program`.
     """
     backends.backend_of(target).prepare(len(graph.nodes))
-    return _generate(graph, target, Report(), lambda stage: None)
+    return _generate(graph, target, Report(), lambda stage: None)[0]
 
 
 def lower(
@@ -201,12 +201,26 @@ def compile_program(
     start = time.perf_counter()
     optimized, report.recomputed = optimize_within(graph, target, numerics, budget)
     report.seconds["passes"] = time.perf_counter() - start
-    program = _generate(optimized, target, report, say)
+    program, _ = _generate(optimized, target, report, say)
     if use_cache:
         store.put(key, program.to_bytes())
         if report.recomputed is not None:
             store.put(cache.make_key("recomputed", key), report.recomputed.to_bytes())
     return program
+
+
+def compile_objects(
+    graph: Graph, target: Target, *, report: Report | None = None,
+    progress: Callable[[str], None] | None = None, numerics: str = "strict",
+    budget: int | None = None,
+) -> tuple[Program, Built]:
+    """As `compile_program`, with the objects that its code was linked from (`Built.objects`), which
+    the cache of programs does not hold."""
+    target, report = backends.under(target, numerics), report or Report()
+    budget = budget if has_gradient(graph) else None
+    backends.backend_of(target).prepare(len(graph.nodes))
+    optimized, report.recomputed = optimize_within(graph, target, numerics, budget)
+    return _generate(optimized, target, report, progress or (lambda stage: None))
 
 
 def compile_shape_polymorphic(
@@ -306,7 +320,9 @@ def compile_profiled(graph: Graph, numerics: str = "strict", budget: int | None 
     return Profiled(program, how.calls, how.start, how.capacity, lowered.buffers)
 
 
-def _generate(graph: Graph, target: Target, report: Report, say: Callable[[str], None]) -> Program:
+def _generate(
+    graph: Graph, target: Target, report: Report, say: Callable[[str], None]
+) -> tuple[Program, Built]:
     """Lower a graph, with kernels compiled as they come, and put everything together.
 
     The graph is used up.
@@ -320,14 +336,14 @@ def _generate(graph: Graph, target: Target, report: Report, say: Callable[[str],
         build.watch(lambda made, of: say(f"native code, {made} of {of} kernels"))
         start = time.perf_counter()
         report.arena_bytes = memory.plan(b for b in lowered.buffers if b.first >= 0)
-        program, _ = _assemble(graph, target, report, build, lowered)
+        program, built = _assemble(graph, target, report, build, lowered)
     for done in (graph, *lowered.graphs):
         done.dissolve()
     report.released_bytes = program.released_bytes
     report.seconds["llvm"] = time.perf_counter() - start
     if sum(program.memory().values()) >= _MUCH:
         backend.release()
-    return program
+    return program, built
 
 
 _MUCH = 8 << 20

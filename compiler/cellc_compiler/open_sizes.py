@@ -88,6 +88,16 @@ def compile_open_observed(
         return _compile(optimized, general, shapes.guards, target, report)[0]
 
 
+def compile_open_objects(
+    graph: Graph, shapes: Shapes, target: Target, numerics: str = "strict"
+) -> tuple[Program, Built]:
+    """As `compile_open`, with the objects that its code was linked from (`Built.objects`)."""
+    target, general = _open_target(graph, target, numerics), _general(shapes)
+    with _deciding(general):
+        optimized = _optimized(graph, general, target, numerics)
+        return _compile(optimized, general, shapes.guards, target, driver.Report())[:2]
+
+
 def compile_open_profiled(
     graph: Graph, shapes: Shapes, sizes: Sizes, numerics: str = "strict"
 ) -> driver.Profiled:

@@ -123,7 +123,7 @@ def save(
         ValueError: entries whose programs disagree or that name a weight there is not.
         OSError: the file cannot be written; an older one is as it was.
     """
-    described = {name: _describe(name, entry, weights) for name, entry in entries.items()}
+    described = {name: describe(name, entry, weights) for name, entry in entries.items()}
     sections: list[tuple[str, bytes | memoryview]] = []
     for name, entry in entries.items():
         sections += [(f"graph:{name}:{k}", _packed(g)) for k, g in enumerate(entry.graphs)]
@@ -161,7 +161,12 @@ def _unpacked(section: memoryview, what: str) -> str:
     raise ArtifactError(f"{what} is not as long as it says")
 
 
-def _describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str, Any]:
+def describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str, Any]:
+    """An entry as the header of a file has it.
+
+    Raises:
+        ValueError: programs that disagree or name a weight there is not.
+    """
     if not name.isidentifier():
         raise ValueError(f"an entry's name is an identifier, got {name!r}")
     programs = [p for made in entry.by_size for of in made.values() for p in of]

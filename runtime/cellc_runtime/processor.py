@@ -37,7 +37,7 @@ _EBX, _ECX, _EDX = 1, 2, 3
 _OSXSAVE = 27
 _VECTORS, _WIDE, _TILES = 0x6, 0xE6, 0x60000
 """State that the system must save for AVX, for AVX-512 and for AMX: bits of XCR0."""
-_FEATURES: Mapping[str, tuple[int, int, int, int]] = {
+FEATURES: Mapping[str, tuple[int, int, int, int]] = {
     "fma": (1, _ECX, 12, _VECTORS), "f16c": (1, _ECX, 29, _VECTORS),
     "bmi1": (7, _EBX, 3, 0), "avx2": (7, _EBX, 5, _VECTORS), "bmi2": (7, _EBX, 8, 0),
     "avx512f": (7, _EBX, 16, _WIDE), "avx512dq": (7, _EBX, 17, _WIDE),
@@ -98,5 +98,5 @@ def _asked(code: int) -> frozenset[str]:
         xgetbv(0, 0, ctypes.addressof(registers))
         saved = registers[0]
     return frozenset(
-        name for name, (number, register, bit, state) in _FEATURES.items()
+        name for name, (number, register, bit, state) in FEATURES.items()
         if leaves[number][register] >> bit & 1 and saved & state == state)

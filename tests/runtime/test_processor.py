@@ -19,7 +19,7 @@ def test_the_processor_and_the_system_agree() -> None:
     """On a machine that emulates nothing both say the same of what `target` asks for."""
     listed = platform.listed_features()
     assert listed is not None and AVX2.requires <= listed
-    assert processor.told() == listed & processor._FEATURES.keys()
+    assert processor.told() == listed & processor.FEATURES.keys()
 
 
 def test_the_less_of_both() -> None:

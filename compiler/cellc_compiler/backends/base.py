@@ -23,6 +23,7 @@ from cellc_runtime.target import Target
 from ..ir.graph import Graph
 
 if TYPE_CHECKING:
+    from ..build.link import LinkInput
     from ..lower.instructions import Call, Callback, Copy
     from ..lower.kernel import Kernel
     from ..lower.lowered import Lowered, PrecomputedBlock
@@ -106,12 +107,15 @@ class Built:
         kernels: how many distinct ones it calls.
         profile: how to read the records, if it records.
         device_kernels: what it launches on a device of its own.
+        objects: those of its functions, that of `cellc_main` first, without what every image
+            has; for a library.
     """
 
     image: Image
     kernels: int
     profile: ProfileLayout | None = None
     device_kernels: tuple[DeviceKernel, ...] = ()
+    objects: tuple[LinkInput, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,14 +176,20 @@ _Buffers = dict[str, tuple[int, bytearray]]
 
 
 def _lay_out(
-    objects: Sequence[_Object], page: int, table_bytes: int
+    objects: Sequence[_Object], page: int, table_bytes: int, start: int = 0, gap: int = 0
 ) -> tuple[_Buffers, list[tuple[str, int, int]], int]:
-    """Give each section its place: buffers by segment, `(kind, offset, size)`s, the table."""
+    """Give each section its place: buffers by segment, `(kind, offset, size)`s, the table.
+
+    Args:
+        page: segments begin at multiples of it.
+        table_bytes: 0: neither a table nor a seal.
+        start: of the first segment.
+        gap: bytes between segments.
+    """
     buffers: _Buffers = {}
     segments: list[tuple[str, int, int]] = []
-    start = 0
     for kind in ("text", "rodata", "data"):
-        body = bytearray(SEAL_BYTES if kind == "data" else 0)
+        body = bytearray(SEAL_BYTES if kind == "data" and table_bytes else 0)
         same: dict[tuple[bytes, int], int] = {}
         for obj in objects:
             _gather(obj, kind, start, body, same)
@@ -196,7 +202,7 @@ def _lay_out(
         if size:
             buffers[kind] = (start, body)
             segments.append((kind, start, size))
-            start = _aligned(start + size, page)
+            start = _aligned(start + size, page) + gap
     if not any(kind == "text" for kind, _, _ in segments):
         raise LinkError("the objects hold no code")
     return buffers, segments, table

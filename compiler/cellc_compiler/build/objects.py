@@ -35,15 +35,28 @@ _EXPORTS = (MAIN, PARTS, PRECOMPUTE, PRECOMPUTE + WIN64)
 
 
 def build_image(
-    main_text: str,
-    kernels: Sequence[tuple[str, str]],
-    target: Target,
-    *,
-    support: Sequence[str] = (),
-    callbacks: int = 0,
-    builder: Builder | None = None,
+    main_text: str, kernels: Sequence[tuple[str, str]], target: Target, *,
+    support: Sequence[str] = (), callbacks: int = 0, builder: Builder | None = None,
 ) -> Image:
     """Compile `main` (which defines `@cellc_main`) and its kernels, and link them.
+
+    Args:
+        callbacks: host callbacks in the external table.
+        (others): see `link_inputs`.
+
+    Raises:
+        CompilerBug: LLVM refuses a text.
+        LinkError: a symbol is missing or defined twice.
+    """
+    inputs = link_inputs(main_text, kernels, target, support=support, builder=builder)
+    return link(inputs, table_entries=FIRST_CALLBACK + callbacks)
+
+
+def link_inputs(
+    main_text: str, kernels: Sequence[tuple[str, str]], target: Target, *,
+    support: Sequence[str] = (), builder: Builder | None = None,
+) -> list[LinkInput]:
+    """Compile `main` and its kernels: the objects, that of `main` first, then the support.
 
     Args:
         main_text: module with `cellc_main`; kernels are `declare hidden void @name(...)`.
@@ -51,12 +64,10 @@ def build_image(
             equal texts become one object with several names.
         target: what to compile for.
         support: other modules, all of whose functions are linked.
-        callbacks: host callbacks in the external table.
         builder: has been given kernels already.
 
     Raises:
         CompilerBug: LLVM refuses a text.
-        LinkError: a symbol is missing or defined twice.
     """
     names: dict[str, list[str]] = {}
     for name, body in kernels:
@@ -65,10 +76,9 @@ def build_image(
     made = builder.objects(texts) if builder is not None else compile_texts(texts, target)
     exports = {name: name for name in _EXPORTS if f"@{name}(" in main_text}
     own = 1 + len(support)
-    inputs = [LinkInput(made[0], exports), *map(LinkInput, made[1:own]),
-              *(LinkInput(obj, dict.fromkeys(known, PLACEHOLDER))
-                for obj, known in zip(made[own:], names.values(), strict=True))]
-    return link(inputs, table_entries=FIRST_CALLBACK + callbacks)
+    return [LinkInput(made[0], exports), *map(LinkInput, made[1:own]),
+            *(LinkInput(obj, dict.fromkeys(known, PLACEHOLDER))
+              for obj, known in zip(made[own:], names.values(), strict=True))]
 
 
 def compile_texts(texts: Sequence[str], target: Target, jobs: int | None = None) -> list[bytes]:

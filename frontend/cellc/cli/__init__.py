@@ -85,8 +85,16 @@ def _checkpoint(p: argparse.ArgumentParser) -> None:
 
 
 def _compile(sub: Commands) -> None:
-    p = _network(sub, "compile", "compile a network ahead of time into one artifact")
-    p.add_argument("--output", "-o", required=True, metavar="NET.cellc", help="the file to write")
+    p = _network(sub, "compile", "compile a network ahead of time into one artifact, or into a "
+                 "library with a C interface, which needs no Python")
+    p.add_argument("--output", "-o", metavar="NET.cellc", help="the artifact to write")
+    for kind, ending, what in (
+            ("shared", "so", "a shared library"), ("static", "a", "an archive to link"),
+            ("object", "o", "an object to link")):
+        p.add_argument(f"--{kind}", metavar=f"NET.{ending}", help=f"write {what} with a C "
+                       "interface, and beside it NET.h and cellc.hpp, in the place of an artifact")
+    p.add_argument("--weights", metavar="NET.safetensors", help="write the weights of a C library "
+                   "to a file of their own, which its sessions map")
     p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
@@ -104,7 +112,7 @@ def _compile(sub: Commands) -> None:
     _budget(p)
     _checkpoint(p)
     p.add_argument("--target", action="append", default=[], help="x86_64-avx512, x86_64-avx2 or "
-                   "aarch64-neon (repeatable; default: this machine)")
+                   "aarch64-neon (of an artifact repeatable; default: this machine)")
     _numerics(p)
 
 

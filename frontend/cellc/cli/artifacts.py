@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cellc_compiler import driver
+from cellc_compiler.backends.base import Built
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.op import Op, lookup
 from cellc_compiler.ir.text import print_graph
 from cellc_runtime import artifact
 from cellc_runtime.device import best_for
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
-from cellc_runtime.records import replace
+from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.target import Target
 from cellc_runtime.variants import ANY, OpenSizes
 
@@ -58,29 +60,62 @@ def write(
     if path.endswith((".onnx", ".mindir")):
         raise UserError(f"{path}: an artifact is written, whose name ends in .cellc; "
                         "cellc export writes ONNX and .mindir")
-    weights = _Weights()
-    built: dict[str, artifact.Entry] = {}
-    lines: list[str] = []
+    made = make(entries, targets, budget, graphs, donate)
+    with writing(path):
+        artifact.save(path, made.entries, made.weights, {"numerics": context.numerics()})
+    size = Path(path).stat().st_size
+    made.lines.append(f"wrote {path}: {size / 1024:.0f} KiB, {len(made.weights)} weights")
+    return "\n".join(made.lines)
+
+
+@dataclass
+class Compiled:
+    """Entries as they are compiled.
+
+    Attributes:
+        entries: by name.
+        weights: by name.
+        lines: a report.
+        built: for a library, the objects of each program of an entry, by its name.
+    """
+
+    entries: dict[str, artifact.Entry] = field(default_factory=dict)
+    weights: dict[str, Array] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    built: dict[str, list[Built]] = field(default_factory=dict)
+
+
+def make(
+    entries: Mapping[str, Plan], targets: Sequence[Target], budget: int | None = None,
+    graphs: bool = True, donate: Mapping[str, Sequence[str]] | None = None, objects: bool = False,
+) -> Compiled:
+    """Compile entries for targets; the arguments are those of `write`.
+
+    Args:
+        objects: whether the objects of the code are wanted.
+    """
+    weights, found = _Weights(), Compiled()
     for name, plan in entries.items():
         for traced in plan.traces:
             _refuse_python(traced)
-            if not graphs:
+            if objects:
+                _refuse_host(traced)
+            elif not graphs:
                 _refuse_prints(traced)
             weights.name(traced)
         least_budget = least(plan.traces[0].budget, budget)
-        made = _Made(name, lines, _donated(name, plan, (donate or {}).get(name, ())))
+        made = _Made(name, found.lines, _donated(name, plan, (donate or {}).get(name, ())),
+                     [] if objects else None)
         for target in dict.fromkeys(targets):  # one that is asked for twice is one
             made.compile(plan, target, least_budget)
         texts = [print_graph(t.graph) for t in plan.traces] if graphs else []
         opened = bool(plan.sizes.symbols)
-        built[name] = artifact.Entry(
+        found.entries[name] = artifact.Entry(
             () if opened else made.variants[0][0], texts, plan.sizes,
             made.variants if opened else (), made.donated)
-    with writing(path):
-        artifact.save(path, built, weights.arrays, {"numerics": context.numerics()})
-    size = Path(path).stat().st_size
-    lines.append(f"wrote {path}: {size / 1024:.0f} KiB, {len(weights.arrays)} weights")
-    return "\n".join(lines)
+        found.built[name] = made.built or []
+    found.weights = weights.arrays
+    return found
 
 
 class _Made:
@@ -88,11 +123,14 @@ class _Made:
 
     Attributes:
         variants: for each variant, by batch size, a program for each target.
+        built: the code of each program, with its objects; None: not wanted.
     """
 
     def __init__(
-        self, name: str, lines: list[str], donated: Sequence[tuple[int, int]] = ()
+        self, name: str, lines: list[str], donated: Sequence[tuple[int, int]] = (),
+        built: list[Built] | None = None,
     ) -> None:
+        self.built = built
         self.name = name
         self.lines = lines
         self.donated = donated
@@ -109,7 +147,7 @@ class _Made:
             at = [f"{s} = {d}" for s, d in zip(sizes.symbols, variant.at, strict=True) if d != ANY]
             if variant.opened:
                 graph, shapes = plan.opened(number)
-                program = open_sizes.compile_open(
+                program = self._kept(open_sizes.compile_open, open_sizes.compile_open_objects)(
                     _written_over(graph, self.donated), shapes, target, context.numerics())
                 self.variants[number].setdefault(0, []).append(program)
                 programs.append(program)
@@ -119,7 +157,7 @@ class _Made:
                 rows = [f"batch {size}"] if variant.sizes else []
                 which = ", ".join([f"{self.name} for {target.name}", *rows, *at])
                 with progress.stage(which) as say:
-                    program = driver.compile_program(
+                    program = self._kept(driver.compile_program, driver.compile_objects)(
                         _written_over(graph, self.donated), target, report=report, progress=say,
                         numerics=context.numerics(), budget=budget)
                 self.variants[number].setdefault(size, []).append(program)
@@ -131,6 +169,18 @@ class _Made:
             self.lines += [f"  {note}" for note in plan.notes]
         else:
             self.lines += _one(head, programs[0], reports[0])
+
+    def _kept(
+        self, alone: Callable[..., Program], both: Callable[..., tuple[Program, Built]]
+    ) -> Callable[..., Program]:
+        """A compilation to a program; where objects are wanted, one that keeps them, too."""
+        def compiled(*args: Any, **options: Any) -> Program:
+            assert self.built is not None
+            program, code = both(*args, **options)
+            self.built.append(code)
+            return program
+
+        return alone if self.built is None else compiled
 
 
 def _donated(entry: str, plan: Plan, names: Sequence[str]) -> list[tuple[int, int]]:
@@ -234,6 +284,14 @@ def _refuse_prints(traced: Traced) -> None:
         if node.op == "print":
             raise UserError(f"--no-graph: the network prints at {node.span.file}:"
                             f"{node.span.line}, and the text is in its graph; take one away")
+
+
+def _refuse_host(traced: Traced) -> None:
+    """A C library computes without a host that prints or speaks with other processes."""
+    for node in executed(traced.graph):
+        if type(lookup(node.op)).callback_name is not Op.callback_name:
+            raise UserError(f"{node.span.file}:{node.span.line}: the network calls {node.op!r}, "
+                            "which Python does when it runs; a C library cannot: take it away")
 
 
 class _Weights:

@@ -66,9 +66,10 @@ from .saved import Saved, input_specs, is_saved, load_saved
 from .scripts import run_script
 
 if TYPE_CHECKING:
-    from . import inspecting
+    from . import c_libraries, inspecting
 else:  # the viewer and networkx, which no other command needs
-    inspecting = lazy_module("cellc.cli.inspecting")
+    c_libraries, inspecting = (
+        lazy_module(f"cellc.cli.{name}") for name in ("c_libraries", "inspecting"))
 
 
 @contextmanager
@@ -170,6 +171,7 @@ def _plan_step(
 def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
+    output = _output(args)
     if args.entry:
         if is_saved(args.network) or args.network.endswith(MODEL):
             raise UserError(f"{args.network}: --entry goes with FILE.py:NAME")
@@ -194,9 +196,35 @@ def compile_(args: argparse.Namespace) -> int:
     for text in args.donate:
         entry, _, name = text.rpartition(".")
         donate.setdefault(entry or DEFAULT_ENTRY, []).append(name)
-    print(artifacts.write(args.output, entries, targets, _budget(args), not args.no_graph,
-                          donated_inputs(entries, donate)))
+    donated = donated_inputs(entries, donate)
+    if output.endswith(LIBRARIES):
+        print(c_libraries.write_library(
+            output, entries, targets, _budget(args), donated, args.weights))
+    else:
+        print(artifacts.write(output, entries, targets, _budget(args), not args.no_graph, donated))
     return 0
+
+
+def _output(args: argparse.Namespace) -> str:
+    """The one file to write."""
+    given = {name: path for name in ("output", *LIBRARY_ENDINGS)
+             if (path := getattr(args, name)) is not None}
+    options = ", ".join(f"--{name}" for name in ("output", *LIBRARY_ENDINGS))
+    if len(given) != 1:
+        raise UserError(f"one of {options} is expected, but got "
+                        f"{' and '.join(f'--{name}' for name in given) or 'none'}")
+    (name, path), = given.items()
+    ending = LIBRARY_ENDINGS.get(name)
+    if ending is not None and not path.endswith(ending):
+        raise UserError(f"--{name} {path}: expected a name that ends in {ending}")
+    if args.weights is not None and not path.endswith(LIBRARIES):
+        raise UserError("--weights goes with --shared, --static or --object: an artifact holds its "
+                        "weights")
+    return str(path)
+
+
+LIBRARY_ENDINGS = {"shared": ".so", "static": ".a", "object": ".o"}
+LIBRARIES = tuple(LIBRARY_ENDINGS.values())
 
 
 def export_(args: argparse.Namespace) -> int:

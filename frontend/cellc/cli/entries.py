@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cellc_compiler import backends
 from cellc_runtime.artifact import DEFAULT_ENTRY
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from ..compiled.dynamic import parameter_names
@@ -22,6 +23,11 @@ from . import artifacts
 from .errors import UserError
 from .loading import InputType, ordered_inputs, parse_input, sample_inputs, type_given
 from .open_sizes import Listed, Plan, plan, plan_fixed
+
+if TYPE_CHECKING:
+    from . import c_libraries
+else:
+    c_libraries = lazy_module("cellc.cli.c_libraries")
 
 
 def named_entries(module: Any, net: Any, options: Sequence[str]) -> dict[str, Any]:
@@ -78,11 +84,13 @@ def compile_artifact(
     path: str | os.PathLike[str], entries: Mapping[str, Any] | Sequence[Any], *,
     targets: Sequence[str] | str | None = None, sizes: Mapping[str, Sequence[int]] | None = None,
     graphs: bool = True, donate: Mapping[str, Sequence[str]] | None = None,
+    weights: str | os.PathLike[str] | None = None,
 ) -> str:
     """Compile networks in memory ahead of time into one artifact, as `cellc compile` does.
 
     Args:
-        path: the file to write.
+        path: the file to write. A name that ends in `.so`, `.a` or `.o` makes a library with a C
+            interface, for one target, with its headers beside it.
         entries: by name, a tuple of what is called and its inputs: a Cell, a method of one or a
             function; Tensors, or texts of their types as on the command line (`"float32[N,3]"`),
             and values that are fixed. A tuple alone is the entry "infer". Entries share the
@@ -94,6 +102,8 @@ def compile_artifact(
             compiled for another machine.
         donate: by entry, names of inputs whose memory takes a result of their type, so that a cache
             that is passed in and out is not copied; a call gives the array itself as that result.
+        weights: of a C library, a safetensors file for its weights, which its sessions map; by
+            default they are inside.
 
     Returns:
         Lines about what was written, as the command prints them.
@@ -116,8 +126,13 @@ def compile_artifact(
         chosen = [backends.target_named(n) for n in names] or [backends.default_target()]
         plans = {name: _plan(name, entry, listed, chosen) for name, entry in given.items()}
         _refuse_unused(listed, plans)
-        return artifacts.write(os.fspath(path), plans, chosen, graphs=graphs,
-                               donate=donated_inputs(plans, donate or {}))
+        donated, file = donated_inputs(plans, donate or {}), os.fspath(path)
+        if file.endswith((".so", ".a", ".o")):
+            return c_libraries.write_library(file, plans, chosen, donate=donated,
+                                 weights=None if weights is None else os.fspath(weights))
+        if weights is not None:
+            raise UserError("'weights' goes with a C library: an artifact holds its weights")
+        return artifacts.write(file, plans, chosen, graphs=graphs, donate=donated)
     except backends.UnknownTarget as e:
         raise ValueError(f"For 'compile_artifact', {e}.") from e
     except UserError as e:

@@ -39,7 +39,7 @@ class CpuBuild(LlvmBuild):
         kernels = Kernels()
         writer = profiling.ProfilingWriter(
             lowered.instructions, profile_behind, self.target, kernels)
-        image = self.image(lowered, writer)
+        image = self.linked(self.inputs(lowered, writer), lowered)
         return Built(image, len(kernels.named), ProfileLayout(
             writer.calls, writer.start, writer.capacity, writer.arena))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Self
 
-from cellc_runtime.abi import MAIN, PRECOMPUTE
+from cellc_runtime.abi import FIRST_CALLBACK, MAIN, PRECOMPUTE
 from cellc_runtime.image import Image
 from cellc_runtime.target import Target
 
 from ...build import objects
+from ...build.link import LinkInput, link
 from ...lower.instructions import Call
 from ...lower.kernel import Kernel
 from ...lower.lowered import Lowered, PrecomputedBlock
@@ -50,16 +51,22 @@ class LlvmBuild:
 
     def finish(self, lowered: Lowered, profile_behind: int | None = None) -> Built:
         kernels = Kernels()
-        image = self.image(lowered, self.writer(MAIN, self.target, kernels))
-        return Built(image, len(kernels.named))
+        inputs = self.inputs(lowered, self.writer(MAIN, self.target, kernels))
+        own = 1 + len(self._support)
+        return Built(self.linked(inputs, lowered), len(kernels.named),
+                     objects=(inputs[0], *inputs[own:]))
 
-    def image(self, lowered: Lowered, writer: FunctionWriter) -> Image:
-        """The image whose `cellc_main` is written by `writer`."""
+    def inputs(self, lowered: Lowered, writer: FunctionWriter) -> list[LinkInput]:
+        """The objects of an image whose `cellc_main` is written by `writer`."""
         writer.reads_sizes(lowered.sizes_at)
         text = self.main_text(lowered, writer)
         kernels = [(name, k.code) for name, k in writer.kernels.named.items()]
-        return objects.build_image(text, kernels, self.target, support=self._support,
-                                   callbacks=len(lowered.callbacks), builder=self._builder)
+        return objects.link_inputs(text, kernels, self.target, support=self._support,
+                                   builder=self._builder)
+
+    def linked(self, inputs: Sequence[LinkInput], lowered: Lowered) -> Image:
+        """The image of these objects."""
+        return link(inputs, table_entries=FIRST_CALLBACK + len(lowered.callbacks))
 
     def main_text(self, lowered: Lowered, writer: FunctionWriter) -> str:
         """The module of the functions that call kernels."""

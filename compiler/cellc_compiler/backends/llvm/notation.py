@@ -286,8 +286,8 @@ _STATEMENTS = {"if": _Writer.if_, "br": _Writer.branch, "loop": _Writer.loop, "n
 
 def _raw_type(line: str, op: str, kind: str) -> str:
     """The type of the result of one of LLVM's own instructions."""
-    if op in ("alloca", "getelementptr", "icmp"):
-        return "i1" if op == "icmp" else "ptr"
+    if op in ("alloca", "getelementptr", "icmp", "fcmp"):
+        return "i1" if op.endswith("cmp") else "ptr"
     if op == "atomicrmw":
         return line.rsplit(", ", 1)[1].split(" ", 1)[0]
     if op == "extractvalue":

@@ -312,7 +312,7 @@ error:
 }
 """
 
-_LIBC = "".join(f"""
+MEMORY_FUNCTIONS = "".join(f"""
 define hidden ptr @{name}(ptr %to, {kind} %from, i64 %n) nounwind {{
   ret tail ptr {{{name.upper()}}}(%to, %from, %n)
 }}
@@ -334,7 +334,7 @@ def support_text(target: Target) -> str:
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
-    code = declarations() + _ENTRY + measure_text() + SITE_CODE + _LIBC
+    code = declarations() + _ENTRY + measure_text() + SITE_CODE + MEMORY_FUNCTIONS
     code = fill(code, target)
     code = code.replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
     params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))

@@ -1,0 +1,149 @@
+"""The C interface of a compiled network: one for all networks, with a version.
+
+`ABI` changes when a structure, a code or the meaning of a function changes. New functions go to the
+end of `library`, and leave it as it is.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from cellc_runtime import dtypes
+from cellc_runtime.abi import Ext
+from cellc_runtime.dtypes import DType
+
+ABI = 1
+MAX_NDIM = 8
+TEXT = 1016
+"""Bytes of the text of an error, with the zero at its end."""
+
+
+class Code(IntEnum):
+    """Results of the functions; `MEANINGS` explains them."""
+
+    OK = 0
+    ARGUMENT = 1
+    DTYPE = 2
+    SHAPE = 3
+    BUFFER = 4
+    SIZES = 5
+    MEMORY = 6
+    PROCESSOR = 7
+    WEIGHTS = 8
+    FILE = 9
+    RUN = 10
+    BUSY = 11
+    ABI = 12
+
+
+MEANINGS = {
+    Code.OK: "done",
+    Code.ARGUMENT: "a null pointer, an unknown entry or name, or a wrong number of arguments",
+    Code.DTYPE: "a tensor of another element type",
+    Code.SHAPE: "a tensor of another shape, or not contiguous",
+    Code.BUFFER: "a buffer that is too short, missing, not aligned, or shared with another one",
+    Code.SIZES: "sizes that no program serves",
+    Code.MEMORY: "the system gives no memory",
+    Code.PROCESSOR: "the library is compiled for another processor",
+    Code.WEIGHTS: "no weights, or those of another network",
+    Code.FILE: "a file cannot be read or written",
+    Code.RUN: "the network stopped with an error, as an index out of range",
+    Code.BUSY: "another thread is in a call of this session",
+    Code.ABI: "the library has another version of this interface",
+}
+
+DTYPES: tuple[DType | None, ...] = (
+    None, dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8,
+    dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.float16, dtypes.bfloat16, dtypes.float32,
+    dtypes.float64, dtypes.complex64, dtypes.complex128,
+)
+"""Element types by their numbers; 0 is none."""
+
+
+def code_of(dtype: DType) -> int:
+    """The number of an element type."""
+    return DTYPES.index(dtype)
+
+
+def _fields(*groups: str) -> tuple[tuple[str, str], ...]:
+    """`(field, kind)` of groups like `"i64 first last"`."""
+    parts = [group.split() for group in groups]
+    return tuple((name, kind) for kind, *names in parts for name in names)
+
+
+STRUCTURES = {
+    # Of the interface: the header has the same.
+    "error": (*_fields("i32 code length"), ("text", f"[{TEXT} x i8]")),
+    "tensor": (*_fields("ptr data", "i64 nbytes", "i32 dtype ndim"),
+               ("shape", f"[{MAX_NDIM} x i64]")),
+    "size": _fields("ptr name", "i64 least most"),
+    "argument": _fields("ptr name type shape sizes", "i32 dtype ndim written reserved"),
+    "entry": _fields("ptr name served inputs outputs sizes",
+                     "i32 ninputs noutputs nsizes updates"),
+    "weight": _fields("ptr name shape", "i64 nbytes", "i32 dtype ndim updated reserved"),
+    "options": _fields("ptr weights", "i32 threads reserved"),
+    "library": _fields(
+        "i32 abi nentries nweights embedded", "ptr name target version hash entries weights",
+        "ptr create destroy reset clone find measure run run_dlpack weight save",
+        "ptr set_threads set_executor"),
+    # DLPack's `DLTensor`.
+    "dltensor": _fields("ptr data", "i32 device device_id ndim", "i8 code bits", "i16 lanes",
+                        "ptr shape strides", "i64 offset"),
+    # The network, as the functions see it: counts, places in the memory of a session, and the head
+    # of its file of weights.
+    "net": _fields(
+        "ptr library plans programs blocks weights head data",
+        "i64 nprograms nblocks nweights head_bytes file_bytes session_bytes base_bytes",
+        "i64 weights_at versions_at pointers_at tensors_at cleared npointers"),
+    # Of an entry: texts of what its arguments must be, and what serves which sizes.
+    "plan": _fields("ptr must variants", "i64 nvariants"),
+    # kind: 0 for one choice of sizes, 1 for all sizes, 2 for a batch of any size.
+    "variant": _fields("ptr at programs ranges batches",
+                       "i64 kind nprograms nranges batch first"),
+    "program": _fields(
+        "ptr main ahead constants slots shapes messages open kept updated",
+        "i64 number nslots arena ahead_bytes nkept nupdated nmessages slots_at state_at"),
+    # kind: 0 input, 1 output, 2 weight, 3 the slot that it writes over, 4 precomputed block.
+    "slot": _fields("i64 kind number nbytes"),
+    # How a program follows from sizes: programs of numbers (`numbers`), and places in a session.
+    "open": _fields(
+        "ptr bounds guards arena below table scalars rows outputs",
+        "i64 nsizes nguards narena ntable table_at nscalars noutputs",
+        "i64 sizes_at bytes_at constants_at shapes_at"),
+    # A precomputed block: what fills it, where it is (in the session, or shared), the weights that
+    # it follows from.
+    "block": _fields("ptr program weights", "i64 part at shared seen_at nweights"),
+    "held": _fields("i64 offset own_at"),
+    "message": _fields("ptr pieces shown kind where", "i64 npieces"),
+    "piece": _fields("ptr text", "i64 value"),
+    "shown": _fields("ptr code", "i64 dtype ndim count place"),
+    # The memory of a session, which its arrays follow; of a program in it; of what is shared.
+    "session": _fields("ptr base weights versions pointers tensors bounce",
+                       "i64 busy bounce_bytes"),
+    "state": _fields("ptr arena", "i64 capacity ready need"),
+    "base": _fields("ptr data map", "i64 map_bytes references"),
+}  # fmt: skip
+"""The structures of the interface and of its functions: fields in order, with kinds."""
+
+_MEMBERS = [name for name, _ in STRUCTURES["library"]]
+FUNCTIONS = tuple(_MEMBERS[_MEMBERS.index("create"):])
+"""The functions of the table, each of which is `cellc_NAME` inside."""
+
+TABLE: dict[Ext, str] = {
+    Ext.PARALLEL_FOR: "cellc_shared_out", Ext.PTHREAD_CREATE: "libc.pthread_create",
+    Ext.THREAD_ATTR: "cellc_thread_attributes", Ext.SYSCALL: "libc.syscall",
+    Ext.NANOSLEEP: "libc.nanosleep", Ext.GETPID: "libc.getpid", Ext.MEMCPY: "libc.memcpy",
+    Ext.MEMMOVE: "libc.memmove", Ext.MEMSET: "libc.memset",
+}
+"""The entries of the external table that compiled code needs here."""
+FUTEX = {"x86_64": 202, "aarch64": 98}
+
+_SYSTEM = (
+    "posix_memalign free memcpy memset memcmp strcmp sched_getaffinity sched_yield "
+    "pthread_attr_init pthread_attr_setdetachstate pthread_attr_setstacksize open close lseek mmap "
+    "munmap write fsync rename unlink getpid __errno_location strerror snprintf strtod pow"
+)
+LIBC = tuple(_SYSTEM.split())
+"""Functions of the C library that the code calls, through a table of its own."""
+POW = LIBC[-1]
+"""The one that is in a library of its own, libm: it is there where sizes need it."""

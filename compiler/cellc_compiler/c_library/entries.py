@@ -1,0 +1,285 @@
+"""The calls of entries, from the caller's arguments to programs and back; see `texts`."""
+
+from __future__ import annotations
+
+CODE = """
+; The tasks of a kernel, by the caller's executor or by the pool.
+define hidden void @cellc_shared_out(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain) nounwind {
+  %executor = load atomic ptr, ptr @cellc_executor acquire, align 8
+  if %executor != null, else %pool
+  void %executor(@cellc_executor_context:ptr, %fn, %bufs, %ntasks, %grain)
+  ret void
+pool:
+  void @cellc_pool_run(%fn, %bufs, %ntasks, %grain)
+}
+
+; Whether this thread has the session now.
+define internal i32 @enter(ptr %session, ptr %error) nounwind {
+  if %session != null, else ret @null_session(%error)
+  %busy = &%session->session.busy
+  %pair = cmpxchg ptr %busy, i64 0, i64 1 acq_rel monotonic
+  %won = extractvalue { i64, i1 } %pair, 1
+  if %won, else ret @is_busy(%error)
+  ret 0
+}
+
+define internal i32 @null_session(ptr %error) nounwind {
+  %rc = @outcome(%error, {ARGUMENT})
+  @say(%error, "The session must not be NULL.")
+  ret %rc
+}
+
+define internal i32 @is_busy(ptr %error) nounwind {
+  %rc = @outcome(%error, {BUSY})
+  @say(%error, "Another thread is in a call of this session: give each thread one (clone).")
+  ret %rc
+}
+
+define internal void @leave(ptr %session) nounwind {
+  %busy = &%session->session.busy
+  store atomic i64 0, ptr %busy release, align 8
+}
+
+define internal i32 @no_entry(i32 %number, ptr %error) nounwind {
+  %rc = @outcome(%error, {ARGUMENT})
+  @say(%error, "The number of an entry must be below ")
+  %library = @cellc_net->net.library
+  @count(%error, sext.i64(%library->library.nentries))
+  @say(%error, ", but got ")
+  @count(%error, sext.i64(%number))
+  @put(%error, 46)
+  ret %rc
+}
+
+define internal i32 @counts(ptr %e, i32 %nin, i32 %nout, ptr %error) nounwind {
+  %rc = @named(%error, {ARGUMENT}, "For ", %e->entry.name,
+               ", the numbers of inputs and outputs must be ")
+  @count(%error, sext.i64(%e->entry.ninputs))
+  @say(%error, " and ")
+  @count(%error, sext.i64(%e->entry.noutputs))
+  @say(%error, ", but got ")
+  @count(%error, sext.i64(%nin))
+  @say(%error, " and ")
+  @count(%error, sext.i64(%nout))
+  @put(%error, 46)
+  ret %rc
+}
+
+define internal i32 @null_tensors(ptr %e, ptr %error) nounwind {
+  ret @named(%error, {ARGUMENT}, "For ", %e->entry.name,
+             ", the inputs and the outputs must not be NULL.")
+}
+
+define internal i32 @unserved(ptr %e, ptr %sizes, ptr %error) nounwind {
+  %rc = @named(%error, {SIZES}, "For ", %e->entry.name, ", the sizes must be ")
+  @say(%error, %e->entry.served)
+  @say(%error, ", but got ")
+  %names = %e->entry.sizes
+  loop %i < sext.i64(%e->entry.nsizes), else %done
+  if %i != 0, else %one
+  @say(%error, ", ")
+one:
+  @say(%error, %names[%i]->size.name)
+  @say(%error, " = ")
+  @count(%error, %sizes:i64[%i])
+  next %i
+done:
+  @put(%error, 46)
+  ret %rc
+}
+
+; Check the arguments of a call and run it (what: as in `takes`); the session is this thread's.
+define internal i32 @called(ptr %session, i32 %number, ptr %inputs, i32 %nin, ptr %outputs,
+                            i32 %nout, i64 %what, ptr %error) nounwind {
+  %sizes = alloca [16 x i64]
+  loop %s < 16, else %known
+  %sizes:i64[%s] = -1
+  next %s
+known:
+  %library = @cellc_net->net.library
+  if %number >= 0 & %number < %library->library.nentries, else ret @no_entry(%number, %error)
+  %k = zext.i64(%number)
+  %entries = %library->library.entries
+  %plans = @cellc_net->net.plans
+  %e = &%entries:%entry[%k]
+  %plan = &%plans:%plan[%k]
+  if %nin == %e->entry.ninputs & %nout == %e->entry.noutputs,
+      else ret @counts(%e, %nin, %nout, %error)
+  if (%nin == 0 | %inputs != null) & (%nout == 0 | %outputs != null),
+      else ret @null_tensors(%e, %error)
+  %must = %plan->plan.must
+  %arguments = %e->entry.inputs
+  %n.in = zext.i64(%nin)
+  loop %i < %n.in, else %typed
+  %rc1 = @fits(%must:ptr[%i], &%arguments:%argument[%i], &%inputs:%tensor[%i], %sizes, %error)
+  if %rc1 == 0, else ret %rc1
+  next %i
+typed:
+  %variant = @choose(%plan, zext.i64(%e->entry.nsizes), %sizes)
+  if %variant != null, else ret @unserved(%e, %sizes, %error)
+  %programs = @cellc_net->net.programs
+  %first = %variant->variant.programs:i64
+  %program = &%programs:%program[%first]
+  %rows = %variant->variant.kind == 2 ? %sizes:i64[%variant->variant.batch] : -1
+  %open = %program->program.open
+  %shapes.at = alloca ptr
+  %shapes.at:ptr = %program->program.shapes
+  if %open != null, else %shaped
+  %rc2 = @open_at(%session, %program, %sizes, %error)
+  if %rc2 == 0, else ret %rc2
+  %shapes.at:ptr = &%session:i8[%open->open.shapes_at]
+shaped:
+  %shapes = %shapes.at:ptr
+  %results = %e->entry.outputs
+  %pointers = %session->session.pointers
+  %bytes = &%pointers:i64[@cellc_net->net.npointers * 3]
+  %n.out = zext.i64(%nout)
+  loop %o < %n.out, else %takes.all
+  %rc3 = @takes(%must:ptr[%n.in + %o], &%results:%argument[%o], &%outputs:%tensor[%o],
+                &%shapes:i64[%o * {MAX_NDIM}], %rows, %what, &%bytes:i64[%o], %error)
+  if %rc3 == 0, else ret %rc3
+  next %o
+takes.all:
+  if %what != 1, else ret @outcome(%error, 0)
+  loop %w < %n.out, else %written
+  %out = &%outputs:%tensor[%w]
+  %rc4 = @apart(%must, %n.in + %w, %out->tensor.data, %bytes:i64[%w], %inputs, %n.in, %outputs,
+                %w, %bytes, %error)
+  if %rc4 == 0, else ret %rc4
+  next %w
+written:
+  loop %v < %n.in, else %apart.all
+  if %arguments[%v]->argument.written != 0, else %unwritten
+  %in = &%inputs:%tensor[%v]
+  %size = @bytes_of(%in->tensor.dtype, %in->tensor.ndim, &%in->tensor.shape)
+  %rc5 = @apart(%must, %v, %in->tensor.data, %size, %inputs, %n.in, %outputs, 0, %bytes, %error)
+  if %rc5 == 0, else ret %rc5
+unwritten:
+  next %v
+apart.all:
+  %rc6 = @windows(%session, %e, %variant, %inputs, %outputs, %rows, %error)
+  if %rc6 == 0, else ret %rc6
+  loop %d < %n.out, else ret @outcome(%error, 0)
+  @describe(&%outputs:%tensor[%d], &%results:%argument[%d], &%shapes:i64[%d * {MAX_NDIM}], %rows)
+  next %d
+}
+
+; Run the programs of a variant: one, or for a batch those that together serve its rows. Windows of
+; a batch go from the front; the last one is moved back, and computes some rows again.
+define internal i32 @windows(ptr %session, ptr %e, ptr %variant, ptr %inputs, ptr %outputs,
+                             i64 %rows, ptr %error) nounwind {
+  %at = alloca i64
+  %which = alloca i64
+  %batches = %variant->variant.batches
+  %numbers = %variant->variant.programs
+  %programs = @cellc_net->net.programs
+  if %variant->variant.kind == 2, else %whole
+  %at:i64 = 0
+  loop %b < %variant->variant.nprograms, else %window
+  if %batches:i64[%b] == %rows, else %unequal
+  %which:i64 = %b
+  br label %exact
+unequal:
+  next %b
+whole:
+  @point(%session, %e, %inputs, %outputs, 0, 0, -1)
+  ret @run_one(%session, %e, &%programs:%program[%numbers:i64], %error)
+exact:
+  @point(%session, %e, %inputs, %outputs, 0, %rows, %variant->variant.batch)
+  ret @run_one(%session, %e, &%programs:%program[%numbers:i64[%which:i64]], %error)
+window:
+  %done = %at:i64
+  if %done < %rows, else ret 0
+  %left = %rows - %done
+  %first = %variant->variant.first
+  %which:i64 = %first
+  loop %f < %variant->variant.nprograms, else %found
+  %fits = %f >= %first & %batches:i64[%f] <= %left
+  %which:i64 = %fits ? %f : %which:i64
+  next %f
+found:
+  %chosen = %which:i64
+  %size = %batches:i64[%chosen]
+  %last = %rows - %size
+  @point(%session, %e, %inputs, %outputs, %done < %last ? %done : %last, %rows,
+         %variant->variant.batch)
+  %rc = @run_one(%session, %e, &%programs:%program[%numbers:i64[%chosen]], %error)
+  if %rc == 0, else ret %rc
+  %at:i64 += %size
+  br label %window
+}
+
+; Note where a program finds its inputs and outputs, from row `start` of a batch on.
+define internal void @point(ptr %session, ptr %e, ptr %inputs, ptr %outputs, i64 %start,
+                            i64 %rows, i64 %batch) nounwind {
+  %n = @cellc_net->net.npointers
+  %pointers = %session->session.pointers
+  %results = &%pointers:ptr[%n]
+  %bytes = &%pointers:i64[%n * 3]
+  %arguments = %e->entry.inputs
+  %some = %rows > 0 ? %rows : 1
+  loop %i < zext.i64(%e->entry.ninputs), else %outs
+  %in = &%inputs:%tensor[%i]
+  %data = %in->tensor.data
+  %pointers:ptr[%i] = %data
+  %argument = &%arguments:%argument[%i]
+  if %batch >= 0 & %argument->argument.ndim > 0, else %fixed
+  %sizes = %argument->argument.sizes
+  if sext.i64(%sizes:i32) == %batch, else %fixed
+  %nbytes = @bytes_of(%in->tensor.dtype, %in->tensor.ndim, &%in->tensor.shape)
+  %pointers:ptr[%i] = &%data:i8[%nbytes / %some * %start]
+fixed:
+  next %i
+outs:
+  loop %o < zext.i64(%e->entry.noutputs), else %end
+  %out = &%outputs:%tensor[%o]
+  %to = %out->tensor.data
+  %results:ptr[%o] = &%to:i8[%bytes:i64[%o] / %some * %start]
+  next %o
+}
+
+define hidden i32 @cellc_run(ptr %session, i32 %number, ptr %inputs, i32 %nin, ptr %outputs,
+                             i32 %nout, ptr %error) nounwind {
+  %rc1 = @enter(%session, %error)
+  if %rc1 == 0, else ret %rc1
+  %rc = @called(%session, %number, %inputs, %nin, %outputs, %nout, 0, %error)
+  @leave(%session)
+  ret %rc
+}
+
+define hidden i32 @cellc_measure(ptr %session, i32 %number, ptr %inputs, i32 %nin, ptr %outputs,
+                                 i32 %nout, ptr %error) nounwind {
+  %rc1 = @enter(%session, %error)
+  if %rc1 == 0, else ret %rc1
+  %pointers = %session->session.pointers
+  %room = &%session:i8[@cellc_net->net.tensors_at]
+  %rc = @measured(%session, %number, %inputs, %nin, %outputs, %nout, %room, %error)
+  @leave(%session)
+  ret %rc
+}
+
+; As `called` with a question, whose inputs need no buffers.
+define internal i32 @measured(ptr %session, i32 %number, ptr %inputs, i32 %nin, ptr %outputs,
+                              i32 %nout, ptr %room, ptr %error) nounwind {
+  %dummy = alloca [16 x i8], align 16
+  if %inputs != null & %nin >= 0 & zext.i64(%nin) <= @cellc_net->net.npointers, else %as.given
+  loop %i < zext.i64(%nin), else %asked
+  %copy = &%room:%tensor[%i]
+  ptr {memcpy}(%copy, &%inputs:%tensor[%i], i64 {TENSOR_BYTES})
+  %copy->tensor.data = %dummy
+  %copy->tensor.nbytes = {MOST}
+  next %i
+asked:
+  ret @called(%session, %number, %room, %nin, %outputs, %nout, 1, %error)
+as.given:
+  ret @called(%session, %number, %inputs, %nin, %outputs, %nout, 1, %error)
+}
+
+define hidden i32 @cellc_find(ptr %library, ptr %name) nounwind {
+  if %library != null & %name != null, else ret -1
+  %entries = %library->library.entries
+  loop %i < zext.i64(%library->library.nentries), else ret -1
+  if i32 {strcmp}(%entries[%i]->entry.name, %name) != 0, else ret trunc.i32(%i)
+  next %i
+}
+"""

@@ -1,0 +1,241 @@
+"""A network as a shared library, an archive or an object, with its headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellc_runtime import checkpoint
+from cellc_runtime.abi import FIRST_CALLBACK, LARGE, MAIN, PRECOMPUTE, TABLE, Ext
+from cellc_runtime.artifact import Entry
+from cellc_runtime.dtypes import Array
+from cellc_runtime.files import write_atomically, write_text
+from cellc_runtime.lazy import hashlib, json
+from cellc_runtime.processor import FEATURES
+from cellc_runtime.program import MAX_BYTES
+from cellc_runtime.records import dataclass, replace
+from cellc_runtime.target import Target
+
+from ..backends.cpu.host.entry import MEMORY_FUNCTIONS
+from ..backends.cpu.host.pool import fill, pool_text
+from ..backends.llvm.notation import declarations, expand
+from ..build.link import LinkInput
+from ..build.objects import compile_texts
+from . import abi, calls, checks, elf, entries, header, sessions, sizes, texts
+from .tables import Network, NotInC, Tables
+
+KINDS = {".so": "shared library", ".a": "archive", ".o": "object"}
+"""The kinds of files, by the ending of the name."""
+_MOST_EMBEDDED = 1 << 30
+"""Bytes of weights in a library: code reaches what is within 2 GiB."""
+_STACK = 8 << 20
+_HASH_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An entry with its code.
+
+    Attributes:
+        entry: as for an artifact, with programs for one target.
+        objects: for each of its programs in order, what it was linked from.
+    """
+
+    entry: Entry
+    objects: Sequence[Sequence[LinkInput]]
+
+
+def library_name(path: str) -> str:
+    """The name of a library by that of its file.
+
+    Raises:
+        NotInC: the file has no such ending, or a name that is none in C.
+    """
+    file = Path(path)
+    name = file.stem.removeprefix("lib") if file.suffix != ".o" else file.stem
+    if file.suffix not in KINDS:
+        raise NotInC(f"{path}: the name of a C library must end in {', '.join(KINDS)}")
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise NotInC(f"{path}: {name!r} must be a name in C")
+    return name
+
+
+def check_target(target: Target) -> None:
+    """Refuse targets that there are no libraries for.
+
+    Raises:
+        NotInC: a GPU, or one with tile registers, which a process must ask the system for.
+    """
+    if target.accelerator or target.tiles:
+        raise NotInC(f"a C library is for the vector units of a processor, not for {target.name}")
+
+
+def write(
+    path: str, compiled: Mapping[str, Compiled], weights: Mapping[str, Array], target: Target,
+    weights_path: str | None = None,
+) -> list[str]:
+    """Write a library, its headers and, if it is to be apart, its file of weights.
+
+    Args:
+        path: the file; its ending says which kind.
+        compiled: the entries by name.
+        weights: by name.
+        target: what the programs are compiled for.
+        weights_path: a file for the weights; None: the library holds them.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        NotInC: the network has what a library cannot hold.
+        OSError: a file cannot be written.
+    """
+    name, kind = library_name(path), Path(path).suffix
+    check_target(target)
+    digest = hashlib.sha256(b"".join(checkpoint.encode(weights))).hexdigest()[:_HASH_DIGITS]
+    first, text, *data = checkpoint.encode(weights, {"cellc": digest})
+    total = sum(map(len, data))
+    if weights_path is None and total > _MOST_EMBEDDED:
+        raise NotInC(f"{total / 2**30:.1f} GiB of weights do not fit into a library: write them "
+                     "to a file of their own")
+    network = Network(name, target.name, {n: c.entry for n, c in compiled.items()},
+                      {n: weights[n] for n in _in_order(bytes(text))},
+                      bytes(first) + bytes(text), digest, weights_path is None)
+    tables = Tables(network)
+    inputs = _linked(compiled, tables, target)
+    blobs = {"cellc_head": network.head}
+    if network.embedded and total:
+        blobs["cellc_data"] = b"".join(data)
+    written = write_headers(path, network, tables)
+    if weights_path is not None:
+        write_atomically(weights_path, [first, text, *data])
+        written.append(weights_path)
+    own = f"{name}_library"
+    if kind == ".so":
+        machine = target.triple.partition("-")[0]
+        made = elf.shared(inputs, blobs, [own, "cellc_get_library"], Path(path).name, machine)
+    else:
+        made = elf.relocatable(inputs, blobs, [own])
+        made = elf.archive(name, made, [own]) if kind == ".a" else made
+    write_atomically(path, [made])
+    return [path, *written]
+
+
+def write_headers(path: str, network: Network, tables: Tables) -> list[str]:
+    """The headers beside a library; their paths."""
+    own = Path(path).with_name(f"{network.name}.h")
+    cpp = Path(path).with_name(header.CPP)
+    write_text(own, header.header(network, tables.described))
+    write_text(cpp, header.interface(header.CPP))
+    return [str(own), str(cpp)]
+
+
+def _in_order(text: bytes) -> list[str]:
+    """The names of weights in the order of the file."""
+    rows: dict[str, Any] = json.loads(text)
+    rows.pop("__metadata__")
+    return sorted(rows, key=lambda n: (rows[n]["data_offsets"], list(rows).index(n)))
+
+
+def _linked(
+    compiled: Mapping[str, Compiled], tables: Tables, target: Target
+) -> list[LinkInput]:
+    """All objects: those of programs, each under a name of its own, then the rest."""
+    inputs: list[LinkInput] = []
+    kernels: dict[bytes, dict[str, str]] = {}
+    programs = [objects for c in compiled.values() for objects in c.objects]
+    for number, (main, *others) in enumerate(programs):
+        renamed = {f"{function}_{number}": function for function in (MAIN, PRECOMPUTE)
+                   if function in (main.exports or {})}
+        inputs.append(LinkInput(main.object, renamed))
+        for kernel in others:
+            kernels.setdefault(kernel.object, {}).update(kernel.exports or {})
+    least = _least(target)
+    made = compile_texts([support_text(target, tables.uses_pow), tables.text], least)
+    return [*inputs, *map(LinkInput, kernels, kernels.values()), *map(LinkInput, made)]
+
+
+def _least(target: Target) -> Target:
+    """The least processor of a target's kind: there the functions run, and say what is missing."""
+    if not target.triple.startswith("x86_64"):
+        return target
+    return replace(target, name="x86_64", cpu="x86-64", features="", vector_bytes=16)
+
+
+def support_text(target: Target, uses_pow: bool) -> str:
+    """The functions of a library, with the pool and what they need of the system."""
+    machine = target.triple.partition("-")[0]
+    code = "".join(m.CODE for m in (texts, checks, sizes, calls, entries, sessions))
+    code += sessions.PROCESSOR[machine]
+    for name, value in _numbers(target).items():
+        code = code.replace(f"{{{name}}}", str(value))
+    code, strings = _with_texts(code)
+    libc = [n for n in abi.LIBC if uses_pow or n != abi.POW]
+    for place, name in enumerate(abi.LIBC):
+        code = code.replace(f"{{{name}}}", f"{{LIBC{place}}}")
+    code = expand(code, abi.STRUCTURES)
+    for place in range(len(abi.LIBC)):
+        code = code.replace(f"{{LIBC{place}}}",
+                            f"getelementptr (ptr, ptr @cellc_libc, i64 {place})")
+    table = ["null"] * FIRST_CALLBACK
+    for ext, name in abi.TABLE.items():
+        table[ext] = f"@{name}"
+    table[Ext.FUTEX_NUMBER] = f"inttoptr (i64 {abi.FUTEX[machine]} to ptr)"
+    outside = dict.fromkeys([*libc, *(n.removeprefix("libc.") for n in abi.TABLE.values()
+                                      if n.startswith("libc."))])
+    names = [f"@libc.{n}" for n in libc] + ["null"] * (not uses_pow)
+    data = [declarations(abi.STRUCTURES), *strings, *(f"declare void @libc.{n}()" for n in outside),
+            f"@{TABLE} = hidden global [{len(table)} x ptr] [{_pointers(table)}]",
+            f"@cellc_libc = internal global [{len(names)} x ptr] [{_pointers(names)}]",
+            "@cellc_net = external hidden constant %net",
+            *(f"@{n} = external hidden constant [16 x {ty}]" for n, ty in (
+                ("cellc_dtype_names", "ptr"), ("cellc_itemsizes", "i64"),
+                ("cellc_alignments", "i64"), ("cellc_dlpack", "i32"))), _INTRINSICS]
+    return "\n".join([*data, sessions.STATE, pool_text(target), fill(MEMORY_FUNCTIONS, target),
+                      code])
+
+
+_INTRINSICS = "".join(f"declare {{ i64, i1 }} @llvm.{n}.with.overflow.i64(i64, i64)\n"
+                      for n in ("umul", "smul", "sadd")) + "declare i64 @llvm.ctpop.i64(i64)\n"
+
+
+def _pointers(names: Sequence[str]) -> str:
+    return ", ".join(f"ptr {n}" for n in names)
+
+
+def _with_texts(code: str) -> tuple[str, list[str]]:
+    """The code with names in the place of its texts, and these."""
+    known: dict[str, str] = {}
+    lines = code.split("\n")
+    for i, line in enumerate(lines):
+        if " asm " not in line:
+            lines[i] = re.sub(r'"([^"]*)"', lambda m: "@" + known.setdefault(
+                m[1], f"w.{len(known)}"), line)
+    return "\n".join(lines), [
+        f'@{name} = private unnamed_addr constant [{len(text) + 1} x i8] c"{text}\\00"'
+        for text, name in known.items()]
+
+
+def _numbers(target: Target) -> dict[str, int]:
+    """The numbers that stand in the code by name."""
+    ecx, ebx, states = 1 << 27, 0, 0
+    for feature in target.requires & FEATURES.keys():
+        leaf, _, bit, state = FEATURES[feature]
+        states |= state
+        ecx |= (1 << bit) * (leaf == 1)
+        ebx |= (1 << bit) * (leaf == 7)
+    return {
+        **{code.name: code.value for code in abi.Code},
+        "ABI_VERSION": abi.ABI, "TEXT": abi.TEXT, "LAST": abi.TEXT - 1, "MAX_NDIM": abi.MAX_NDIM,
+        "NDTYPES": len(abi.DTYPES), "MAX_BYTES": MAX_BYTES, "LARGE": LARGE,
+        "TENSOR_BYTES": 24 + 8 * abi.MAX_NDIM, "MOST": (1 << 63) - 1, "STACK": _STACK,
+        "O_READ": 0o2000000, "O_WRITE": 0o2001101,
+        "LEAF1": _signed(ecx), "LEAF7": _signed(ebx), "STATES": states,
+    }
+
+
+def _signed(bits: int) -> int:
+    """The same 32 bits as a number with a sign."""
+    return bits - (1 << 32) * (bits >> 31)

@@ -1,0 +1,46 @@
+"""C libraries as the command line makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cellc_compiler.c_library.tables import NotInC
+from cellc_compiler.c_library.write import Compiled, check_target, library_name, write
+from cellc_runtime.target import Target
+
+from . import artifacts
+from .errors import UserError
+from .loading import writing
+from .open_sizes import Plan
+
+
+def write_library(
+    path: str, entries: Mapping[str, Plan], targets: Sequence[Target], budget: int | None = None,
+    donate: Mapping[str, Sequence[str]] | None = None, weights: str | None = None,
+) -> str:
+    """Compile entries into a C library; a report of lines.
+
+    Args:
+        path: the file; its ending says which kind.
+        weights: a file for the weights; None: the library holds them.
+        (others): see `artifacts.write`.
+
+    Raises:
+        UserError: the file cannot be written, or a library cannot hold the network.
+    """
+    if len(dict.fromkeys(targets)) != 1:
+        raise UserError(f"{path}: a C library is for one target, but got "
+                        f"{', '.join(t.name for t in targets)}")
+    try:
+        library_name(path)
+        check_target(targets[0])
+        made = artifacts.make(entries, targets, budget, False, donate, objects=True)
+        compiled = {name: Compiled(entry, [b.objects for b in made.built[name]])
+                    for name, entry in made.entries.items()}
+        with writing(path):
+            files = write(path, compiled, made.weights, targets[0], weights)
+    except NotInC as e:
+        raise UserError(str(e)) from e
+    sizes = (f"{f} ({Path(f).stat().st_size / 1024:.0f} KiB)" for f in files)
+    return "\n".join([*made.lines, f"wrote {', '.join(sizes)}; {len(made.weights)} weights"])
