@@ -23,6 +23,10 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
+class KnobError(ValueError):
+    """A variable of the environment holds something that cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Knobs:
     """The values of all knobs at one moment.
@@ -80,7 +84,7 @@ def read() -> Knobs:
     """The knobs now.
 
     Raises:
-        ValueError: a variable holds something that cannot be read; the text names it.
+        KnobError: a variable holds something that cannot be read; the text names it.
     """
     given: dict[str, Any] = {}
     for field, parse in _PARSERS.items():
@@ -107,25 +111,25 @@ def override(**values: Any) -> Iterator[None]:
 def _size(name: str, text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{name}={text!r} is not a size; write bytes, or 512M, 1GiB")
+        raise KnobError(f"{name}={text!r} is not a size; write bytes, or 512M, 1GiB")
     return int(float(match[1]) * _UNITS[match[2].lower()])
 
 
 def _count(name: str, text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError(f"{name}={text!r} is not a positive whole number")
+        raise KnobError(f"{name}={text!r} is not a positive whole number")
     return int(text)
 
 
 def _seconds(name: str, text: str) -> int:
     if not text.strip().isdecimal():
-        raise ValueError(f"{name}={text!r} is not a whole number of seconds (0: never)")
+        raise KnobError(f"{name}={text!r} is not a whole number of seconds (0: never)")
     return int(text)
 
 
 def _flag(name: str, text: str) -> bool:
     if text.strip() not in ("0", "1"):
-        raise ValueError(f"{name}={text!r} is neither 0 nor 1")
+        raise KnobError(f"{name}={text!r} is neither 0 nor 1")
     return text.strip() == "1"
 
 

@@ -395,7 +395,7 @@ def test_a_script_that_exits_or_fails(tmp_path: Path) -> None:
     (["compile", "{net}:Net", "-i", "x=float32[2,5]", "-o", "x"], "CE602"),
     (["compile", "{net}:Net", "-o", "x"], "Net takes x: give a type, as in --input 'x=float32"),
     (["compile", "{net}:Net", "-i", "x=float32[2,4]", "-i", "y=float32[2,4]", "-o", "x"],
-     "y: Net is no input; it has x"),
+     "y: Net has no such input; it has x"),
     (["compile", "{net}:Wrong", "-i", "x=float32[2,4]", "-o", "x"], "undefined_name"),
     (["compile", "{net}:Net", "-i", "x=float32[2,4]", "--target", "z80", "-o", "x"],
      "unknown target 'z80'"),
@@ -550,7 +550,7 @@ def test_files_that_import_mindspore(command: list[str], said: str, foreign: Pat
     ("a_loss", [], "--train a_loss: it is a MSELoss; expected a function"),
     ("step", [], "of its step, Step takes y: give a type, as in --input"),
     ("step", ["x=float32[2,4]"], "Step takes y: give a type, as in --train-input"),
-    ("step", ["x=float32[2,4]", "y=float32[2,3]", "z=int32[]"], "--train-input z: Step is no"),
+    ("step", ["x=float32[2,4]", "y=float32[2,3]", "z=int32[]"], "--train-input z: Step has no"),
     ("step", ["x=float32[2,4]", "y=float32[2,7]"], "for (float32[2,4], float32[2,7]): operands"),
     ("wrapped", ["x=float32[2,4]"], "construct() is missing 1 argument: 'label'"),
 ])

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cellc.tensors.tensor import NotHere
+
 from .places import PLACES, listed, module_of
 
 RECORDED = Path(__file__).with_name("signatures.txt")
@@ -39,7 +41,8 @@ def _members(cls: type, public: set[int]) -> dict[str, Any]:
     """The members of a class that users reach, without those of other public classes."""
     inherited = {k for base in cls.__mro__[1:] if id(base) in public for k in base.__mro__}
     return {name: getattr(cls, name, None) for name in sorted(dir(cls))
-            if not name.startswith("_") and _owner(cls, name) not in inherited}
+            if not name.startswith("_") and _owner(cls, name) not in inherited
+            and not isinstance(vars(_owner(cls, name)).get(name), NotHere)}
 
 
 def _owner(cls: type, name: str) -> type:

@@ -11,12 +11,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import imported
+from cellc_runtime.lazy import imported, lazy_module
 
 from .errors import UserError
 
 if TYPE_CHECKING:
+    from cellc_runtime import knobs
+
     Commands = argparse._SubParsersAction["Parser"]
+else:
+    knobs = lazy_module("cellc_runtime.knobs")
 
 COMMANDS: Mapping[str, str] = {
     "compile": "commands:compile_", "export": "commands:export_", "run": "commands:run",
@@ -269,6 +273,8 @@ def parser() -> Parser:
         prog="cellc", description="Compile, inspect and check networks written as Cell classes."
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
+    parser.add_argument("--verbose", action="store_true",
+                        help="with --version: what a report of a fault needs")
     sub = parser.add_subparsers(dest="command", metavar="COMMAND")
     parser.commands = sub.choices
     _compile(sub)
@@ -336,6 +342,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         return 0
+    except knobs.KnobError as e:
+        print(f"cellc: {e}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("cellc: interrupted", file=sys.stderr)
         return 130

@@ -310,7 +310,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as e:
         raise UserError(f"{args.program}: {e.strerror or e}") from e
     except (ArtifactError, TypeError, ValueError) as e:
-        raise UserError(f"{args.program}: {e}") from e
+        raise UserError(str(e) if args.program in str(e) else f"{args.program}: {e}") from e
 
 
 def _run_artifact(path: str, options: argparse.Namespace) -> int:
@@ -326,7 +326,7 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
         out = options.output if options.output.endswith(".npz") else options.output + ".npz"
         with replacing(out) as file:
             np.savez(file, *outputs)
-        print(f"wrote {len(outputs)} outputs to {out}")
+        print(f"wrote {len(outputs)} output{'s' * (len(outputs) != 1)} to {out}")
         return 0
     for i, a in enumerate(outputs):
         print(f"output {i}: {a.dtype}{list(a.shape)}")

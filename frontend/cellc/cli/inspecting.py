@@ -98,7 +98,7 @@ def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> 
     with writing(out):
         write_text(out, text)
     nodes = sum(sum(1 for _ in s.graph.walk()) for s in shown.subjects)
-    return f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB, {nodes} nodes"
+    return f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB, {nodes} node{'s' * (nodes != 1)}"
 
 
 def of_network(

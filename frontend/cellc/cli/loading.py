@@ -379,8 +379,10 @@ def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> l
         return list(specs)
     for name in given:
         if name not in names or given.count(name) > 1:
-            what = "is given twice" if name in names else f"is no input; it has {', '.join(names)}"
-            raise UserError(f"{option} {name}: {type(net).__name__} {what}")
+            of = getattr(net, "__name__", type(net).__name__)
+            raise UserError(f"{option} {name} is given twice" if name in names else
+                            f"{option} {name}: {of} has no such input; it has "
+                            f"{', '.join(names)}")
     missing = [n for n, p in parameters.items()
                if n not in given and p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     if missing:

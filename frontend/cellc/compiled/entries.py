@@ -228,8 +228,12 @@ class EntryTable:
             start = time.perf_counter()
             with progress.stage(function_name(fn)) as say:
                 say("tracing")
-                with _uncollected():
-                    made, again = self._made(key, fn, args, kwargs, runs)
+                try:
+                    with _uncollected():
+                        made, again = self._made(key, fn, args, kwargs, runs)
+                except KeyboardInterrupt:  # the compiler's own calls would hide the program's
+                    raise KeyboardInterrupt(
+                        f"{function_name(fn)} was being compiled") from None
             seconds = time.perf_counter() - start
             if timeline.running:
                 now = time.perf_counter_ns()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import Met, deciding
 from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.op import has_effect
 from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.lazy import lazy_module
@@ -193,6 +195,10 @@ def _traced_once(
                     returned=state.returned_arguments)
     if python is not None:
         traced.pieces, traced.changes = tuple(python.found), state.changes()
+    if result is None and not (graph.results() or changed) and graph.nodes and not any(
+            map(has_effect, graph.nodes)):
+        logging.getLogger("cellc").warning(
+            "%s computes values and gives None: does it end without return?", function_name(fn))
     watch(traced.attributes, traced.flag)
     return traced
 

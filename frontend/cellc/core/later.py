@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cellc_compiler.passes.stages import micro_batches as micro_batches
 
     from . import naming as naming
+    from . import other_names as other_names
 else:
     driver = lazy_module("cellc_compiler.driver")
     conditional = lazy_module("cellc_compiler.autodiff.conditional")
@@ -27,6 +28,7 @@ else:
     open_sizes = lazy_module("cellc_compiler.open_sizes")
     micro_batches = lazy_module("cellc_compiler.passes.stages.micro_batches")
     naming = lazy_module("cellc.core.naming")
+    other_names = lazy_module("cellc.core.other_names")
 
 __all__ = ["autodiff", "batch_axis", "conditional", "driver", "instantiate", "loop_rules",
-           "micro_batches", "naming", "open_sizes", "region_rules"]
+           "micro_batches", "naming", "open_sizes", "other_names", "region_rules"]

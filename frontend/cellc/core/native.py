@@ -33,7 +33,7 @@ from typing import Any, TypeVar, cast
 from cellc_runtime.forks import renewed
 
 from . import declared
-from .later import naming
+from .later import naming, other_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=type)
@@ -229,6 +229,7 @@ def name_constructor(cls: type) -> None:
             made = declared.class_made(self)
             if made.__init__ is not __init__:  # type: ignore[misc]  # what the class has
                 raise
+            other_names.note_argument(error, made)
             naming.raise_told_of_made(error, made.__name__, partial(init, self), args, kwargs)
 
     if isinstance(cls.__doc__, str) and "__doc__" in cls.__dict__:

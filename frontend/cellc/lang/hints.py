@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.records import dataclass
 
+from ..core.later import other_names
 from ..core.module_names import plain
 from ..tensors.tensor import Tensor
 from . import _model
@@ -123,14 +124,6 @@ def for_name(name: str, frame: Frame) -> str:
     return "define it before, or pass it as an argument"
 
 
-_ELSEWHERE = {
-    "cuda": "ms.set_context(device_target=...)", "cpu": "x.asnumpy()",
-    "detach": "ops.stop_gradient(x)", "requires_grad": "Parameter(..., requires_grad=...)",
-    "backward": "ms.grad or ms.value_and_grad", "forward": "construct",
-}
-"""Attributes of other libraries' tensors and layers, and what stands for them."""
-
-
 def for_attribute(error: AttributeError, frame: Frame) -> str:
     """Return similar names for an attribute that does not exist."""
     owner: Any = error.obj
@@ -143,6 +136,8 @@ def for_attribute(error: AttributeError, frame: Frame) -> str:
         node = frame.node
         owner = _peek(node.value, frame) if isinstance(node, ast.Attribute) else MISSING
         owner = None if owner is MISSING else owner
+    if name in other_names.ATTRIBUTES and (isinstance(owner, Tensor) or _model.is_cell(owner)):
+        return f"write {other_names.ATTRIBUTES[name]}"
     known = [] if owner is None else dir(owner)
     if _model.is_cell(owner):
         held = owner.__dict__
@@ -151,8 +146,6 @@ def for_attribute(error: AttributeError, frame: Frame) -> str:
     if like:
         return f"did you mean '{like}'?"
     if isinstance(owner, Tensor) or _model.is_cell(owner):
-        if name in _ELSEWHERE:
-            return f"write {_ELSEWHERE[name]}"
         if isinstance(owner, Tensor):
             ops = sys.modules.get("cellc.ops")
             return f"use ops.{name}(x)" if hasattr(ops, name) else ""

@@ -105,7 +105,9 @@ if TYPE_CHECKING:
     from .utils import *  # noqa: F403
     from .wrap import *  # noqa: F403
 else:
-    _load = lazy_names(__name__, _HOMES)
+    _load = lazy_names(__name__, _HOMES, {
+        "Module": "nn.Cell", "ModuleList": "nn.CellList", "ModuleDict": "nn.CellDict",
+        "Parameter": "ms.Parameter", "functional": "cellc.ops or cellc.mint.nn.functional"})
     _own = public_names(__name__)
 
     def __getattr__(name: str) -> Any:

@@ -26,6 +26,7 @@ from cellc_runtime.parallel_copy import copy_array
 
 from ..context import gpu_named
 from ..core.declared import misuse
+from ..core.later import other_names
 from ..storage import Storage, storage_of
 from ..storage import device as on_device
 from ..storage.deferred import Pending
@@ -144,6 +145,20 @@ _HOST, _CUDA = (1, 0), 2
 """DLPack's device of the host, and its kind of GPUs."""
 
 
+class NotHere:
+    """An attribute of PyTorch's tensors: there is none, and the error says what to write. (A
+    `__getattr__` would make all attributes slower.)"""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        kind = f"{owner.__name__!r} object" if instance is not None else \
+            f"type object {owner.__name__!r}"
+        raise other_names.missing(instance, self._name,
+                                  f"{kind} has no attribute {self._name!r}")
+
+
 class Tensor(TensorMethods):
     """An n-dimensional array of one element type.
 
@@ -167,6 +182,7 @@ class Tensor(TensorMethods):
     __module__ = "cellc.common.tensor"  # MindSpore's import path, which printed forms show
 
     __slots__ = ("__dict__", "__weakref__", "_host")
+    backward, cuda, detach = NotHere(), NotHere(), NotHere()
     _number: Any = None
     """The kind of Python number it stands for, if it is one of a graph (`tracing/numbers.py`)."""
 

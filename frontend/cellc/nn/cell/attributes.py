@@ -15,6 +15,7 @@ from ...calls.hooks import hooks_of
 from ...compiled import entries
 from ...core.declared import misuse
 from ...core.invalidation import changed
+from ...core.later import other_names
 from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor
 from .unregistered import look_at
@@ -153,7 +154,8 @@ class Attributes:
             made = self._inner_primitive(name)
             if made is not None:
                 return made
-        raise AttributeError(f"The '{type(self).__name__}' object has no attribute '{name}'.")
+        raise other_names.missing(
+            self, name, f"The '{type(self).__name__}' object has no attribute '{name}'.")
 
     def _inner_primitive(self, name: str) -> Any:
         """A primitive that MindSpore's layer of this kind has, made when it is first asked for."""

@@ -109,6 +109,6 @@ class Compiling(Recomputation):
         Raises:
             AttributeError: a network does not give it.
         """
-        raise AttributeError(
-            f"For 'Cell', the method 'construct' of '{type(self).__name__}' is not defined."
-        )
+        renamed = " Rename its method 'forward' to 'construct'." * hasattr(self, "forward")
+        raise AttributeError(f"For 'Cell', the method 'construct' of '{type(self).__name__}' "
+                             f"is not defined.{renamed}")
