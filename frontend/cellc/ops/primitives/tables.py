@@ -10,13 +10,14 @@ Source: the classes of the same names in `mindspore.ops`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import Signature, cleandoc, isfunction, signature, unwrap
 from typing import Any
 
 import numpy as np
 
 from cellc_compiler.ir.op import REQUIRED, all_ops
 from cellc_runtime.dtypes import DType, int32, int64
-from cellc_runtime.lazy import names_of
+from cellc_runtime.lazy import imported, names_of
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
@@ -53,14 +54,39 @@ from ..viewing import VIEWS
 Seed = Generator | None
 
 
+class _Text:
+    """The docstring of a Primitive class: that of its function, or of the function of `ops` with
+    its name, and what a call takes. Made when it is read."""
+
+    __slots__ = ("_function", "_name")
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name, self._function = name, function
+
+    def __get__(self, instance: Any, owner: type) -> str:
+        text = self._function.__doc__ or self._of_ops() or f"The primitive {self._name}."
+        if not isfunction(self._function):
+            return cleandoc(text)
+        known = signature(self._function).parameters.values()
+        taken = [p.replace(annotation=p.empty) for p in known
+                 if p.kind is not p.KEYWORD_ONLY and p.name not in owner.parameters]
+        return f"{cleandoc(text)}\n\nAn object of it is called with {Signature(taken)}."
+
+    def _of_ops(self) -> str | None:
+        """The docstring of the function of `ops` with this name, if there is one."""
+        ops: Any = imported("cellc.ops")
+        names = (n for n in ops.__all__ if n.replace("_", "") == self._name.lower())
+        alike = (unwrap(f) for f in (getattr(ops, n) for n in names) if isfunction(f))
+        return next((f.__doc__ for f in alike if ".functional." in f.__module__), None)
+
+
 def make_primitive(
     name: str, function: Callable[..., Any], parameters: Mapping[str, Any] | None = None,
     base: type[Primitive] = Primitive,
 ) -> type[Primitive]:
     """A Primitive class: `function(*operands, **arguments of init)`."""
-    doc = function.__doc__ or f"The primitive {name}."
     body = {"function": staticmethod(function), "parameters": dict(parameters or {}),
-            "__doc__": doc, "__module__": __package__, "__qualname__": name}
+            "__doc__": _Text(name, function), "__module__": __package__, "__qualname__": name}
     if {"seed2", "Seed1"} & set(parameters or ()):
         base = SeededPrimitive
     return type(name, (base,), body)
