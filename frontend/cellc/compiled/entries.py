@@ -231,9 +231,9 @@ class EntryTable:
                 try:
                     with _uncollected():
                         made, again = self._made(key, fn, args, kwargs, runs)
-                except KeyboardInterrupt:  # the compiler's own calls would hide the program's
-                    raise KeyboardInterrupt(
-                        f"{function_name(fn)} was being compiled") from None
+                except KeyboardInterrupt as e:  # the compiler's own calls would hide the program's
+                    said = e.args or (f"{function_name(fn)} was being compiled",)
+                    raise KeyboardInterrupt(*said) from None
             seconds = time.perf_counter() - start
             if timeline.running:
                 now = time.perf_counter_ns()

@@ -63,7 +63,7 @@ class _Text:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name, self._function = name, function
 
-    def __get__(self, instance: Any, owner: type) -> str:
+    def __get__(self, instance: Any, owner: type[Primitive]) -> str:
         text = self._function.__doc__ or self._of_ops() or f"The primitive {self._name}."
         if not isfunction(self._function):
             return cleandoc(text)
