@@ -26,7 +26,9 @@ define internal i32 @holds(ptr %must, ptr %tensor, i64 %nbytes, ptr %error) noun
   %data = %tensor->tensor.data
   %held = %tensor->tensor.nbytes
   if %nbytes != 0, else ret 0
-  if %nbytes > 0 & %held >= %nbytes, else %short
+  if %nbytes > 0,
+      else ret @must_be(%must, " of less than 2^63 bytes, but got more.", {SIZES}, %error)
+  if %held >= %nbytes, else %short
   if %data != null, else %missing
   %align = @cellc_alignments:i64[zext.i64(%tensor->tensor.dtype)]
   if (ptrtoint.i64(%data) & %align - 1) == 0, else %odd

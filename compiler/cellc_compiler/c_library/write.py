@@ -108,10 +108,6 @@ def write(
     blobs = {"cellc_head": network.head}
     if network.embedded and total:
         blobs["cellc_data"] = b"".join(data)
-    written = write_headers(path, network, tables)
-    if weights_path is not None:
-        write_atomically(weights_path, [first, text, *data])
-        written.append(weights_path)
     own = f"{name}_library"
     if kind == ".so":
         machine = target.triple.partition("-")[0]
@@ -119,8 +115,11 @@ def write(
     else:
         made = elf.relocatable(inputs, blobs, [own])
         made = elf.archive(name, made, [own]) if kind == ".a" else made
+    if weights_path is not None:
+        write_atomically(weights_path, [first, text, *data])
     write_atomically(path, [made])
-    return [path, *written]
+    headers = write_headers(path, network, tables)
+    return [path, *headers, *filter(None, [weights_path])]
 
 
 def write_headers(path: str, network: Network, tables: Tables) -> list[str]:

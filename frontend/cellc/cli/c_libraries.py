@@ -38,9 +38,11 @@ def write_library(
         made = artifacts.make(entries, targets, budget, False, donate, objects=True)
         compiled = {name: Compiled(entry, [b.objects for b in made.built[name]])
                     for name, entry in made.entries.items()}
-        with writing(path):
-            files = write(path, compiled, made.weights, targets[0], weights)
+        files = write(path, compiled, made.weights, targets[0], weights)
     except NotInC as e:
         raise UserError(str(e)) from e
+    except OSError as e:
+        with writing(e.filename or path):
+            raise
     sizes = (f"{f} ({Path(f).stat().st_size / 1024:.0f} KiB)" for f in files)
     return "\n".join([*made.lines, f"wrote {', '.join(sizes)}; {len(made.weights)} weights"])

@@ -128,8 +128,9 @@ def compile_artifact(
         _refuse_unused(listed, plans)
         donated, file = donated_inputs(plans, donate or {}), os.fspath(path)
         if file.endswith((".so", ".a", ".o")):
-            return c_libraries.write_library(file, plans, chosen, donate=donated,
-                                 weights=None if weights is None else os.fspath(weights))
+            return c_libraries.write_library(
+                file, plans, chosen, donate=donated,
+                weights=None if weights is None else os.fspath(weights))
         if weights is not None:
             raise UserError("'weights' goes with a C library: an artifact holds its weights")
         return artifacts.write(file, plans, chosen, graphs=graphs, donate=donated)
