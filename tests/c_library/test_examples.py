@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc_compiler.c_library.abi import DTYPES, STRUCTURES, Code
+from cellc_compiler.c_library.abi import DTYPES, MEANINGS, STRUCTURES, Code
 from cellc_compiler.c_library.header import interface
 from cellc_runtime import checkpoint
 
@@ -150,6 +150,14 @@ def test_the_header_has_the_layouts_of_the_compiler(tmp_path: Path) -> None:
     assert list(map(int, run(tmp_path / "abi").split())) == want
 
 
+def test_header_and_page_explain_all_codes() -> None:
+    page = (SAMPLES.parents[1] / "docs" / "c-library.md").read_text()
+    for code, meaning in MEANINGS.items():
+        name = "CELLC_ABI_VERSION" if code is Code.ABI else f"CELLC_{code.name}"
+        assert code is Code.OK or f"| `{name}` | {meaning} |" in page
+        assert re.search(rf"{name} = {code.value},? /\* {re.escape(meaning)} \*/", interface())
+
+
 @pytest.mark.skipif(CC is None, reason="no C compiler")
 def test_two_networks_in_one_program(tmp_path: Path) -> None:
     target = "x86_64-avx2" if platform.machine() == "x86_64" else None
@@ -208,3 +216,10 @@ def test_aarch64(tmp_path: Path, file: str) -> None:
     text = run(ARM_QEMU, "-L", "/usr/aarch64-linux-gnu", tmp_path / "infer", given=IMAGE.tobytes())
     got = np.array(scores(text), np.float32)
     np.testing.assert_array_equal(got, np.array(expected(), np.float32))
+
+
+def test_the_size_of_lenet(folder: Path) -> None:
+    """At most 200 KB besides the weights, as a file of each kind."""
+    weights = sum(p.asnumpy().nbytes for p in network().get_parameters())
+    for name in ("liblenet.so", "liblenet.a", "lenet.o"):
+        assert (folder / name).stat().st_size - weights < 200_000, name

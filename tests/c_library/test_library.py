@@ -319,10 +319,19 @@ def test_null_pointers_and_wrong_numbers(library: CLibrary) -> None:
     assert call(session.handle, 0, x, 1, shared, 1) == Code.BUFFER
     assert b"shares with another argument" in error.text
     assert (out == 7).all() and call(session.handle, 0, x, 1, y, 1) == 0
+    view = (Tensor * 1)()
+    library.check("weight", session.handle, b"cache", ctypes.addressof(view))
+    small = (Tensor * 1)(tensor(np.empty(16, np.float32)))
+    assert call(session.handle, session.number("prefill"), view, 1, small, 1) == Code.BUFFER
+    assert error.text == (b"For 'prefill', 'x' must be float32[8, 16] in memory of its own, but "
+                          b"got that of a weight.")
+    assert call(session.handle, 0, view, 1, y, 1) == 0  # no weight changes
     library.function("destroy")(None)
     assert library.function("create")(library.address, None, None, here) == Code.ARGUMENT
     with pytest.raises(Failed, match="between 1 and 1024, but got 0"):
         library.check("set_threads", library.address, 0)
+    with pytest.raises(Failed, match="between 1 and 1024, but got -3"):
+        library.session(threads=-3)
     with pytest.raises(Failed, match="There is no weight 'no'"):
         session.weight("no")
     session.close()

@@ -94,7 +94,7 @@ STRUCTURES = {
     "net": _fields(
         "ptr library plans programs blocks weights head data",
         "i64 nprograms nblocks nweights head_bytes file_bytes session_bytes base_bytes",
-        "i64 weights_at versions_at pointers_at tensors_at cleared npointers"),
+        "i64 weights_at versions_at pointers_at tensors_at npointers"),
     # Of an entry: texts of what its arguments must be, and what serves which sizes.
     "plan": _fields("ptr must variants", "i64 nvariants"),
     # kind: 0 for one choice of sizes, 1 for all sizes, 2 for a batch of any size.
@@ -102,7 +102,7 @@ STRUCTURES = {
                        "i64 kind nprograms nranges batch first"),
     "program": _fields(
         "ptr main ahead constants slots shapes messages open kept updated",
-        "i64 number nslots arena ahead_bytes nkept nupdated nmessages slots_at state_at"),
+        "i64 nslots arena ahead_bytes nkept nupdated nmessages slots_at state_at"),
     # kind: 0 input, 1 output, 2 weight, 3 the slot that it writes over, 4 precomputed block.
     "slot": _fields("i64 kind number nbytes"),
     # How a program follows from sizes: programs of numbers (`numbers`), and places in a session.

@@ -25,18 +25,18 @@ extern "C" {
 #define CELLC_OPEN (-1) /* as a size: any; as an end of bounds: there is none */
 
 enum cellc_code {
-    CELLC_OK = 0,
-    CELLC_ARGUMENT = 1,   /* a null pointer, an unknown entry or name, a wrong number of arguments */
-    CELLC_DTYPE = 2,      /* a tensor of another element type */
-    CELLC_SHAPE = 3,      /* a tensor of another shape, or not contiguous */
-    CELLC_BUFFER = 4,     /* a buffer too short, missing, not aligned, or shared with another one */
-    CELLC_SIZES = 5,      /* sizes that no program serves */
-    CELLC_MEMORY = 6,     /* the system gives no memory */
-    CELLC_PROCESSOR = 7,  /* the library is compiled for another processor */
-    CELLC_WEIGHTS = 8,    /* no weights, or those of another network */
-    CELLC_FILE = 9,       /* a file cannot be read or written */
-    CELLC_RUN = 10,       /* the network stopped with an error, as an index out of range */
-    CELLC_BUSY = 11,      /* another thread is in a call of this session */
+    CELLC_OK = 0, /* done */
+    CELLC_ARGUMENT = 1, /* a null pointer, an unknown entry or name, or a wrong number of arguments */
+    CELLC_DTYPE = 2, /* a tensor of another element type */
+    CELLC_SHAPE = 3, /* a tensor of another shape, or not contiguous */
+    CELLC_BUFFER = 4, /* a buffer that is too short, missing, not aligned, or shared with another one */
+    CELLC_SIZES = 5, /* sizes that no program serves */
+    CELLC_MEMORY = 6, /* the system gives no memory */
+    CELLC_PROCESSOR = 7, /* the library is compiled for another processor */
+    CELLC_WEIGHTS = 8, /* no weights, or those of another network */
+    CELLC_FILE = 9, /* a file cannot be read or written */
+    CELLC_RUN = 10, /* the network stopped with an error, as an index out of range */
+    CELLC_BUSY = 11, /* another thread is in a call of this session */
     CELLC_ABI_VERSION = 12 /* the library has another version of this interface */
 };
 

@@ -113,6 +113,11 @@ known:
   loop %i < %n.in, else %typed
   %rc1 = @fits(%must:ptr[%i], &%arguments:%argument[%i], &%inputs:%tensor[%i], %sizes, %error)
   if %rc1 == 0, else ret %rc1
+  %given = &%inputs:%tensor[%i]
+  %some = @bytes_of(%given->tensor.dtype, %given->tensor.ndim, &%given->tensor.shape)
+  %mine = @overlap(%given->tensor.data, %some, %session, @cellc_net->net.session_bytes)
+  if not %mine & %e->entry.updates != 0, else ret @must_be(%must:ptr[%i],
+      " in memory of its own, but got that of a weight.", {BUFFER}, %error)
   next %i
 typed:
   %variant = @choose(%plan, zext.i64(%e->entry.nsizes), %sizes)
@@ -251,7 +256,6 @@ define hidden i32 @cellc_measure(ptr %session, i32 %number, ptr %inputs, i32 %ni
                                  i32 %nout, ptr %error) nounwind {
   %rc1 = @enter(%session, %error)
   if %rc1 == 0, else ret %rc1
-  %pointers = %session->session.pointers
   %room = &%session:i8[@cellc_net->net.tensors_at]
   %rc = @measured(%session, %number, %inputs, %nin, %outputs, %nout, %room, %error)
   @leave(%session)

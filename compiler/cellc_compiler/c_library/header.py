@@ -29,7 +29,7 @@ def header(network: Network, described: Mapping[str, Any]) -> str:
         numbers.append(f"    {upper}_{entry.upper()} = {number}")
         lines.append(f"   {entry}({', '.join(inputs)}) -> {', '.join(outputs) or 'nothing'}")
         lines += [f"       for {served}"] if served else []
-    held = "inside the library" if network.embedded else "in a file of their own"
+    held = "inside the library" if network.data is not None else "in a file of their own"
     about = "\n".join([f"/* The network {name!r} for {network.target}, compiled by cellc.", "",
                        *lines, "",
                        f"   {len(network.weights)} weights, {held}: {network.hash} */"])

@@ -53,8 +53,7 @@ counted:
   %cpus = %usable:i64 > 0 ? trunc.i32(%usable:i64) : 1
   if %count > 0 | @cellc_started:i32 == 0, else %out
   %wanted = %count > 0 ? %count : %cpus
-  %most = %wanted < 1024 ? %wanted : 1024
-  void @cellc_pool_configure(%most, %most <= %cpus ? i32 2000 : 0)
+  void @cellc_pool_configure(%wanted, %wanted <= %cpus ? i32 2000 : 0)
   @cellc_started:i32 = 1
 out:
   @unlock()
@@ -65,6 +64,10 @@ define hidden i32 @cellc_set_threads(ptr %library, i32 %count, ptr %error) nounw
   @threads(%count)
   ret @outcome(%error, 0)
 refused:
+  ret @bad_threads(%count, %error)
+}
+
+define internal i32 @bad_threads(i32 %count, ptr %error) nounwind {
   %rc = @outcome(%error, {ARGUMENT})
   @say(%error, "The number of threads must be between 1 and 1024, but got ")
   @count(%error, sext.i64(%count))
@@ -131,6 +134,8 @@ define hidden i32 @cellc_create(ptr %library, ptr %options, ptr %out, ptr %error
   if %options != null, else %options.read
   %path.at:ptr = %options->options.weights
   %threads.at:i32 = %options->options.threads
+  %asked = %threads.at:i32
+  if %asked >= 0 & %asked <= 1024, else @release(%base); ret @bad_threads(%asked, %error)
 options.read:
   if %path.at:ptr != null, else %embedded
   %rc1 = @map_weights(%base, %path.at:ptr, %error)

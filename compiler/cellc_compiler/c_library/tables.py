@@ -15,6 +15,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.artifact import Entry, describe
 from cellc_runtime.bound import updated
 from cellc_runtime.dtypes import Array, DType
+from cellc_runtime.lazy import json
 from cellc_runtime.open_sizes import RELATIONS, Open, condition
 from cellc_runtime.program import Message, Program
 from cellc_runtime.records import dataclass, field
@@ -24,6 +25,8 @@ from ..backends.llvm.notation import declarations
 from .abi import ABI, DTYPES, FUNCTIONS, MAX_NDIM, STRUCTURES, code_of
 from .numbers import Code
 
+HASH = "cellc"
+"""The name of the hash in the metadata of a file of weights."""
 _KINDS = {"input": 0, "output": 1, "param": 2, "update": 3, "kept": 4}
 _RELATIONS = tuple(RELATIONS)
 _TENSOR = 24 + 8 * MAX_NDIM
@@ -42,9 +45,9 @@ class Network:
         target: the name of the target.
         entries: by name.
         weights: by name, in the order of the file.
-        head: the head of the file of weights.
-        hash: names the weights.
-        embedded: whether the library holds the weights.
+        head: that of the file of weights.
+        data: the rest of that file, if the library holds it.
+        nbytes: of the weights.
     """
 
     name: str
@@ -52,8 +55,13 @@ class Network:
     entries: Mapping[str, Entry]
     weights: Mapping[str, Array] = field(repr=False)
     head: bytes = field(repr=False)
-    hash: str
-    embedded: bool
+    data: bytes | None = field(repr=False)
+    nbytes: int
+
+    @property
+    def hash(self) -> str:
+        """The name of the weights, from the metadata of their file."""
+        return str(json.loads(self.head[8:])["__metadata__"][HASH])
 
     def programs(self) -> list[Program]:
         """All programs, in the order of their numbers."""
@@ -85,11 +93,11 @@ class _Constants:
         self.lines: list[str] = []
         self._texts: dict[str, str] = {}
 
-    def define(self, ty: str, value: str, name: str = "", more: str = "") -> str:
+    def define(self, ty: str, value: str, name: str = "") -> str:
         """A constant, by a name of its own or for this module alone."""
         named = name or f"t.{len(self.lines)}"
         how = "hidden constant" if name else "private unnamed_addr constant"
-        self.lines.append(f"@{named} = {how} {ty} {value}{more}")
+        self.lines.append(f"@{named} = {how} {ty} {value}")
         return f"@{named}"
 
     def text(self, text: str) -> str:
@@ -111,13 +119,6 @@ class _Constants:
         return self.define(f"[{len(held)} x {of}]", f"[{body}]" if held else "zeroinitializer",
                            name)
 
-    def data(self, data: bytes) -> str:
-        """Bytes at a multiple of 64."""
-        if not data:
-            return "null"
-        body = "".join(f"\\{c:02X}" for c in data)
-        return self.define(f"[{len(data)} x i8]", f'c"{body}"', more=", align 64")
-
 
 def struct(structure: str, /, **values: Any) -> str:
     """A structure; members that are not given are null or 0."""
@@ -137,6 +138,7 @@ class Tables:
 
     Attributes:
         text: all of them, as a module's text.
+        blobs: data that it knows by these names.
         described: for each entry its inputs and outputs, and the sizes that it serves, for people.
         uses_pow: whether sizes are computed with powers.
 
@@ -146,7 +148,7 @@ class Tables:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._c = _Constants()
+        self._c, self.blobs = _Constants(), dict[str, bytes]()
         self._programs = network.programs()
         self.uses_pow = False
         weights = list(network.weights)
@@ -176,20 +178,21 @@ class Tables:
             plans.append(self._plan(name, entry, described, first))
             entries.append(self._entry(name, entry, described))
             first += sum(map(len, entry.by_size))
-        c, head, data = self._c, network.head, sum(a.nbytes for a in network.weights.values())
+        c, head = self._c, network.head
         programs_at = c.array("program", programs, "cellc_programs")
         library = c.define("%library", struct(
             "library", abi=ABI, nentries=len(entries), nweights=len(weights),
-            embedded=int(network.embedded), name=c.text(network.name),
+            embedded=int(network.data is not None), name=c.text(network.name),
             target=c.text(network.target), version=c.text(__version__), hash=c.text(network.hash),
             entries=c.array("entry", entries), weights=c.array("weight", self._weights()),
             **{f: f"@cellc_{f}" for f in FUNCTIONS}), "cellc_the_library")
         c.define("%net", struct(
             "net", library=library, plans=c.array("plan", plans), programs=programs_at,
             blocks=c.array("block", self._blocks), weights=c.array("held", held),
-            head="@cellc_head", data="@cellc_data" if network.embedded and data else "null",
+            head=self._blob("cellc_head", head),
+            data=self._blob("cellc_data", network.data or b""),
             nprograms=len(programs), nblocks=len(self._blocks), nweights=len(weights),
-            head_bytes=len(head), file_bytes=len(head) + data,
+            head_bytes=len(head), file_bytes=len(head) + network.nbytes,
             session_bytes=self._session.size, base_bytes=self._base.size, npointers=most,
             **places), "cellc_net")
         self.text = self._module()
@@ -200,7 +203,7 @@ class Tables:
                 for i, p in enumerate(self._programs)
                 for name, more in ((f"cellc_main_{i}", ""), (f"cellc_ahead_{i}", ", i64"))
                 if not more or p.precomputed]
-        outside = [f"@{n} = external hidden constant i8" for n in ("cellc_head", "cellc_data")]
+        outside = [f"@{name} = external hidden constant i8" for name in self.blobs]
         own = (f"define ptr @{self._network.name}_library(i32 %abi, ptr %error) {{\n"
                "  %library = call ptr @cellc_get_library(i32 %abi, ptr %error)\n"
                "  ret ptr %library\n}\ndeclare hidden ptr @cellc_get_library(i32, ptr)\n")
@@ -235,14 +238,22 @@ class Tables:
         return struct(
             "program", main=f"@cellc_main_{number}",
             ahead=f"@cellc_ahead_{number}" if p.precomputed else "null",
-            constants=c.data(p.constants), slots=c.array("slot", slots),
+            constants=self._blob(f"cellc_constants_{number}", p.constants),
+            slots=c.array("slot", slots),
             shapes=c.array("i64", shapes), messages=c.array("message", messages),
             open="null" if p.open is None else self._opened(number, p.open),
             kept=c.array("i64", kept), updated=c.array(
                 "i64", [self._weight[n] for n in updated(p)]),
-            number=number, nslots=len(slots), arena=p.arena_bytes, ahead_bytes=ahead,
+            nslots=len(slots), arena=p.arena_bytes, ahead_bytes=ahead,
             nkept=len(kept), nupdated=len(updated(p)), nmessages=len(messages),
             slots_at=take(8 * len(slots)), state_at=take(32))
+
+    def _blob(self, name: str, data: bytes) -> str:
+        """Bytes at a multiple of 64, outside of the text."""
+        if not data:
+            return "null"
+        self.blobs[name] = data
+        return f"@{name}"
 
     def _block(self, number: int, p: Program, slot: int) -> int:
         """The number of a precomputed block; equal ones of weights alone are one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from cellc_runtime import checkpoint
 from cellc_runtime.abi import FIRST_CALLBACK, LARGE, MAIN, PRECOMPUTE, TABLE, Ext
@@ -24,7 +23,7 @@ from ..backends.llvm.notation import declarations, expand
 from ..build.link import LinkInput
 from ..build.objects import compile_texts
 from . import abi, calls, checks, elf, entries, header, sessions, sizes, texts
-from .tables import Network, NotInC, Tables
+from .tables import HASH, Network, NotInC, Tables
 
 KINDS = {".so": "shared library", ".a": "archive", ".o": "object"}
 """The kinds of files, by the ending of the name."""
@@ -94,26 +93,23 @@ def write(
     """
     name, kind = library_name(path), Path(path).suffix
     check_target(target)
-    digest = hashlib.sha256(b"".join(checkpoint.encode(weights))).hexdigest()[:_HASH_DIGITS]
-    first, text, *data = checkpoint.encode(weights, {"cellc": digest})
-    total = sum(map(len, data))
-    if weights_path is None and total > _MOST_EMBEDDED:
-        raise NotInC(f"{total / 2**30:.1f} GiB of weights do not fit into a library: write them "
+    first, text, *data = _weights_file(weights)
+    nbytes, embedded = sum(map(len, data)), weights_path is None
+    if embedded and nbytes > _MOST_EMBEDDED:
+        raise NotInC(f"{nbytes / 2**30:.1f} GiB of weights do not fit into a library: write them "
                      "to a file of their own")
-    network = Network(name, target.name, {n: c.entry for n, c in compiled.items()},
-                      {n: weights[n] for n in _in_order(bytes(text))},
-                      bytes(first) + bytes(text), digest, weights_path is None)
+    network = Network(
+        name, target.name, {n: c.entry for n, c in compiled.items()}, _in_order(weights, text),
+        bytes(first) + bytes(text), b"".join(data) if embedded else None, nbytes)
     tables = Tables(network)
     inputs = _linked(compiled, tables, target)
-    blobs = {"cellc_head": network.head}
-    if network.embedded and total:
-        blobs["cellc_data"] = b"".join(data)
     own = f"{name}_library"
     if kind == ".so":
         machine = target.triple.partition("-")[0]
-        made = elf.shared(inputs, blobs, [own, "cellc_get_library"], Path(path).name, machine)
+        made = elf.shared(
+            inputs, tables.blobs, [own, "cellc_get_library"], Path(path).name, machine)
     else:
-        made = elf.relocatable(inputs, blobs, [own])
+        made = elf.relocatable(inputs, tables.blobs, [own])
         made = elf.archive(name, made, [own]) if kind == ".a" else made
     if weights_path is not None:
         write_atomically(weights_path, [first, text, *data])
@@ -131,11 +127,18 @@ def write_headers(path: str, network: Network, tables: Tables) -> list[str]:
     return [str(own), str(cpp)]
 
 
-def _in_order(text: bytes) -> list[str]:
-    """The names of weights in the order of the file."""
-    rows: dict[str, Any] = json.loads(text)
-    rows.pop("__metadata__")
-    return sorted(rows, key=lambda n: (rows[n]["data_offsets"], list(rows).index(n)))
+def _weights_file(weights: Mapping[str, Array]) -> list[bytes | memoryview]:
+    """The pieces of the file of weights, whose metadata name them by a hash."""
+    hasher = hashlib.sha256()
+    for piece in checkpoint.encode(weights):
+        hasher.update(piece)
+    return checkpoint.encode(weights, {HASH: hasher.hexdigest()[:_HASH_DIGITS]})
+
+
+def _in_order(weights: Mapping[str, Array], text: bytes | memoryview) -> dict[str, Array]:
+    """The weights in the order of the file, whose header this is."""
+    names = list(json.loads(bytes(text)))  # ("__metadata__" first)
+    return {name: weights[name] for name in names[1:]}
 
 
 def _linked(
