@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,11 @@ def test_verified_dumped_profiled_exported(tmp_path: Path, capsys: pytest.Captur
     x = RNG.standard_normal((5, 4)).astype(np.float32)
     a, b = (outputs_of(nn.GraphCell(ms.load(p)), x)[0] for p in (path, back))
     np.testing.assert_array_equal(a, b)
+
+
+def test_the_matrix_of_operators_is_current() -> None:
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, root / "docs" / "make_onnx.py", "--check"], check=True)
 
 
 # --- bad input ------------------------------------------------------------------------------------

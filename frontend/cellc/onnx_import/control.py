@@ -49,12 +49,24 @@ def _if(c: Call, scope: Scope, condition: Value) -> list[Value]:
         return c.run.body(body, {}, scope, scope.opsets, scope.given)
 
     known = _decided(condition)
-    if known is not None:
-        return run(bodies[0 if known else 1])
-    out = control.cond(shapes.reshape(c.run.lift(condition), ()),
-                       lambda: tuple(c.run.lift(v) for v in run(bodies[0])),
-                       lambda: tuple(c.run.lift(v) for v in run(bodies[1])))
-    return list(out)
+    if known is None:
+        try:
+            return list(control.cond(shapes.reshape(c.run.lift(condition), ()),
+                                     lambda: tuple(c.run.lift(v) for v in run(bodies[0])),
+                                     lambda: tuple(c.run.lift(v) for v in run(bodies[1]))))
+        except (ValueError, TypeError) as e:
+            # The branches do not fit together, or one does not fit the inputs: the run chooses.
+            try:
+                known = _asked(c, condition)
+            except TypeError:
+                raise e from None
+    return run(bodies[0 if known else 1])
+
+
+def _asked(c: Call, condition: Value) -> bool:
+    """A condition that the run is asked for, since the form of a result follows from it."""
+    flag = to(c.run.lift(condition), dtypes.int64)
+    return bool(elements(flag, c.node.op).reshape(-1)[0])
 
 
 def _always(body: Body, condition: str) -> bool:
@@ -100,7 +112,7 @@ def _loop(c: Call, scope: Scope, trips: Value = None, condition: Value = None, *
     while most is not None or trips is None:
         known = trip != most and _decided(go)
         if known is None and rows:  # the run is asked: what is collected follows from it
-            known = bool(elements(to(c.run.lift(go), dtypes.int64), "Loop").reshape(-1)[0])
+            known = _asked(c, go)
         if known is None:
             break
         if not known:
