@@ -135,7 +135,10 @@ def array_of(t: RawTensor, files: Files) -> Array:
         stored = _listed(t, dtype, what, -(-count // 2) if half else count)
     if half:
         stored = _halves(stored.astype(np.uint8), half[1] < 0)[:count]
-    return stored.reshape(t.dims)
+    try:
+        return stored.reshape(t.dims)
+    except ValueError as e:  # no elements, along axes that no array can have
+        raise OnnxError(f"{what} has the impossible shape {list(t.dims)}") from e
 
 
 def _halves(packed: Array, signed: bool) -> Array:

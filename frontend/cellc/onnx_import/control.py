@@ -45,6 +45,9 @@ def _decided(value: Value) -> bool | None:
 def _if(c: Call, scope: Scope, condition: Value) -> list[Value]:
     bodies = _graph(c, "then_branch"), _graph(c, "else_branch")
 
+    if len(bodies[0].outputs) != len(bodies[1].outputs):
+        raise c.refuse("its branches differ in the number of their outputs")
+
     def run(body: Body) -> list[Value]:
         return c.run.body(body, {}, scope, scope.opsets, scope.given)
 
@@ -59,7 +62,10 @@ def _if(c: Call, scope: Scope, condition: Value) -> list[Value]:
             try:
                 known = _asked(c, condition)
             except TypeError:
-                raise e from None
+                if type(e) in (ValueError, TypeError):
+                    raise e from None
+                line = str(e).partition("\n")[0]
+                raise c.refuse(f"its branches do not fit together: {line}") from e
     return run(bodies[0 if known else 1])
 
 

@@ -18,7 +18,7 @@ from ..tensors.promotion import constant
 from ..tensors.tensor import Tensor, tensor_of
 from .neural import Window
 from .shaping import reshaped, sliced, transposed
-from .table import Array, Call, axis_of, like, rule, sizes, to
+from .table import Array, Call, axis_of, counted, like, rule, sizes, to
 
 A = apply_one
 _FEW = 8
@@ -39,6 +39,9 @@ class _Axis:
 
     def __init__(self, c: Call, size: int, out: int, scale: float, roi: tuple[float, float]):
         self.c, self.size, self.out, self.scale, self.roi = c, size, out, scale, roi
+        counted(out, "the resized length")
+        if not 0 < scale < math.inf or size < 1:
+            raise c.refuse(f"{size} elements cannot be resized to {out}, {scale} times as many")
 
     def places(self) -> Array:
         """Where each output position lies in the input."""
@@ -76,6 +79,7 @@ class _Axis:
         shrink = min(self.scale, 1.0) if self.c.flag("antialias") else 1.0
         reach = 1 if kind == "linear" else 2
         first = math.floor(-reach / shrink) + 1
+        counted(self.out * (2 - 2 * first), "the taps of an axis")
         offsets = np.arange(first, 2 - first)
         away = np.abs(offsets - share[:, None]) * shrink
         weights = np.clip(1 - away, 0, 1) if kind == "linear" else self._cubic(away)
@@ -128,6 +132,7 @@ def _resized(x: Tensor, axis: int, how: _Axis, kind: str) -> Tensor:
         return reduce(lambda a, b: A("add", a, b), (
             A("mul", A("gather", x, tensor_of(p.copy()), axis=axis), _lines(w, x, axis))
             for p, w in zip(places.T, weights.T, strict=True)))
+    counted(how.size * how.out, "the weights of an axis")
     matrix = np.zeros((how.size, how.out))
     for k in range(places.shape[1]):
         np.add.at(matrix, (places[:, k], np.arange(how.out)), weights[:, k])
@@ -315,6 +320,7 @@ def _roi_align(c: Call, x: Tensor, rois: Tensor, image: Tensor) -> Tensor:
 
     def line(low: Tensor, end: Tensor, parts: int, size: int) -> tuple[Tensor, Tensor]:
         """Places (regions, parts * samples), and whether they are inside."""
+        counted(parts * samples, "the samples of a region")
         length = A("sub", end, low)
         length = length if half else A("maximum", length, like(1, x))
         steps = (np.arange(parts * samples) + 0.5) / (parts * samples)
@@ -433,6 +439,7 @@ def _col2im(c: Call, x: Tensor, image: Array, block: Array) -> Tensor:
     b, rows, _ = x.shape
     counts = [(d + sum(p) - window.reach(i)) // s + 1 for i, (d, p, s) in enumerate(
         zip(size, window.pads, window.stride, strict=True))]
+    counted(math.prod(kernel), "the elements of a window")
     ch = rows // math.prod(kernel)
     y = reshaped(x, (b * ch, *kernel, *counts))
     for i in range(n):  # the taps of one axis after the other are added at their places
@@ -468,6 +475,7 @@ def _deform_conv(c: Call, x: Tensor, w: Tensor, offset: Tensor, bias: Tensor | N
     window, groups, parts = Window(c, (h, wide), kernel), c.whole("group", 1), c.whole(
         "offset_group", 1)
     taps, (rows, columns) = math.prod(kernel), offset.shape[2:]
+    counted(taps * rows * columns, "the places that are read")
     moved = reshaped(offset, (n * parts, taps, 2, rows, columns))
     places = []
     for i, length in enumerate((rows, columns)):

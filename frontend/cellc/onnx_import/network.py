@@ -112,7 +112,9 @@ class Network:
         """
         run = Run(self, weights)
         values: dict[str, Value] = dict(zip((i.name for i in self.inputs), inputs, strict=True))
-        return [run.lift(v) for v in run.body(self.model.graph, values, None, self.model.opsets)]
+        with _at(self.path):
+            return [run.lift(v)
+                    for v in run.body(self.model.graph, values, None, self.model.opsets)]
 
 
 class Run:
@@ -211,11 +213,11 @@ SCOPED = frozenset(("If", "Loop", "Scan"))
 
 
 @contextmanager
-def _at(path: str, node: Node) -> Iterator[None]:
-    """Name a node in errors, in the graph that is traced, and in what is shown of it."""
+def _at(path: str, node: Node | None = None) -> Iterator[None]:
+    """Name a file and a node in errors, in the graph that is traced, and in what is shown of it."""
     tracer = active_tracer()
     span = None if tracer is None else tracer.span
-    if tracer is not None:
+    if tracer is not None and node is not None:
         tracer.span = Span(file=path, line=node.number, column=0)
         tracer.scope, scope = node.name or node.op, tracer.scope
     try:
@@ -224,11 +226,12 @@ def _at(path: str, node: Node) -> Iterator[None]:
         if type(e) not in (*_PLAIN, OnnxError) or getattr(e, "_onnx", None):
             raise
         kind = type(e) if type(e) in (ValueError, TypeError, IndexError) else ValueError
-        error = kind(f"{os.path.basename(path)}, {node}: {e}")
+        place = os.path.basename(path) + (f", {node}" if node is not None else "")
+        error = kind(f"{place}: {e}")
         error._onnx = True  # type: ignore[union-attr]  # the innermost node is the one to name
         raise error from e
     finally:
-        if tracer is not None and span is not None:
+        if tracer is not None and node is not None and span is not None:
             tracer.span, tracer.scope = span, scope
 
 

@@ -18,10 +18,13 @@ from ..tensors.promotion import constant
 from ..tensors.tensor import Tensor
 from .reductions import mean_and_variance
 from .shaping import reshaped, sliced, transposed
-from .table import Array, Call, Known, like, rule, sizes, to, wide
+from .table import Array, Call, Known, counted, like, rule, sizes, to, wide
+from .wire import OnnxError
 
 A = apply_one
 Ints = tuple[int, ...]
+_MOST_TAPS = 1 << 12
+"""Elements of a kernel that are read one by one."""
 
 
 class Window:
@@ -34,6 +37,8 @@ class Window:
 
     def __init__(self, c: Call, size: Ints, kernel: Ints) -> None:
         n = self.n = len(size)
+        if n == 3 and math.prod(kernel) > _MOST_TAPS:
+            raise c.refuse(f"its kernel {list(kernel)} has more than {_MOST_TAPS} elements")
         self.kernel = kernel
         self.stride = self._each(c, "strides", n)
         self.dilation = self._each(c, "dilations", n)
@@ -220,6 +225,8 @@ def _count(size: Any, window: Window, axis: int, ceil: bool) -> Any:
 
 def summed(x: Tensor, window: Window, ceil: bool) -> Tensor:
     """The sum over each window, axis by axis; pads are zeros."""
+    if sum(window.kernel) > _MOST_TAPS:
+        raise OnnxError(f"its kernel {list(window.kernel)} spans more than {_MOST_TAPS} elements")
     for i in range(window.n):
         axis, stride, gap = i + 2, window.stride[i], window.dilation[i]
         count = _count(x.shape[axis], window, i, ceil)
@@ -239,7 +246,8 @@ def _inside(x: Tensor, window: Window, ceil: bool, padded: bool) -> Array:
     out = np.ones((), np.int64)
     for i in range(window.n):
         size, (before, after) = x.shape[i + 2], window.pads[i]
-        count = _count(size, window, i, ceil)
+        count = counted(_count(size, window, i, ceil), "the number of windows")
+        counted(count * window.kernel[i], "the elements of all windows")
         at = np.arange(count)[:, None] * window.stride[i] + \
             np.arange(window.kernel[i]) * window.dilation[i] - before
         low, high = (-before, size + after) if padded else (0, size)
@@ -400,6 +408,8 @@ def _skip_layer_norm(c: Call, x: Tensor, skip: Tensor, gamma: Tensor, beta: Tens
 @rule("LRN")
 def _lrn(c: Call, x: Tensor) -> Tensor:
     size, alpha = int(c.need("size")), c.real("alpha", 1e-4)
+    if not 0 < size <= _MOST_TAPS:
+        raise c.refuse(f"its 'size' must be from 1 to {_MOST_TAPS}, but is {size}")
     low, high = [0] * x.ndim, [0] * x.ndim
     low[1], high[1] = (size - 1) // 2, size // 2
     squares = A("pad", A("mul", x, x), low=tuple(low), high=tuple(high), value=0.0)

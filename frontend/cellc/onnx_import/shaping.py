@@ -23,6 +23,7 @@ from .table import (
     axes_of,
     axis_of,
     border_of,
+    counted,
     elements,
     like,
     rule,
@@ -104,6 +105,8 @@ def _split(c: Call, x: Tensor, parts: Array | None = None) -> list[Tensor]:
     size, count = x.shape[axis], c.whole("num_outputs", len(c.node.outputs))
     lengths = sizes(parts) if parts is not None else c.ints("split")
     if lengths is None:
+        if count != len(c.node.outputs):
+            raise c.refuse(f"its 'num_outputs' is {count}, but it has {len(c.node.outputs)}")
         step = -(-size // count)
         lengths = (*(step,) * (count - 1), size - step * (count - 1))
     if sum(lengths) != size:
@@ -194,7 +197,8 @@ def _constant_of_shape(c: Call, shape: Array) -> Tensor:
 @rule("Range", known=(0, 1, 2))
 def _range(c: Call, start: Array, limit: Array, delta: Array) -> Tensor:
     if start.dtype.kind == "f":
-        count = max(0, math.ceil((float(limit) - float(start)) / float(delta)))
+        count = counted(max(0, math.ceil((float(limit) - float(start)) / float(delta))),
+                        "the length of the range")
         numbers = start + np.arange(count).astype(start.dtype) * delta
         return Known(numbers.astype(start.dtype).reshape(-1)).tensor()
     a, z, s = (sizes(v)[0] for v in (start, limit, delta))

@@ -13,7 +13,7 @@ from ..core.dispatch import apply_one
 from ..ops.functional import fourier, shapes
 from ..tensors.tensor import Tensor, tensor_of
 from .shaping import reshaped, sliced
-from .table import Array, Call, Known, axis_of, rule, sizes, to, wide
+from .table import Array, Call, Known, axis_of, counted, rule, sizes, to, wide
 
 A = apply_one
 
@@ -40,6 +40,7 @@ def _dft(c: Call, x: Tensor, length: Array | None = None, axis: Array | None = N
     half = onesided and inverse
     n = sizes(length)[0] if length is not None else \
         2 * (x.shape[a] - 1) if half else x.shape[a]
+    counted(n, "the length of the transform")
     z = _complex(wide(x))
     if half:
         return to(shapes.expand_dims(fourier.irfft(z, n, a), -1), dtype)
@@ -57,6 +58,7 @@ def _stft(c: Call, x: Tensor, step: Array, window: Tensor | None = None,
     size = sizes(length)[0] if length is not None else \
         window.shape[0] if window is not None else signal.shape[1]
     count = 1 + (signal.shape[1] - size) // hop
+    counted(count * size, "the elements of all frames")
     places = np.arange(count)[:, None] * hop + np.arange(size)
     frames = A("gather", signal, tensor_of(places), axis=1)
     if window is not None:
@@ -73,7 +75,7 @@ _TAPERS = {"HannWindow": (0.5, 0.5, 0.0), "HammingWindow": (25 / 46, 21 / 46, 0.
 
 @rule(*_TAPERS, known=(0,))
 def _taper(c: Call, size: Array) -> Tensor:
-    n = int(sizes(size)[0])
+    n = counted(int(sizes(size)[0]), "the length of the window")
     turn = np.arange(n) * (2 * math.pi / max(n if c.flag("periodic", 1) else n - 1, 1))
     a, b, d = _TAPERS[c.node.op]
     line = a - b * np.cos(turn) + d * np.cos(2 * turn)
@@ -88,6 +90,7 @@ def _known(array: Any, dtype: Any) -> Tensor:
 def _mel(c: Call, bins: Array, length: Array, rate: Array, low: Array, high: Array) -> Tensor:
     """Triangles between places that are evenly spaced in mels."""
     count, n, hertz = (int(sizes(v)[0]) for v in (bins, length, rate))
+    counted(count * n, "the elements of the filters")
     edges = [2595 * math.log10(1 + float(v.reshape(())) / 700) for v in (low, high)]
     mels = edges[0] + np.arange(count + 2) * (edges[1] - edges[0]) / (count + 2)
     places = ((n + 1) * (700 * (10 ** (mels / 2595) - 1)) // hertz).astype(int)

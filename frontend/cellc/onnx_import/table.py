@@ -235,6 +235,17 @@ def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
     return tuple(out)
 
 
+MOST_COUNTED = 1 << 22
+"""Positions that are worked out one by one while a graph is built."""
+
+
+def counted(n: int, what: str) -> int:
+    """A number of positions that are worked out one by one, bounded."""
+    if not 0 <= n <= MOST_COUNTED:
+        raise OnnxError(f"{what} must be from 0 to {MOST_COUNTED}, but is {n}")
+    return n
+
+
 def sizes(array: Array) -> tuple[int, ...]:
     """The elements of a known input as sizes: ints, or open ones."""
     return tuple(d if is_symbolic(d) else int(d) for d in array.reshape(-1))

@@ -39,6 +39,7 @@ from cellc_runtime.protobuf import field_of, number_of
 from ...dataset import folders
 from ...dataset.test_records import example
 from ...runtime.helpers import add_program
+from . import onnx_sample
 from .damage import reformed, requeried, retold
 from .graphs import enclosed
 from .growing import network
@@ -339,6 +340,8 @@ FORMATS: Mapping[str, Format] = {
                           lambda p: ms.save_checkpoint(_net(), str(p), format="safetensors"),
                           lambda p: ms.load_checkpoint(str(p), format="safetensors")),
     "mindir": Format("sample.mindir", _mindir, lambda p: ms.load(str(p)), sealed=True, hashed=True),
+    "onnx": Format("sample.onnx", lambda p: p.write_bytes(onnx_sample.model()), onnx_sample.read,
+                   mutate=onnx_sample.remade),
     "artifact": Format("sample.cellc", _artifact, _artifact_read, sealed=True, hashed=True),
     "case": Format("sample.cellcase", _case, lambda p: load_case(str(p)), sealed=True, hashed=True),
     "program": Format("program", lambda p: p.write_bytes(add_program(kind="param").to_bytes()),
