@@ -53,13 +53,10 @@ def verify_(args: argparse.Namespace) -> int:
     step = None
     if args.train:
         option = "--train-input" if args.train_input else "--input"
-        saved = Snapshot({"net": net})
-        try:
+        with Snapshot({"net": net}):
             given = args.train_input or args.input
             step = getattr(module, args.train, None), training_step(
                 module, net, args.train, given, option)[1]
-        finally:
-            saved.restore()
     report = Report(network=args.network)
     choices = chosen([*specs, *(step[1] if step else ())], args.sizes, further=True)
     for sizes, seed in itertools.product(choices, seeds):
@@ -91,11 +88,8 @@ def _verified(
     make, step_inputs = None, None
     if step is not None:
         make, step_specs = step
-        saved = Snapshot({"net": net})
-        try:
+        with Snapshot({"net": net}):
             step_inputs = _inputs(make(net), step_specs, seed)
-        finally:
-            saved.restore()
     return verify(net, *inputs, grad=args.grad, train_step=make, train_inputs=step_inputs,
                   seeds=(seed,), reference=not args.no_reference)
 

@@ -35,10 +35,10 @@ from cellc_runtime.files import read_file, write_atomically
 from cellc_runtime.records import dataclass, field
 
 from .. import context
-from ..compiled.traced import Traced, trace
+from ..compiled.traced import Traced
 from ..tensors.tensor import host_arrays_of
-from ..tracing.pytree import take_apart, take_apart_call
-from ..verification.runs import fresh, in_mode
+from ..tracing.pytree import take_apart
+from ..verification.runs import fresh, traced_on
 from ..verification.snapshot import Snapshot
 
 Array = np.ndarray[Any, Any]
@@ -215,17 +215,19 @@ def in_pynative(function: Any, args: Sequence[Any], traced: Traced) -> list[Arra
     """Return the results of a call in PyNative, in the order of its graph's results; empty where
     the two have other types. Nothing is changed by it."""
     given = fresh(args)
-    saved = Snapshot({"network": function, "arguments": given})
-    try:
+    with Snapshot({"network": function, "arguments": given}):
         with contextlib.redirect_stdout(io.StringIO()), context.running_op_by_op():
-            out = take_apart(function(*given))[1]
-        graph = traced.graph
-        after = dict(zip(graph.inputs[len(graph.inputs) - len(traced.parameters):],
-                         traced.parameters, strict=True))
-        tensors = [*out, *(after[old] for old, _ in graph.updates if old in after)]
-        arrays = [np.array(a) for a in host_arrays_of(tensors)]
-    finally:
-        saved.restore()
+            out = function(*given)
+        return results_of(traced, out)
+
+
+def results_of(traced: Traced, out: Any) -> list[Array]:
+    """Return the results and updates of a call that has just been made, in the order of its
+    graph's results; empty where the two have other types."""
+    graph = traced.graph
+    after = dict(zip(graph.inputs[traced.arguments:], traced.parameters, strict=True))
+    tensors = [*take_apart(out)[1], *(after[old] for old, _ in graph.updates if old in after)]
+    arrays = [np.array(a) for a in host_arrays_of(tensors)]
     types = [(v.shape, v.dtype.numpy) for v in graph.results()]
     return arrays if types == [(a.shape, a.dtype) for a in arrays] else []
 
@@ -234,20 +236,7 @@ def traced_call(
     function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None,
     mode: int = context.GRAPH_MODE,
 ) -> tuple[Traced, list[Array]]:
-    """A call as a graph, and what it is given, in the order of the graph's inputs; nothing is
-    changed by it. `mode` is the one that `construct` sees.
-
-    Raises:
-        CompileError: it cannot be traced.
-    """
+    """As `traced_on`; nothing is changed by it."""
     given, named = fresh(args), dict(kwargs or {})
-    saved = Snapshot({"network": function, "arguments": (given, named)})
-    try:
-        with in_mode(mode):
-            traced = trace(function, given, named)
-        leaves = take_apart_call(given, named)[1]
-        arrays = [np.array(a) for a in
-                  (*traced.fed(host_arrays_of(leaves)), *host_arrays_of(traced.parameters))]
-    finally:
-        saved.restore()
-    return traced, arrays
+    with Snapshot({"network": function, "arguments": (given, named)}):
+        return traced_on(function, given, named, mode)

@@ -14,7 +14,7 @@ import numpy as np
 from cellc_runtime.records import dataclass
 
 from ..tensors.tensor import Tensor, host_arrays_of
-from ..verification.values import is_inexact, widened
+from ..verification.values import bracketed, index_of, is_inexact, widened
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +30,7 @@ _FAR = float(2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class _Limits:
     """How far apart elements may be: an element passes that keeps one of the two.
 
     Attributes:
@@ -39,17 +39,22 @@ class Limits:
         rtol, atol: `|actual - desired| <= atol + rtol * |desired|`; None: not asked.
     """
 
-    ulps: float | None = None
-    rtol: float | None = None
-    atol: float | None = None
-    equal_nan: bool = True
-    check_dtype: bool = True
+    ulps: float | None
+    rtol: float | None
+    atol: float | None
+    equal_nan: bool
+    check_dtype: bool
+
+    def relative(self) -> str:
+        """The other limits in words; "" if there are none."""
+        asked = (("atol", self.atol), ("rtol", self.rtol))
+        return ", ".join(f"{name} {v:g}" for name, v in asked if v is not None)
 
     def of(self, dtype: np.dtype[Any]) -> float:
         """The ulps for an element type."""
         if self.ulps is not None:
             return self.ulps
-        return 0.0 if (self.rtol, self.atol) != (None, None) else ULPS.get(dtype.name, 0.0)
+        return 0.0 if self.relative() else ULPS.get(dtype.name, 0.0)
 
 
 def assert_close(
@@ -79,92 +84,63 @@ def assert_close(
     for name, value in (("ulps", ulps), ("rtol", rtol), ("atol", atol)):
         if value is not None and not value >= 0:
             raise ValueError(f"For 'assert_close', '{name}' must not be negative, but got {value}.")
-    limits = Limits(ulps, rtol, atol, equal_nan, check_dtype)
-    problems = list(differences(actual, desired, limits, ("actual", "desired")))
+    limits = _Limits(ulps, rtol, atol, equal_nan, check_dtype)
+    problems = list(_differences(actual, desired, limits))
     if problems:
         raise AssertionError("assert_close: " + "\n".join(problems))
 
 
-def differences(
-    actual: Any, desired: Any, limits: Limits, names: tuple[str, str], path: str = ""
-) -> Iterator[str]:
+def _differences(actual: Any, desired: Any, limits: _Limits, path: str = "") -> Iterator[str]:
     """Yield the differences between two structures, in words.
 
     Args:
-        names: what the sides are called.
         path: of these parts in the whole: `[0]['logits']`.
     """
-    if isinstance(desired, Mapping) or isinstance(actual, Mapping):
-        yield from _of_dicts(actual, desired, limits, names, path)
-    elif _is_sequence(desired) and isinstance(actual, (Tensor, np.ndarray)):
-        yield from differences(actual, _weak(np.array(desired), _array(actual).dtype), limits,
-                               names, path)
-    elif _is_sequence(desired) or _is_sequence(actual):
-        yield from _of_sequences(actual, desired, limits, names, path)
-    else:
-        problem = _of_leaves(actual, desired, limits, names)
+    if isinstance(desired, (list, tuple)) and isinstance(actual, (Tensor, np.ndarray)):
+        desired = _weak(np.array(desired), _array(actual).dtype)
+    at = f"at {path}: " if path else ""
+    parts, wanted = _parts(actual), _parts(desired)
+    if parts is None and wanted is None:
+        problem = _of_leaves(actual, desired, limits)
         if problem:
-            yield (f"at {path}: " if path else "") + problem
-
-
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def _of_dicts(
-    actual: Any, desired: Any, limits: Limits, names: tuple[str, str], path: str
-) -> Iterator[str]:
-    if not (isinstance(desired, Mapping) and isinstance(actual, Mapping)):
-        yield _of_kinds(actual, desired, names, path)
-        return
-    for name, some, other in ((names[0], actual, desired), (names[1], desired, actual)):
-        only = [k for k in some if k not in other]
-        if only:
-            yield f"{_at(path)}only {name} has the keys {', '.join(map(repr, only))}"
-    for k in desired:
-        if k in actual:
-            yield from differences(actual[k], desired[k], limits, names, f"{path}[{k!r}]")
-
-
-def _of_sequences(
-    actual: Any, desired: Any, limits: Limits, names: tuple[str, str], path: str
-) -> Iterator[str]:
-    if not (_is_sequence(desired) and _is_sequence(actual)):
-        yield _of_kinds(actual, desired, names, path)
-    elif len(actual) != len(desired):
-        yield f"{_at(path)}{names[0]} has {len(actual)} parts, {names[1]} {len(desired)}"
+            yield at + problem
+    elif parts is None or wanted is None or \
+            isinstance(actual, Mapping) != isinstance(desired, Mapping):
+        yield f"{at}actual is a {type(actual).__name__}, desired a {type(desired).__name__}"
+    elif len(parts) != len(wanted) and not isinstance(actual, Mapping):
+        yield f"{at}actual has {len(parts)} parts, desired {len(wanted)}"
     else:
-        for i, (a, d) in enumerate(zip(actual, desired, strict=True)):
-            yield from differences(a, d, limits, names, f"{path}[{i}]")
+        for name, some, other in (("actual", parts, wanted), ("desired", wanted, parts)):
+            only = [k for k in some if k not in other]
+            if only:
+                yield f"{at}only {name} has the keys {', '.join(map(repr, only))}"
+        for k in wanted:
+            if k in parts:
+                yield from _differences(parts[k], wanted[k], limits, f"{path}[{k!r}]")
 
 
-def _at(path: str) -> str:
-    return f"at {path}: " if path else ""
+def _parts(value: Any) -> Mapping[Any, Any] | None:
+    """The parts of a dict, list or tuple by key or position; None for a leaf."""
+    if isinstance(value, (list, tuple)):
+        return dict(enumerate(value))
+    return value if isinstance(value, Mapping) else None
 
 
-def _of_kinds(actual: Any, desired: Any, names: tuple[str, str], path: str) -> str:
-    return (f"{_at(path)}{names[0]} is a {type(actual).__name__}, {names[1]} a "
-            f"{type(desired).__name__}")
-
-
-def _of_leaves(actual: Any, desired: Any, limits: Limits, names: tuple[str, str]) -> str:
+def _of_leaves(actual: Any, desired: Any, limits: _Limits) -> str:
     if not (_is_numeric(actual) and _is_numeric(desired)):
         same = type(actual) is type(desired) and bool(actual == desired)
-        return "" if same else f"{names[0]} is {actual!r}, {names[1]} {desired!r}"
-    a, d = arrays_of_pair(actual, desired)
-    if limits.check_dtype and a.dtype != d.dtype:
-        return f"{names[0]} is {_type(a)}, {names[1]} {_type(d)}"
-    if a.shape != d.shape:
-        return f"{names[0]} is {_type(a)}, {names[1]} {_type(d)}"
-    found = measure(a, d, limits)
-    return "" if found is None else found.text(names)
+        return "" if same else f"actual is {actual!r}, desired {desired!r}"
+    a, d = _arrays_of_pair(actual, desired)
+    if (limits.check_dtype and a.dtype != d.dtype) or a.shape != d.shape:
+        return f"actual is {_type(a)}, desired {_type(d)}"
+    return _of_arrays(a, d, limits)
 
 
 def _is_numeric(value: Any) -> bool:
     return isinstance(value, (Tensor, np.ndarray, np.generic, bool, int, float, complex))
 
 
-def arrays_of_pair(actual: Any, desired: Any) -> tuple[Array, Array]:
+def _arrays_of_pair(actual: Any, desired: Any) -> tuple[Array, Array]:
     """Both as arrays; a Python number has the element type of what it is compared with."""
     a, d = (_array(x) for x in (actual, desired))
     plain = [isinstance(x, (int, float, complex)) and not isinstance(x, np.generic)
@@ -194,72 +170,30 @@ def _type(a: Array) -> str:
     return f"{a.dtype.name}[{','.join(map(str, a.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Where two arrays lie apart.
-
-    Attributes:
-        count: elements that are too far apart, of `size`.
-        index: of the worst.
-        ulps: it is apart by; infinite where there is no distance (NaN against a number).
-        limit: in ulps.
-        form: the element type and shape.
-    """
-
-    count: int
-    size: int
-    index: tuple[int, ...]
-    actual: Any
-    desired: Any
-    ulps: float
-    limits: Limits
-    limit: float
-    form: str
-
-    def text(self, names: tuple[str, str]) -> str:
-        """In words."""
-        allowed = "" if self.limit == 0 and not self._relative() else (
-            f" by more than {self._relative() or f'{self.limit:g} ulps'}")
-        where = f"[{', '.join(map(str, self.index))}]" if self.index else "the only element"
-        apart = f", {self.ulps:.6g} ulps apart" if np.isfinite(self.ulps) and self.ulps else ""
-        with np.errstate(all="ignore"):
-            size = abs(complex(self.actual) - complex(self.desired))
-        much = f" ({size:.3g})" if np.isfinite(size) else ""
-        return (f"{self.count} of {self.size} elements of {self.form} differ{allowed}; the worst, "
-                f"{where}: {names[0]} {self.actual!s}, {names[1]} {self.desired!s}{apart}{much}")
-
-    def _relative(self) -> str:
-        if self.limits.rtol is None and self.limits.atol is None:
-            return ""
-        asked = (("atol", self.limits.atol), ("rtol", self.limits.rtol))
-        return ", ".join(f"{name} {v:g}" for name, v in asked if v is not None)
-
-
-def measure(a: Array, d: Array, limits: Limits) -> Difference | None:
-    """Where `a` is too far from `d`, both of one shape; None if all elements are close."""
+def _of_arrays(a: Array, d: Array, limits: _Limits) -> str:
+    """Where `a` is too far from `d`, both of one shape, in words; "" if all elements are close."""
     wide = a.dtype if a.dtype == d.dtype else _common(a, d)
-    x, y = a.astype(wide), d.astype(wide)
-    if not x.size:
-        return None
-    ulps = ulps_apart(x, y)
-    limit = limits.of(wide)
+    p, q = a.astype(wide), d.astype(wide)
+    ulps, x, y = ulps_apart(p, q), widened(p), widened(q)
+    limit, relative = limits.of(wide), limits.relative()
     bad = ~(ulps <= limit)
-    if limits.rtol is not None or limits.atol is not None:
-        with np.errstate(all="ignore"):
-            room = (limits.atol or 0.0) + (limits.rtol or 0.0) * np.abs(widened(y))
-            near = np.abs(widened(x) - widened(y)) <= room
-        bad &= ~(near & np.isfinite(widened(x)) & np.isfinite(widened(y)))
-    if wide.kind not in "iub":
-        neither = np.isnan(widened(x)) & np.isnan(widened(y))
-        bad = (bad & ~neither) | (neither & (not limits.equal_nan))
-    count = int(np.count_nonzero(bad))
-    if not count:
-        return None
-    worst = int(np.argmax(np.where(bad, ulps, -1.0)))
-    index = tuple(int(i) for i in np.unravel_index(worst, x.shape))
-    far = float(ulps[index])
-    return Difference(count, int(x.size), index, a[index], d[index],
-                      float("inf") if far >= _FAR else far, limits, limit, _type(a))
+    with np.errstate(all="ignore"):
+        if relative:
+            room = (limits.atol or 0.0) + (limits.rtol or 0.0) * np.abs(y)
+            bad &= ~((np.abs(x - y) <= room) & np.isfinite(x) & np.isfinite(y))
+        if wide.kind not in "iub":
+            bad = np.where(np.isnan(x) & np.isnan(y), not limits.equal_nan, bad)
+        if not bad.any():
+            return ""
+        worst = index_of(int(np.argmax(np.where(bad, ulps, -1.0))), a.shape)
+        size = abs(complex(a[worst]) - complex(d[worst]))
+    allowed = f" by more than {relative or f'{limit:g} ulps'}" if limit or relative else ""
+    far = float(ulps[worst])
+    apart = f", {far:.6g} ulps apart" if 0 < far < _FAR else ""
+    much = f" ({size:.3g})" if np.isfinite(size) else ""
+    return (f"{np.count_nonzero(bad)} of {a.size} elements of {_type(a)} differ{allowed}; the "
+            f"worst, {bracketed(worst) or 'the only element'}: actual {a[worst]!s}, desired "
+            f"{d[worst]!s}{apart}{much}")
 
 
 def _common(a: Array, d: Array) -> np.dtype[Any]:

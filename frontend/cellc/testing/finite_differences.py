@@ -33,6 +33,7 @@ from ..transforms.gradient import grad
 from ..transforms.jacobian import jvp
 from ..verification.derivatives import worst_part
 from ..verification.snapshot import Snapshot
+from ..verification.values import bracketed, index_of
 from .grad_causes import GraphAt, kink, no_derivative, not_finite, unsteady, wrong_rule
 
 Array = np.ndarray[Any, Any]
@@ -53,7 +54,7 @@ class _Problem:
     """A function of tensors at a point.
 
     Attributes:
-        function: the user's; `call` it of the tensors that move, the others being fixed.
+        name: the function's; `call` it of the tensors that move, the others being fixed.
         tensors: where; `weights` are Parameters that move too (for reverse mode).
         names: of the tensors, then of the weights.
         evaluate: arrays for tensors and weights -> the float outputs, in float64 if it can be.
@@ -63,7 +64,6 @@ class _Problem:
         tolerance: see `TOLERANCE`.
     """
 
-    function: Any
     name: str
     call: Callable[..., Any]
     tensors: list[Tensor]
@@ -149,11 +149,9 @@ def check_grads(
     unknown = set(modes) - {"fwd", "rev"}
     if unknown or not modes:
         raise ValueError(f"For 'check_grads', 'modes' holds 'fwd' and 'rev', but got {modes!r}.")
-    saved = Snapshot({"function": function, **{f"input {i}": x for i, x in enumerate(inputs)}})
-    try:
+    roots = {"function": function, **{f"input {i}": x for i, x in enumerate(inputs)}}
+    with Snapshot(roots) as saved:
         _check_all(function, inputs, order, modes, (eps, tolerance), seed, saved)
-    finally:
-        saved.restore()
 
 
 def _check_all(
@@ -182,10 +180,10 @@ def _check_all(
 def _moving(inputs: Sequence[Any]) -> list[int]:
     """The positions of the inputs that are differentiated."""
     for i, x in enumerate(inputs):
-        if isinstance(x, Tensor) and _kind(x).is_complex:
-            raise TypeError(f"For 'check_grads', input {i} is {_kind(x).name}: only gradients of "
+        if isinstance(x, Tensor) and x.dtype.is_complex:
+            raise TypeError(f"For 'check_grads', input {i} is {x.dtype.name}: only gradients of "
                             "floats are checked; give real and imaginary parts as two inputs.")
-    return [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and _kind(x).is_float]
+    return [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.is_float]
 
 
 def _bound(function: Any, inputs: Sequence[Any], moving: Sequence[int]) -> Callable[..., Any]:
@@ -200,11 +198,6 @@ def _bound(function: Any, inputs: Sequence[Any], moving: Sequence[int]) -> Calla
     return call
 
 
-def _floats_of(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The float tensors that a function gives, one beside the other, as `jvp` takes them."""
-    return lambda *tensors: tuple(_float_outputs(call(*tensors)))
-
-
 def _gradient(call: Callable[..., Any], count: int, cotangents: Any) -> Callable[..., Any]:
     derived = grad(call, tuple(range(count)), sens_param=True)
     return lambda *tensors: derived(*tensors, cotangents)
@@ -217,7 +210,7 @@ def _problem(
     """The function at its inputs; `weigh`: and its parameters."""
     weights: list[Any] = []
     if weigh and isinstance(function, Cell):
-        weights = [p for p in function.trainable_params() if _kind(p).is_float]
+        weights = [p for p in function.trainable_params() if p.dtype.is_float]
     traced, refused = None, None
     evaluate: Evaluate
     try:
@@ -227,7 +220,7 @@ def _problem(
     except Exception as e:  # Python that no graph can hold: the function itself is all there is
         refused, within = e, set()
         evaluate = _of_calls(call, tensors, weights, saved.restore)
-    own = {_kind(t).name for t in (*tensors, *weights)}
+    own = {t.dtype.name for t in (*tensors, *weights)}
     coarse = min(own | within, key=_fineness.index, default="float64")
     step, allowed = _STEP, TOLERANCE[coarse]
     if own and (not within or _fineness.index(coarse) < min(map(_fineness.index, own))):
@@ -235,9 +228,8 @@ def _problem(
         step = float(dtypes.finfo(dtypes.by_name(coarse).numpy).eps) ** (1 / 3)
         allowed = max(allowed, 10 * step)
     eps, tolerance = limits
-    name = function_name(function)
-    return _Problem(function, name, call, tensors, weights, [*labels, *(p.name for p in weights)],
-                    evaluate, saved.restore, traced, refused,
+    return _Problem(function_name(function), call, tensors, weights,
+                    [*labels, *(p.name for p in weights)], evaluate, saved.restore, traced, refused,
                     eps or step, allowed if tolerance is None else tolerance)
 
 
@@ -252,7 +244,7 @@ def _of_graph(
     traced = trace(call, tensors, {})
     if weigh and not weights:
         weights = [p for p in traced.parameters if isinstance(p, Parameter) and p.requires_grad
-                   and not p.is_state and _kind(p).is_float]
+                   and not p.is_state and p.dtype.is_float]
     fixed = traced.fed(host_arrays_of(tensors))[len(tensors):]
     state = [np.array(a) for a in host_arrays_of(traced.parameters)]
     place = {id(p): len(tensors) + i for i, p in enumerate(weights)}
@@ -283,11 +275,7 @@ def _of_calls(
 
 
 def _float_outputs(value: Any) -> list[Tensor]:
-    return [t for t in take_apart(value)[1] if _kind(t).is_float]
-
-
-def _kind(tensor: Tensor) -> dtypes.DType:
-    return tensor.dtype  # (of a tensor in a graph, too, which has no elements)
+    return [t for t in take_apart(value)[1] if t.dtype.is_float]
 
 
 def _wide(tensors: Iterable[Tensor]) -> list[Array]:
@@ -297,7 +285,7 @@ def _wide(tensors: Iterable[Tensor]) -> list[Array]:
 
 def _like(tensor: Tensor, a: Array) -> Tensor:
     """An array as a tensor of the type of another."""
-    return tensor_of(np.ascontiguousarray(a.astype(_kind(tensor).numpy)).reshape(tensor.shape))
+    return tensor_of(np.ascontiguousarray(a.astype(tensor.dtype.numpy)).reshape(tensor.shape))
 
 
 def _check(
@@ -305,104 +293,189 @@ def _check(
 ) -> tuple[Tensor, ...]:
     """Check one function; the cotangents of its outputs."""
     given = take_apart(problem.run(problem.call, *problem.tensors))[1]
-    outputs = [t for t in given if seedable(TensorType(t.shape, _kind(t)))]
-    if not any(_kind(t).is_float for t in outputs):
+    outputs = [t for t in given if seedable(TensorType(t.shape, t.dtype))]
+    if not any(t.dtype.is_float for t in outputs):
         raise TypeError(f"For 'check_grads', {problem.name} must give a Tensor of floats.")
     # (Of integers they are asked for too, and read by nobody.)
     cotangents = tuple(_like(t, np.asarray(rng.uniform(0.5, 1.5, t.shape))) for t in outputs)
     if "rev" in modes:
-        _reverse(_Check(problem, f"the reverse {what}", cotangents), rng)
+        _reverse(problem, f"the reverse {what}", cotangents, rng)
     if "fwd" in modes:
-        _forward(_Check(problem, f"the forward {what}", cotangents), rng)
+        _forward(problem, f"the forward {what}", cotangents, rng)
     return cotangents
+
+
+def _reverse(
+    problem: _Problem, what: str, cotangents: tuple[Tensor, ...], rng: np.random.Generator
+) -> None:
+    """The gradients of all tensors, each element by itself; then those of large ones together."""
+    positions = tuple(range(len(problem.tensors))) or None
+    if positions is None and not problem.weights:
+        return
+    derived = grad(problem.call, positions, problem.weights or None, sens_param=True)
+    found = _wide(take_apart(problem.run(derived, *problem.tensors, cotangents))[1])
+    seeds = _wide(_float_outputs(cotangents))
+    check = _Check(
+        problem, what, cotangents,
+        lambda which, d: np.array([found[which][d != 0] @ d[d != 0]]),
+        lambda slopes: [sum(np.sum(c * s) for c, s in zip(seeds, slopes, strict=True))])
+    rows = [check.row(which, *unit) for which, g in enumerate(found)
+            for unit in _units(g.shape, rng)]
+    limit = problem.tolerance * max((row.scale() for row in rows), default=1e-6)
+    wrong = [row for row in rows if row.error() > limit and check.error(row) > limit]
+    if wrong:
+        check.fail(wrong,
+                   f" ({len(wrong)} of {len(rows)} elements differ by more than {limit:.3g})")
+    for which, g in enumerate(found):
+        row = _whole(check, which, g.shape, limit, rng) if g.size > ELEMENTS else None
+        if row is not None:
+            check.fail([row])
+
+
+def _whole(
+    check: _Check, which: int, shape: tuple[int, ...], limit: float, rng: np.random.Generator
+) -> _Row | None:
+    """A random direction through all elements of a large tensor, halved where it disagrees."""
+    size = int(np.prod(shape))
+    signs = rng.choice((-1.0, 1.0), size)
+
+    def along(part: Sequence[int], direction: Array = signs) -> _Row:
+        d, at = np.zeros(size), np.asarray(part)
+        d[at] = direction[at]
+        return check.row(which, index_of(part[0], shape), d.reshape(shape))
+
+    if check.error(along(range(size))) <= limit * size**0.5:
+        return None
+    return along([worst_part(size, lambda p: check.error(along(p)))], np.ones(size))
+
+
+def _forward(
+    problem: _Problem, what: str, cotangents: tuple[Tensor, ...], rng: np.random.Generator
+) -> None:
+    """Each tensor's derivative along a direction, all outputs; then element by element."""
+    def moved(which: int, direction: Array) -> Array:
+        tangents = tuple(_like(t, direction if i == which else np.zeros(t.shape))
+                         for i, t in enumerate(problem.tensors))
+        _, out = problem.run(jvp, lambda *tensors: tuple(_float_outputs(problem.call(*tensors))),
+                             tuple(problem.tensors), tangents)
+        return _flat(_wide(_float_outputs(out)))
+
+    def is_wrong(row: _Row) -> bool:
+        return check.error(row) > problem.tolerance * row.scale()
+
+    check = _Check(problem, what, cotangents, moved, _flat)
+    for which, x in enumerate(problem.tensors):
+        whole = check.row(which, None, rng.uniform(0.5, 1.5, x.shape))
+        if is_wrong(whole):
+            rows = [check.row(which, *unit) for unit in _units(x.shape, rng)]
+            check.fail([row for row in rows if is_wrong(row)] or [whole])
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A derivative along a direction of one tensor: of an element, where `index` is one."""
+    """Derivatives along a direction of one tensor: of an element, where `index` is one."""
 
     which: int
     index: tuple[int, ...] | None
     direction: Array
-    got: float
-    want: float
+    got: Array
+    want: Array
 
     def error(self) -> float:
-        """How far apart the two are; infinite where one is not finite."""
-        return float(_distance(self.got, self.want))
+        """How far apart the two are at most."""
+        return float(np.max(_distance(self.got, self.want), initial=0.0))
+
+    def scale(self) -> float:
+        """The largest of the differences."""
+        return float(np.max(np.abs(self.want), initial=1e-6, where=np.isfinite(self.want)))
+
+    def worst(self) -> tuple[float, float]:
+        """The two that are farthest apart."""
+        at = int(np.argmax(_distance(self.got, self.want)))
+        return float(self.got[at]), float(self.want[at])
 
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """A kind of gradient of a function: reverse or forward."""
+    """A kind of gradient of a function: reverse or forward.
+
+    Attributes:
+        got: the derivatives along a direction of a tensor; `weighed` the same of differences.
+    """
 
     problem: _Problem
     what: str
     cotangents: tuple[Tensor, ...]
+    got: Callable[[int, Array], Array]
+    weighed: Callable[[list[Array]], Any]
 
-    def total(self, which: int, direction: Array, sides: Sides = BOTH) -> float:
-        """The difference quotient of the outputs, weighed by the cotangents."""
-        seeds = _wide(_float_outputs(self.cotangents))
+    def row(self, which: int, index: tuple[int, ...] | None, direction: Array) -> _Row:
+        """The derivatives along a direction, which the element type rounds."""
+        place = (*self.problem.tensors, *self.problem.weights)[which]
+        exact = _wide([_like(place, direction)])[0]
+        return _Row(which, index, exact, self.got(which, exact), self._want(which, exact))
+
+    def _want(self, which: int, direction: Array, sides: Sides = BOTH) -> Array:
         with np.errstate(invalid="ignore"):
-            return float(sum(np.sum(c * s) for c, s in
-                             zip(seeds, self.problem.slope(which, direction, sides), strict=True)))
+            return np.asarray(self.weighed(self.problem.slope(which, direction, sides)))
 
-    def fail(
-        self, rows: Sequence[_Row], count: str, quotient: Callable[[_Row, Sides], float]
-    ) -> NoReturn:
+    def error(self, row: _Row) -> float:
+        """The least of all steps: a kink within reach of a larger one spoils only that."""
+        return min(float(np.max(_distance(row.got, self._want(row.which, row.direction, sides)),
+                                initial=0.0)) for sides in self.problem.steps())
+
+    def fail(self, rows: Sequence[_Row], count: str = "") -> NoReturn:
         """Raise for rows that are wrong, with the cause of the worst one that no kink explains."""
         rows = sorted(rows, key=_Row.error, reverse=True)
         verdict, cause = self._cause(rows[0])
         if not cause:
             for row in rows[:_LOOKED_AT]:
-                cause = self._kink(row, quotient)
+                cause = self._kink(row)
                 if not cause:
                     rows = [row]
                     break
             verdict = "cannot be checked at these inputs" if cause else verdict
         if not cause and self.problem.traced is not None:
             cause = no_derivative(self.problem.traced) or _HINT
-        row, names = rows[0], self.problem.names
-        at = " along a random direction" if row.index is None else \
-            f"[{', '.join(map(str, row.index))}]" if row.index else ""
+        row, (got, want) = rows[0], rows[0].worst()
+        at = " along a random direction" if row.index is None else bracketed(row.index)
         raise AssertionError(
             f"check_grads: {self.what} of {self.problem.name} {verdict}{count}; the worst: "
-            f"{names[row.which]}{at}: {row.got:.8g}, by finite differences {row.want:.8g}"
+            f"{self.problem.names[row.which]}{at}: {got:.8g}, by finite differences {want:.8g}"
             + (f"\n  cause: {cause}" if cause else ""))
 
     def _cause(self, row: _Row) -> tuple[str, str]:
         """A verdict, and what is wrong apart from kinks; "" if nothing is found."""
         problem, traced = self.problem, self.problem.traced
+        error = problem.refused
+        refused = f"; graph mode refuses it: {str(error).splitlines()[0]}" if error else ""
         told = unsteady(lambda: problem.run(problem.call, *problem.tensors))
         if told:
             return "cannot be checked", (
                 f"two calls from one state differ ({told}): it draws numbers that no seed sets, "
-                f"or reads a clock, a file or an iterator{self._refused()}")
-        finite = np.isfinite(row.got) and np.isfinite(row.want)
-        verdict = "is wrong" if finite else "is not finite" if not np.isfinite(row.got) else \
+                f"or reads a clock, a file or an iterator{refused}")
+        finite = np.isfinite(row.worst())
+        verdict = "is wrong" if all(finite) else "is not finite" if not finite[0] else \
             "cannot be checked at these inputs"
         if traced is None:
-            return verdict, f"not found{self._refused()}"
-        if not finite:
-            seeds = host_arrays_of(self.cotangents)
-            found = (not_finite(traced, problem.moved(row.which, row.direction, by), problem.names,
-                                seeds) for by in (0, 1, -1))
-            return verdict, next(filter(None, found), "")
-        return verdict, wrong_rule(traced, problem.point())
+            return verdict, f"not found{refused}"
+        if all(finite):
+            return verdict, wrong_rule(traced, problem.point())
+        seeds = host_arrays_of(self.cotangents)
+        found = (not_finite(traced, problem.moved(row.which, row.direction, by), problem.names,
+                            seeds) for by in (0, 1, -1))
+        return verdict, next(filter(None, found), "")
 
-    def _refused(self) -> str:
-        error = self.problem.refused
-        return f"; graph mode refuses it: {str(error).splitlines()[0]}" if error else ""
-
-    def _kink(self, row: _Row, quotient: Callable[[_Row, Sides], float]) -> str:
-        problem = self.problem
-        if problem.traced is None or not np.isfinite(row.want):
+    def _kink(self, row: _Row) -> str:
+        problem, (_, want) = self.problem, row.worst()
+        if problem.traced is None or not np.isfinite(want):
             return ""
-        points = [problem.moved(row.which, row.direction, by) for by in (-1, 0, 1)]
-        place = kink(problem.traced, points)
+        place = kink(problem.traced, [problem.moved(row.which, row.direction, by)
+                                      for by in (-1, 0, 1)])
         if not place:
             return ""
-        below, above = (quotient(row, sides) for sides in ((0, -1), (1, 0)))
+        slopes = (self._want(row.which, row.direction, sides) for sides in ((0, -1), (1, 0)))
+        below, above = (float(s[int(np.argmin(_distance(s, want)))]) for s in slopes)
         return (f"{place} has a kink or a jump there (ties, or an operand at its edge): "
                 f"{below:.8g} from below, {above:.8g} from above; move the inputs off it")
 
@@ -413,50 +486,8 @@ _HINT = ("no op's rule is wrong by itself; testing.assert_modes_equal and "
          "testing.bisect(..., grad=True) compare the modes and the compiled gradient")
 
 
-def _reverse(check: _Check, rng: np.random.Generator) -> None:
-    problem, cotangents = check.problem, check.cotangents
-    positions = tuple(range(len(problem.tensors))) or None
-    if positions is None and not problem.weights:
-        return
-    derived = grad(problem.call, positions, problem.weights or None, sens_param=True)
-    found = _wide(take_apart(problem.run(derived, *problem.tensors, cotangents))[1])
-    _compare(check, found, rng)
-
-
-def _forward(check: _Check, rng: np.random.Generator) -> None:
-    """Each tensor's derivative along a direction, all outputs; then element by element."""
-    for which, x in enumerate(check.problem.tensors):
-        whole = _along(check.problem, which, None, rng.uniform(0.5, 1.5, x.shape))
-        if whole is None:
-            continue
-        rows = [_along(check.problem, which, *unit) for unit in _units(x.shape, rng)]
-        found = [row for row in rows if row is not None] or [whole]
-
-        def quotient(row: _Row, sides: Sides) -> float:
-            slopes = check.problem.slope(row.which, row.direction, sides)
-            flat = np.concatenate([s.ravel() for s in slopes])
-            return float(flat[int(np.argmin(_distance(flat, row.want)))])
-
-        check.fail(found, "", quotient)
-
-
-def _along(
-    problem: _Problem, which: int, index: tuple[int, ...] | None, direction: Array
-) -> _Row | None:
-    """Return the worst row of forward mode along a direction; None if all outputs agree."""
-    tangents = [_like(t, direction if i == which else np.zeros(t.shape))
-                for i, t in enumerate(problem.tensors)]
-    exact = _wide(tangents)[which]
-    _, moved = problem.run(jvp, _floats_of(problem.call), tuple(problem.tensors), tuple(tangents))
-    got = np.concatenate([a.ravel() for a in _wide(_float_outputs(moved))])
-    for sides in problem.steps():
-        want = np.concatenate([s.ravel() for s in problem.slope(which, exact, sides)])
-        error = _distance(got, want)
-        limit = problem.tolerance * float(np.max(np.abs(want), initial=1e-6))
-        at = int(np.argmax(error)) if error.size else 0
-        if not error.size or error[at] <= limit:
-            return None
-    return _Row(which, index, exact, float(got[at]), float(want[at]))
+def _flat(arrays: Sequence[Array]) -> Array:
+    return np.concatenate([a.ravel() for a in arrays])
 
 
 def _distance(got: Any, want: Any) -> Array:
@@ -476,49 +507,4 @@ def _units(
     for i in chosen:
         unit = np.zeros(size)
         unit[i] = 1.0
-        yield tuple(int(k) for k in np.unravel_index(i, shape)), unit.reshape(shape)
-
-
-def _compare(check: _Check, found: Sequence[Array], rng: np.random.Generator) -> None:
-    """Compare gradients with differences; the worst element of all tensors is named."""
-    rows = [_Row(which, index, unit, float(g[index]), check.total(which, unit))
-            for which, g in enumerate(found) for index, unit in _units(g.shape, rng)]
-    scale = max((abs(row.want) for row in rows if np.isfinite(row.want)), default=0.0)
-    limit = check.problem.tolerance * max(scale, 1e-6)
-
-    def error(row: _Row) -> float:
-        """The least of all steps: a kink within reach of a larger one spoils only that."""
-        return min(float(_distance(row.got, check.total(row.which, row.direction, sides)))
-                   for sides in check.problem.steps())
-
-    def quotient(row: _Row, sides: Sides) -> float:
-        return check.total(row.which, row.direction, sides)
-
-    wrong = [row for row in rows if row.error() > limit and error(row) > limit]
-    if wrong:
-        count = f" ({len(wrong)} of {len(rows)} elements differ by more than {limit:.3g})"
-        check.fail(wrong, count, quotient)
-    for which, g in enumerate(found):
-        if g.size > ELEMENTS:
-            row = _whole(which, g, check, limit, rng, error)
-            if row is not None:
-                check.fail([row], "", quotient)
-
-
-def _whole(
-    which: int, g: Array, check: _Check, limit: float, rng: np.random.Generator,
-    error: Callable[[_Row], float],
-) -> _Row | None:
-    """A random direction through all elements of a large tensor, halved where it disagrees."""
-    signs = rng.choice((-1.0, 1.0), g.size)
-
-    def along(part: Sequence[int], direction: Array = signs) -> _Row:
-        d, at = np.zeros(g.size), np.asarray(part)
-        d[at] = direction[at]
-        d = d.reshape(g.shape)
-        index = tuple(int(k) for k in np.unravel_index(part[0], g.shape))
-        return _Row(which, index, d, float(np.sum(g * d)), check.total(which, d))
-
-    if error(along(range(g.size))) <= limit * g.size**0.5:
-        return None
-    return along([worst_part(g.size, lambda p: error(along(p)))], np.ones(g.size))
+        yield index_of(i, shape), unit.reshape(shape)

@@ -19,7 +19,7 @@ from cellc_runtime.records import dataclass
 from ..verification.derivatives import Forward, Unknown, values_in
 from ..verification.gradients import check_rules
 from ..verification.report import Report, place_of
-from ..verification.values import finite_all, kinds_of, table_of
+from ..verification.values import bracketed, finite_all, first_of, kinds_of, table_of
 
 Array = np.ndarray[Any, Any]
 
@@ -125,9 +125,8 @@ def unsteady(call: Callable[[], Any]) -> str:
         if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:
             unlike = (a != b) & ~((a != a) & (b != b))
             if unlike.any():
-                where = tuple(int(k) for k in np.unravel_index(int(np.argmax(unlike)), a.shape))
-                at = f"[{', '.join(map(str, where))}]" if where else ""
-                return f"output{path}{at} is {a[where]}, then {b[where]}"
+                where, _ = first_of(unlike)
+                return f"output{path}{bracketed(where)} is {a[where]}, then {b[where]}"
     return ""
 
 

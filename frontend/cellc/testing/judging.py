@@ -132,7 +132,7 @@ class Judge:
             return [node.attrs["value"].array]
         if not node.results:
             return []
-        key = rule_key(node), node.regions
+        key = rule_key(node)
         run = self._alone.get(key)
         if run is None:
             graph = alone_graph(node)

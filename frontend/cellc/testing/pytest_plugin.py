@@ -207,7 +207,7 @@ class _Verification:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """A worker of pytest-xdist hands over what it found."""
         if self.collected is not None:
-            self.rows += self.collected.rows()
+            self.rows += self.collected.rows
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output["cellc_verify"] = self.rows

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
+from cellc_compiler.ir.graph import Graph
 from cellc_runtime import loader
 
 from .. import context
-from ..compiled.traced import Traced
 from ..core.observers import unwatched, watching_calls
-from ..lang import CompileError
-from ..tensors.tensor import host_arrays_of
-from ..tracing.pytree import take_apart
-from .cases import Array, Case, traced_call, versions
-from .judging import refuse_unknown
+from .cases import Array, Case, results_of, traced_call, versions
+from .judging import CannotJudge, refuse_unknown
 
 
 class _Recorder:
@@ -35,28 +30,23 @@ class _Recorder:
         """Make a call and note it."""
         if self.failed:
             return run()
+        graph: Graph | None = None
+        arrays: list[Array] = []
+        options = _options()
         with unwatched():
-            options = _options()
             try:
                 traced, arrays = traced_call(function, args, kwargs)
-            except CompileError as e:
-                self._fail(Case(None, [], (), _told(e), versions(), options))
-                raise
-            refuse_unknown(traced.graph)
-            try:
+                graph = traced.graph
+                refuse_unknown(graph)
                 out = run()
-            except Exception as e:
-                self._fail(Case(traced.graph, arrays, (), _told(e), versions(), options))
+            except CannotJudge:
                 raise
-            self.case = Case(traced.graph, arrays, _outputs(traced, out), "", versions(), options)
+            except Exception as e:
+                self.failed, told = True, f"{type(e).__name__}: {e}"
+                self.case = Case(graph, arrays, (), told, versions(), options)
+                raise
+            self.case = Case(graph, arrays, results_of(traced, out), "", versions(), options)
             return out
-
-    def _fail(self, case: Case) -> None:
-        self.case, self.failed = case, True
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _options() -> dict[str, str]:
@@ -64,27 +54,20 @@ def _options() -> dict[str, str]:
     return {"numerics": context.numerics(), "mode": mode, "threads": str(loader.num_threads())}
 
 
-def _outputs(traced: Traced, out: Any) -> Sequence[Array]:
-    """Return the results and updates of a call, in the graph's order; empty where the call returned
-    something else."""
-    found = host_arrays_of(take_apart(out)[1])
-    held = dict(zip(traced.graph.inputs[traced.arguments:], traced.parameters, strict=True))
-    found += host_arrays_of(held[old] for old, _ in traced.graph.updates if old in held)
-    wanted = traced.graph.results()
-    alike = len(found) == len(wanted) and all(
-        a.shape == v.shape and a.dtype == v.dtype.numpy for a, v in zip(found, wanted, strict=True))
-    return [np.array(a) for a in found] if alike else ()
+@contextmanager
+def _writing(path: str | os.PathLike[str]) -> Iterator[_Recorder]:
+    recorder = _Recorder()
+    try:
+        yield recorder
+    finally:
+        if recorder.case is not None:
+            recorder.case.save(path)
 
 
 @contextmanager
 def _recording(path: str | os.PathLike[str]) -> Iterator[None]:
-    recorder = _Recorder()
-    try:
-        with watching_calls(recorder.answer):
-            yield
-    finally:
-        if recorder.case is not None:
-            recorder.case.save(path)
+    with _writing(path) as recorder, watching_calls(recorder.answer):
+        yield
     if recorder.case is None:
         raise ValueError(f"record: nothing to write to {os.fspath(path)}: no Cell and no jitted "
                          "function was called in the block")
@@ -118,9 +101,5 @@ def record(path: str | os.PathLike[str], network: Any = None, *inputs: Any) -> A
     """
     if network is None:
         return _recording(path)
-    recorder = _Recorder()
-    try:
+    with _writing(path) as recorder:
         return recorder.answer(network, inputs, {}, lambda: network(*inputs))
-    finally:
-        if recorder.case is not None:
-            recorder.case.save(path)

@@ -23,6 +23,8 @@ from cellc_compiler.passes.base import copy_graph
 from cellc_compiler.passes.cleanup import Dce
 from cellc_runtime.records import dataclass
 
+from ..verification.regions import WALKS, Endless
+
 Array = np.ndarray[Any, Any]
 Test = Callable[[Graph, Sequence[Array]], bool]
 """Whether a graph on these inputs still shows the fault."""
@@ -256,33 +258,23 @@ def _opened(sample: Sample, tries: _Tries) -> Sample | None:
     return None
 
 
-_TRIPS = 4
-"""Of a loop, that are tried."""
+_RUNS = 8
+"""Runs of regions of a node that are tried."""
 
 
-def _first_runs(node: Node, arrays: list[Array]) -> Iterator[tuple[Graph, list[Array]]]:
+def _first_runs(node: Node, arrays: list[Array]) -> list[tuple[Graph, list[Array]]]:
     """The regions of a node with what they are given the first times."""
-    if node.op == "cond":
-        yield node.regions[0 if bool(arrays[0]) else 1], arrays[1:]
-    elif node.op == "while":
-        n = node.attrs["carried"]
-        given = arrays
-        for _ in range(_TRIPS):
-            yield node.regions[1], given
-            given = [*interpret(node.regions[1], given)[:n], *arrays[n:]]
-        yield node.regions[0], arrays
-    elif node.op == "scan":
-        n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
-        captures = arrays[n + k + bool(node.attrs["limited"]):]
-        carried = arrays[:n]
-        order = range(length - 1, -1, -1) if node.attrs["reverse"] else range(length)
-        for i in order[:_TRIPS]:
-            given = [*carried, *(x[i] for x in arrays[n : n + k]), np.asarray(i, np.int64),
-                     *captures]
-            yield node.regions[0], given
-            carried = interpret(node.regions[0], given)[:n]
-    elif len(node.regions[0].inputs) == len(arrays):
-        yield node.regions[0], arrays
+    runs: list[tuple[Graph, list[Array]]] = []
+
+    def run(region: Graph, given: Sequence[Array], _: str) -> list[Array]:
+        if len(runs) == _RUNS:
+            raise Endless
+        runs.append((region, list(given)))
+        return interpret(region, given)
+
+    with suppress(Exception):  # a fault of the reference's own, or enough
+        WALKS[node.op](node, arrays, run)
+    return runs
 
 
 # --- sizes ---------------------------------------------------------------------------------------
@@ -326,7 +318,7 @@ def resized(sample: Sample, old: int, new: int, attrs: bool) -> Sample | None:
         verify(graph)
     except (VerifyError, TypeError, ValueError, IndexError, KeyError, AssertionError):
         return None
-    arrays = [_clipped(_part(a, old, new), v)
+    arrays = [_part(a, old, new).reshape(v.shape)
               for a, v in zip(sample.arrays, graph.inputs, strict=True)]
     return Sample(graph, arrays)
 
@@ -334,10 +326,6 @@ def resized(sample: Sample, old: int, new: int, attrs: bool) -> Sample | None:
 def _part(a: Array, old: int, new: int) -> Array:
     return np.ascontiguousarray(a[tuple(slice(0, new) if d == old else slice(None)
                                         for d in a.shape)]) if a.ndim else a
-
-
-def _clipped(a: Array, v: Value) -> Array:
-    return a.reshape(v.shape)
 
 
 def _resized_type(ty: TensorType, old: int, new: int) -> TensorType:

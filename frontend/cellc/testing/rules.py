@@ -20,15 +20,7 @@ from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.op import has_effect, lookup
 
-from ..verification.derivatives import (
-    Unknown,
-    check_own,
-    check_rule,
-    has_rule,
-    is_own,
-    rule_key,
-    values_in,
-)
+from ..verification.derivatives import Unknown, check, is_judged, rule_key, values_in
 from .judging import Array, Symptom, Values, alone_graph
 
 _EXAMPLES = 3
@@ -40,8 +32,8 @@ def wrong_rule(graph: Graph, values: Values) -> Symptom | None:
     """The first node of a graph with a wrong rule, judged on the values it has there."""
     seen: set[Any] = set()
     for position, node in enumerate(graph.nodes):
-        key: Any = node if node.regions else rule_key(node)
-        if key in seen or (node.regions and not is_own(node)) or node.is_constant:
+        key = rule_key(node)
+        if key in seen or (node.regions and not is_judged(node)) or node.is_constant:
             continue
         if has_effect(node) or not node.operands or \
                 any(v.type.size > _MOST for v in node.operands):
@@ -55,26 +47,20 @@ def wrong_rule(graph: Graph, values: Values) -> Symptom | None:
 
 def problems(node: Node, arrays: Sequence[Array]) -> Iterator[str]:
     """Yield faults in the rules of one node on these operands, in words."""
-    if node.regions:
+    op = lookup(node.op)
+    if is_judged(node):
         try:
-            told = check_own(node, arrays) if is_own(node) else ""
-        except Unknown:
-            told = ""
-        if told:
-            yield told
-        return
-    if has_rule(node):
-        try:
-            told = check_rule(node, arrays)
+            told = check(node, arrays)
         except (Unknown, GradientError):  # not smooth here, or deliberately without a gradient
             told = ""
         except Exception as e:
             told = f"it fails: {type(e).__name__}: {e}"
         if told:
-            yield f"the gradient rule of {node.op} is wrong: {told}"
-    elif lookup(node.op).expand is not None and lookup(node.op).differentiable:
+            yield told if node.regions else f"the gradient rule of {node.op} is wrong: {told}"
+    elif op.expand is not None and op.differentiable:
         yield from _inside(node, arrays)
-    yield from _batching(alone_graph(node), node, arrays)
+    if not node.regions:
+        yield from _batching(alone_graph(node), node, arrays)
 
 
 def _inside(node: Node, arrays: Sequence[Array]) -> Iterator[str]:

@@ -29,7 +29,7 @@ from ..nn.optim import Optimizer
 from ..transforms.gradient import GradFunction
 from ..verification import Report, verify
 from ..verification.report import place_of
-from ..verification.runs import fresh
+from ..verification.runs import fresh, in_mode
 
 Row = dict[str, Any]
 """The findings for one signature, as plain values that a worker can send."""
@@ -41,14 +41,13 @@ _SHOWN = 10
 @contextmanager
 def running(mode: str, threads: int | None) -> Iterator[int]:
     """Within the block, Cells run in a mode, compiled code on some threads; the mode's number."""
-    before, count = context.get_context("mode"), loader.num_threads()
-    context.set_context(mode=_MODES[mode])
+    count = loader.num_threads()
     if threads is not None:
         loader.set_num_threads(threads)
     try:
-        yield _MODES[mode]
+        with in_mode(_MODES[mode]):
+            yield _MODES[mode]
     finally:
-        context.set_context(mode=before)
         if loader.num_threads() != count:
             loader.set_num_threads(count)
 
@@ -63,38 +62,22 @@ def dtype_of(value: Any) -> Any:
         return None
 
 
-@dataclass(slots=True)
-class _Verified:
-    """One signature of a Cell or function."""
-
-    test: str
-    call: str
-    report: Report | None
-    reason: str = ""
-    cell: bool = True
-
-    def differs(self) -> list[str]:
-        """Return the differences; values not finite in both modes are the test's own matter."""
-        if self.report is None:
-            return []
-        return [str(f) for f in self.report.findings if f.kind != "nonfinite"]
-
-    def row(self) -> Row:
-        """As plain values."""
-        report = self.report
-        worst = report.worst if report is not None else None
-        skipped = dict(report.not_compared) if report is not None else {self.reason: 1}
-        infinite = report is not None and any(f.kind == "nonfinite" for f in report.findings)
-        return {"test": self.test, "call": self.call, "cell": self.cell, "differs": self.differs(),
-                "skipped": [str(reason) for reason in skipped], "not_finite": infinite,
-                "worst": worst.to_dict() if worst is not None else None}
+def _row(test: str, call: str, net: Any, report: Report | None, reason: str) -> Row:
+    """The findings for one signature; values not finite in both modes are the test's own matter."""
+    found = report.findings if report is not None else []
+    differs = [str(f) for f in found if f.kind != "nonfinite"]
+    worst = report.worst if report is not None else None
+    skipped = [*report.not_compared] if report is not None else [reason]
+    return {"test": test, "call": call, "cell": isinstance(net, Cell), "differs": differs,
+            "skipped": skipped, "not_finite": len(differs) < len(found),
+            "worst": worst.to_dict() if worst is not None else None}
 
 
 @dataclass(slots=True)
 class Suite:
     """The verifications of a process of a suite."""
 
-    found: list[_Verified] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     seen: dict[int, tuple[Any, set[str]]] = field(default_factory=dict)
     """By identity, for users' Cells may define `__eq__`: a weak reference, and the known calls."""
     later: list[Callable[[], None]] = field(default_factory=list)
@@ -160,16 +143,12 @@ class Suite:
             report, reason = None, f"verify failed: {type(e).__name__}: {e}"
         else:
             reason = ""
-        self.found.append(_Verified(test, call, report, reason, isinstance(net, Cell)))
+        self.rows.append(_row(test, call, net, report, reason))
 
     def findings_of(self, test: str) -> list[str]:
         """Return the differences in the Cells that a test was the first to call."""
-        return [f"{v.call}: {text}" for v in self.found if v.test == test
-                for text in v.differs()]
-
-    def rows(self) -> list[Row]:
-        """Everything, as plain values."""
-        return [v.row() for v in self.found]
+        return [f"{row['call']}: {text}" for row in self.rows if row["test"] == test
+                for text in row["differs"]]
 
 
 def _name(net: Any) -> str:

@@ -23,7 +23,7 @@ from cellc_compiler.ir.op import lookup, run_regions
 from cellc_runtime import dtypes
 
 from .regions import WALKS
-from .values import widened
+from .values import bracketed, index_of, widened
 
 Array = np.ndarray[Any, Any]
 Seen = dict[Any, tuple[Node, list[Array]]]
@@ -67,20 +67,29 @@ def worst_part(count: int, error: Callable[[Sequence[int]], float]) -> int:
 
 def rule_key(node: Node) -> Any:
     """Nodes of one key have the same rule: op, attributes and types of operands."""
-    return node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands)
+    return node if node.regions else (
+        node.op, attrs_key(node.attrs), tuple(v.type for v in node.operands))
 
 
-def is_own(node: Node) -> bool:
-    """Whether a node has a gradient of the user's that is meant to be the derivative."""
-    return node.op == "custom_grad" and bool(node.attrs["rule"]) and not node.attrs["differs"]
+def is_judged(node: Node) -> bool:
+    """Whether a node differentiates something by a rule of its own (`has_rule`), or by a gradient
+    of the user's that is meant to be the derivative."""
+    if node.op != "custom_grad":
+        return has_rule(node)
+    return bool(node.attrs["rule"]) and not node.attrs["differs"]
 
 
-def check_own(node: Node, operands: Sequence[Array]) -> str:
-    """Return the fault of a user's gradient (`is_own`), near these operands; "" if there is none.
+def check(node: Node, operands: Sequence[Array]) -> str:
+    """Return the fault of a rule (`is_judged`), near these operands; "" if there is none.
 
     Raises:
         Unknown: it is not smooth or not finite there, or follows from a Python function.
     """
+    return _check_own(node, operands) if node.regions else check_rule(node, operands)
+
+
+def _check_own(node: Node, operands: Sequence[Array]) -> str:
+    """Return the fault of a user's gradient; see `check`."""
     forward, back = map(smooth, node.regions)
     of = Forward(forward)
     wanted = [i for i, v in enumerate(forward.inputs)
@@ -103,9 +112,8 @@ def check_own(node: Node, operands: Sequence[Array]) -> str:
     if not quotient.check(ALLOWED_IN_ALL):
         return ""
     which, index, got, want = quotient.worst()
-    at = f"[{', '.join(map(str, index))}]" if index else ""
     return (f"the bprop of {node.attrs['rule']} is not the derivative; the worst element: input "
-            f"{which}{at}: {got:.8g} by bprop, {want:.8g} by differences in float64")
+            f"{which}{bracketed(index)}: {got:.8g} by bprop, {want:.8g} by differences in float64")
 
 
 def has_rule(node: Node) -> bool:
@@ -227,9 +235,8 @@ class Forward:
         env = dict(zip(graph.inputs, arrays, strict=True))
         for node in graph.nodes:
             operands = [env[v] for v in node.operands]
-            if seen is not None and (has_rule(node) or is_own(node)):
-                key = node if node.regions else rule_key(node)
-                seen.setdefault(key, (node, operands))
+            if seen is not None and is_judged(node):
+                seen.setdefault(rule_key(node), (node, operands))
             results: Sequence[Array]
             op = lookup(node.op)
             if node.op == "stop_gradient":
@@ -327,7 +334,7 @@ class Quotient:
         signs[worst] = 1.0
         got, want = sides([worst])
         i, k = elements[worst]
-        return i, tuple(int(n) for n in np.unravel_index(k, at[i].shape)), got, want
+        return i, index_of(k, at[i].shape), got, want
 
     def _places(self) -> Iterator[list[Array]]:
         """Arrays off their places, then further off. Those without a derivative are left out.

@@ -25,6 +25,7 @@ from cellc_runtime.records import dataclass
 from .values import (
     eps,
     error_in_ulps,
+    first_of,
     is_inexact,
     largest_finite,
     same_bits,
@@ -109,8 +110,7 @@ def judge_expansion(node: Node, expansion: Graph, operands: Sequence[Array]) -> 
 
 def _differs(i: int, got: Array, ref: Array) -> str:
     unlike = unlike_elements(got, ref)
-    where = tuple(int(k) for k in np.unravel_index(int(np.argmax(unlike)), got.shape))
-    at = f" at {where}" if where else ""
+    where, at = first_of(unlike)
     return (f"result {i} differs from the reference in {max(1, int(unlike.sum()))} of {got.size} "
             f"elements{at}: {got[where]}, expected {ref[where]}")
 
@@ -127,7 +127,6 @@ def _not_finite(i: int, got: Array, ref: Array) -> str:
         fine = both | infinite | (border & np.isfinite(widened(ref)) & ~np.isnan(have))
     if fine.all():
         return ""
-    where = tuple(int(k) for k in np.unravel_index(int(np.argmin(fine)), got.shape))
-    at = f" at {where}" if where else ""
+    where, at = first_of(~fine)
     return (f"result {i}{at} is {got[where]}, the float64 reference {ref[where]} "
             f"({int((~fine).sum())} of {got.size} elements)")

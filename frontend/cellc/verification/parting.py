@@ -83,14 +83,11 @@ def _steps(stage: Stage, seed: int) -> Steps:
         return out
 
     args = fresh(stage.args)
-    saved = Snapshot({**stage.roots, "arguments": args})
-    try:
+    with Snapshot({**stage.roots, "arguments": args}):
         seeded(seed)
         with contextlib.redirect_stdout(io.StringIO()), context.running_op_by_op(), \
                 saving(noted):
             stage.fn(*args)
-    finally:
-        saved.restore()
     return steps
 
 

@@ -20,6 +20,7 @@ from cellc_runtime.errors import RunError
 from cellc_runtime.records import dataclass, field
 
 from .. import context
+from ..compiled.traced import Traced, trace
 from ..lang import CompileError
 from ..tensors.seed import set_seed
 from ..tensors.tensor import host_arrays_of, tensor_of
@@ -103,13 +104,11 @@ def run(stage: Stage, seed: int, compiled: bool, report: Report) -> list[Outcome
         report.not_compared[f"{stage.name}: {path}: an iterator, which cannot be put back"] = 1
     fn = stage.compiled if compiled else stage.fn
     calls: list[Outcome] = []
-    try:
+    with saved:
         seeded(seed)
         with in_mode(context.GRAPH_MODE) if compiled else context.running_op_by_op():
             while len(calls) < CALLS and not (calls and calls[-1].error is not None):
                 calls.append(_call(fn, args, saved, calls[-1].state if calls else Table()))
-    finally:
-        saved.restore()
     return calls
 
 
@@ -141,6 +140,21 @@ def in_mode(mode: int) -> Any:
         yield
     finally:
         context.set_context(mode=before)
+
+
+def traced_on(
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mode: int = context.GRAPH_MODE
+) -> tuple[Traced, list[Array]]:
+    """A call as a graph, and what it is given, in the order of the graph's inputs; `mode` is the
+    one that `construct` sees.
+
+    Raises:
+        CompileError: it cannot be traced.
+    """
+    with in_mode(mode):
+        traced = trace(function, args, kwargs)
+    fed = traced.fed(host_arrays_of(take_apart_call(args, kwargs)[1]))
+    return traced, [np.array(a) for a in (*fed, *host_arrays_of(traced.parameters))]
 
 
 # --- comparing ------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class Snapshot:
     Args:
         roots: what is looked at, by the names that messages use.
 
+    A block `with` one ends with everything put back.
+
     Attributes:
         unknown: paths of iterators, which cannot be put back.
     """
@@ -66,6 +68,12 @@ class Snapshot:
         for undo in self._undo:
             undo()
         self._random.restore()
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
 
     def table(self) -> Table:
         """Return the present state, by path."""

@@ -216,14 +216,29 @@ def unlike_elements(a: Array, b: Array) -> Array:
     return unlike
 
 
+def index_of(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of an element, of which the position in memory is given."""
+    return tuple(int(k) for k in np.unravel_index(number, shape))
+
+
+def bracketed(index: tuple[int, ...]) -> str:
+    """An index as it is written after a tensor; "" for that of a scalar."""
+    return f"[{', '.join(map(str, index))}]" if index else ""
+
+
+def first_of(mask: Array) -> tuple[tuple[int, ...], str]:
+    """The index of the first element for which a mask holds, and it in words."""
+    where = index_of(int(np.argmax(mask)), mask.shape)
+    return where, f" at {where}" if where else ""
+
+
 def _of_arrays(a: Array, b: Array, names: tuple[str, str]) -> str:
     if same_bits(a, b):
         return ""
     if a.dtype != b.dtype or a.shape != b.shape:
         return (f"{a.dtype}{list(a.shape)} in {names[0]}, {b.dtype}{list(b.shape)} {names[1]}")
     unlike = unlike_elements(a, b)
-    where = tuple(int(k) for k in np.unravel_index(int(np.argmax(unlike)), a.shape))
-    at = f" at {where}" if where else ""
+    where, at = first_of(unlike)
     by = f"; by {_ulps_between(b, a):.4g} ulps at most" if is_inexact(a) else ""
     return (f"{int(unlike.sum())} of {a.size} elements differ{at}: {a[where]} in {names[0]}, "
             f"{b[where]} {names[1]}{by}")

@@ -10,21 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import context
 from ..compiled.jit import Jitted
 from ..compiled.staged import is_staged
 from ..compiled.traced import Traced, trace
 from ..core.module_names import function_name
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import host_arrays_of, tensor_of
-from ..tracing.pytree import Known, Structure, take_apart, take_apart_call
+from ..tensors.tensor import tensor_of
+from ..tracing.pytree import Known, Structure, take_apart
 from ..transforms.gradient import GradFunction, Inner, make_request
 from .gradients import Pair, check_gradient
 from .nodes import NodeJudge, link
 from .parting import report_parting
 from .report import Report
-from .runs import Outcome, Stage, compare, fresh, in_mode, run, seeded
+from .runs import Outcome, Stage, compare, fresh, run, seeded, traced_on
 from .snapshot import Snapshot
 
 TrainStep = Callable[..., Any]
@@ -121,14 +120,9 @@ class _Run:
     def node_by_node(self, stage: Stage, fn: Any, seek: bool) -> _Graph | None:
         """The stage's graph; `seek`: and where it parts from PyNative."""
         args = fresh(stage.args)
-        saved = Snapshot({**stage.roots, "arguments": args})
-        try:
+        with Snapshot({**stage.roots, "arguments": args}) as saved:
             seeded(self.seed)
-            with in_mode(context.GRAPH_MODE):
-                traced = trace(fn, args, {})
-            leaves = take_apart_call(args, {})[1]
-            fed = traced.fed(host_arrays_of(leaves))
-            arrays = [np.array(a) for a in (*fed, *host_arrays_of(traced.parameters))]
+            traced, arrays = traced_on(fn, args, {})
             link(traced.graph)
             if is_staged(traced.graph):
                 self.report.not_compared[
@@ -141,8 +135,6 @@ class _Run:
                 saved.restore()
                 report_parting(stage, self.seed, judge.steps, arrays, self.report)
             return traced, arrays
-        finally:
-            saved.restore()
 
     def gradient(self, returned: Any, forward: _Graph | None) -> None:
         """The gradients of inputs and parameters, from random cotangents of the outputs."""
@@ -171,16 +163,13 @@ class _Run:
 
     def train(self, train_step: TrainStep, inputs: tuple[Any, ...]) -> None:
         """Some steps of training."""
-        saved = Snapshot({"net": self.net, "train_step": train_step})
-        try:
+        with Snapshot({"net": self.net, "train_step": train_step}):
             step = train_step if isinstance(train_step, Cell) else train_step(self.net)
             if not callable(step):
                 raise TypeError(f"train_step must be a Cell, or a function that makes one of the "
                                 f"network, but it gave {type(step).__name__}")
             self.stage(Stage("train", step, _compiled(step), inputs,
                              {"net": self.net, "step": step}, _output), step)
-        finally:
-            saved.restore()
 
 
 def _compiled(fn: Any) -> Callable[..., Any]:
