@@ -22,12 +22,13 @@ from cellc_runtime.records import dataclass, field
 from .. import context
 from ..compiled.traced import Traced, trace
 from ..lang import CompileError
+from ..lang.values import MISSING
 from ..tensors.seed import set_seed
 from ..tensors.tensor import host_arrays_of, tensor_of
 from ..tracing.pytree import put_together, take_apart_call
 from .report import Report
 from .snapshot import Snapshot, random_table
-from .values import MISSING, Table, difference, finite_all, kinds_of, same_bits, table_of
+from .values import Table, difference, finite_all, kinds_of, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
 NAMES = ("PyNative", "compiled")

@@ -17,7 +17,7 @@ from array import array
 from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,18 @@ import numpy as np
 from cellc_runtime.device_array import on_host
 
 from ..core.invalidation import changed
-from ..core.module_names import module_of
+from ..core.module_names import module_of, plain
+from ..lang.journal import Content, differs
+from ..lang.places import CapturedName, GlobalName, Stored
 from ..lang.trust import is_user_function, root
+from ..lang.values import MISSING
 from ..storage import writes
 from ..storage.device import elements_of
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import OpenTensor, Tensor, arrays_of
-from ..tracing.reads import in_class
-from .values import MISSING, Table, attributes, parts_of, plainly, same_bits, table_of
+from ..tracing.reads import in_class, is_iterator
+from .values import Table, attributes, parts_of, same_bits, table_of
 
 Array = np.ndarray[Any, Any]
 Undo = Callable[[], None]
@@ -41,12 +44,10 @@ _FOREIGN = frozenset(("cellc", "cellc_compiler", "cellc_runtime", "numpy", "ml_d
 
 
 class Snapshot:
-    """The state of everything that `roots` lead to.
+    """The state of everything that `roots` lead to; the end of a `with` block puts it back.
 
     Args:
         roots: what is looked at, by the names that messages use.
-
-    A block `with` one ends with everything put back.
 
     Attributes:
         unknown: paths of iterators, which cannot be put back.
@@ -102,7 +103,7 @@ class Snapshot:
             self._callable(x, path)
         elif isinstance(x, (Tensor, np.ndarray, np.random.Generator)):
             self._undo.append(_elements_undo(x))
-        elif _is_iterator(x):
+        elif is_iterator(x):
             self.unknown.append(path)
         else:
             self._object(x, path)
@@ -122,13 +123,13 @@ class Snapshot:
             state = x.getstate()
             self._undo.append(lambda: x.setstate(state))
         own = dict(attributes(x))
-        if own or isinstance(plainly(x, "__dict__"), dict):
+        if own or isinstance(plain(x, "__dict__"), dict):
             self._undo.append(_object_undo(x, own))
         for name, part in parts_of(x)[1]:
             self._note(part, path + name)
         for value in own.values():  # of them, `_params` and `_cells` are no part
             self._note(value, path)
-        wrapped = plainly(x, "fn")
+        wrapped = plain(x, "fn")
         if isinstance(wrapped, (FunctionType, MethodType)):  # of `jit`
             self._note(wrapped, path)
         self._class(type(x))
@@ -144,7 +145,7 @@ class Snapshot:
                 if isinstance(value, FunctionType):
                     self._note(value, name)
                 elif not name.startswith("__") and _is_data(value):
-                    self._place(f"{base.__qualname__}.{name}", _of_owner(base, name), value)
+                    self._place(f"{base.__qualname__}.{name}", Stored(base, name), value)
             self._additions(base, base.__qualname__, before)
 
     def _additions(self, owner: type | ModuleType, label: str, before: dict[str, Any]) -> None:
@@ -163,10 +164,13 @@ class Snapshot:
     def _function(self, fn: FunctionType) -> None:
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             if self._first(cell):
-                self._variable(f"{fn.__name__}'s {name}", _of_cell(cell), _content(cell))
+                place = CapturedName(cell, name)
+                self._variable(f"{fn.__name__}'s {name}", place, place.get())
         for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
             if _is_data(value):
-                self._place(f"a default of {fn.__name__}", (_constant(value), _unset), value)
+                label = f"a default of {fn.__name__}"
+                self._places[label] = _constant(value)
+                self._note(value, label)
         if not is_user_function(fn):
             return
         names = list(dict.fromkeys(_names(fn.__code__)))
@@ -200,70 +204,31 @@ class Snapshot:
         label = f"global {name}"
         if label in self._places:  # one of another module
             label = f"global {space.get('__name__')}.{name}"
-        self._variable(label, _of_globals(space, name), value)
+        self._variable(label, GlobalName(space, name), value)
 
-    def _variable(self, label: str, place: _Place, value: Any) -> None:
+    def _variable(self, label: str, place: Stored, value: Any) -> None:
         if value is MISSING or _is_data(value):
             self._place(label, place, value)
         elif isinstance(value, (FunctionType, MethodType, partial, type)) or \
                 root(module_of(type(value))) == "cellc":  # gradients, Primitives with seeds
             self._note(value, label)
 
-    def _place(self, label: str, place: _Place, value: Any) -> None:
-        read, write = place
-        self._places[label] = read
+    def _place(self, label: str, place: Stored, value: Any) -> None:
+        self._places[label] = place.get
 
         def undo() -> None:
-            if read() is not value:
-                write(value)
+            if place.get() is not value:
+                place.put(value)
 
         self._undo.append(undo)
         self._note(value, label)
 
 
-# --- places of values -----------------------------------------------------------------------------
-
-_Place = tuple[Callable[[], Any], Callable[[Any], None]]
-"""How a variable is read, and how it is set."""
+# --- what a function names ------------------------------------------------------------------------
 
 
 def _constant(value: Any) -> Callable[[], Any]:
     return lambda: value
-
-
-def _unset(value: Any) -> None:
-    """A value that no run replaces by another."""
-
-
-def _of_owner(kind: type, name: str) -> _Place:
-    return lambda: vars(kind).get(name, MISSING), lambda value: setattr(kind, name, value)
-
-
-def _of_globals(space: dict[str, Any], name: str) -> _Place:
-    def write(value: Any) -> None:
-        if value is MISSING:
-            del space[name]
-        else:
-            space[name] = value
-
-    return lambda: space.get(name, MISSING), write
-
-
-def _of_cell(cell: CellType) -> _Place:
-    def write(value: Any) -> None:
-        if value is MISSING:
-            del cell.cell_contents
-        else:
-            cell.cell_contents = value
-
-    return lambda: _content(cell), write
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # the variable has no value yet
-        return MISSING
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -295,21 +260,16 @@ def _is_foreign(module: str) -> bool:
     return name in _FOREIGN or (name in sys.stdlib_module_names and name != "__main__")
 
 
-def _is_iterator(value: Any) -> bool:
-    """Whether it has a `__next__` (`Iterator` would hash its class, which may define that)."""
-    return in_class(type(value), "__next__", None) is not None
-
-
 def _is_data(value: Any) -> bool:
     """Whether a variable holds data that a network may change, not code."""
-    if isinstance(value, _DATA) or _is_iterator(value):
+    if isinstance(value, _DATA) or is_iterator(value):
         return True
     if isinstance(value, (type, FunctionType, MethodType, ModuleType)):
         return False
     if hasattr(type(value), "construct"):
         return True
     holds = in_class(type(value), "__slots__", None) is not None or \
-        plainly(value, "__dict__") is not MISSING
+        plain(value, "__dict__") is not None
     return holds and not _is_foreign(module_of(type(value)))
 
 
@@ -349,29 +309,9 @@ def _elements_undo(x: Any) -> Undo:
 
 
 def _container_undo(x: Any) -> Undo:
-    # The user's own `clear` and `update` may do more than that.
-    kind: Any = next(k for k in _CONTAINERS if isinstance(x, k))
-    mapping = issubclass(kind, dict)
-    saved: Any = kind(kind.items(x)) if mapping else list(kind.__iter__(x))
-
-    def unchanged() -> bool:
-        if kind.__len__(x) != len(saved):
-            return False
-        now = [*kind.keys(x), *kind.values(x)] if mapping else kind.__iter__(x)
-        before = [*saved.keys(), *saved.values()] if mapping else saved
-        return all(a is b or (kind in (bytearray, array) and a == b)
-                   for a, b in zip(now, before, strict=True))
-
-    def undo() -> None:
-        if unchanged():
-            return
-        if kind is array:
-            x[:] = array(x.typecode, saved)
-            return
-        kind.clear(x)
-        kind.update(x, saved) if mapping or kind is set else kind.extend(x, saved)
-
-    return undo
+    place = Content(x)
+    saved = place.get()
+    return lambda: place.put(saved) if differs(x, saved) else None
 
 
 def _object_undo(x: Any, saved: dict[str, Any]) -> Undo:

@@ -16,7 +16,8 @@ import numpy as np
 
 from cellc_runtime.dtypes import finfo
 
-from ..core.module_names import elements, module_of
+from ..core.module_names import elements, module_of, plain
+from ..lang.values import MISSING
 from ..tensors.tensor import OpenTensor, Tensor, host_arrays_of
 
 Array = np.ndarray[Any, Any]
@@ -25,8 +26,6 @@ _PLAIN = (int, float, complex, bool, str, bytes, type(None), np.generic, Enum)
 _BESIDE = frozenset(("_entries", "_prepared", "_serial", "_storage", "_host", "_hooks", "_grad_fn",
                      "__compiled__", "_is_own", "_eager_steps"))
 """Attributes of ours that say nothing of what a network computes: what was compiled, and such."""
-MISSING: Any = object()
-"""Where nothing is."""
 _INNER = ("cellc.compiled", "cellc.core", "cellc.eager", "cellc.lang", "cellc.storage",
           "cellc.tracing", "cellc_compiler", "cellc_runtime")
 
@@ -112,21 +111,13 @@ def attributes(x: Any) -> Iterator[tuple[str, Any]]:
         return
     if module_of(type(x)).startswith(_INNER):
         return
-    own = plainly(x, "__dict__")
+    own = plain(x, "__dict__")
     if isinstance(own, dict):
         yield from ((n, v) for n, v in own.items() if n not in _BESIDE)
     for name in _slots(type(x)):
-        value = plainly(x, name)
+        value = plain(x, name, MISSING)
         if value is not MISSING and name not in _BESIDE:
             yield name, value
-
-
-def plainly(x: Any, name: str) -> Any:
-    """An attribute without the `__getattr__` of the user's class; `MISSING` if there is none."""
-    try:
-        return object.__getattribute__(x, name)
-    except AttributeError:
-        return MISSING
 
 
 def _slots(kind: type) -> Iterator[str]:
