@@ -6,7 +6,7 @@ It shares no code with the kernels, so it is the independent judge of both modes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ from .ir.op import Op, lookup
 from .ir.types import TensorType
 
 Observer = Callable[[Node, tuple[Array, ...]], None]
+RunRegion = Callable[[Graph, Sequence[Array], str], Sequence[Array]]
+"""`run(region, arrays, what)`: a region's outputs; `what` says which run of it this is, with `{}`
+for the place of the node."""
 
 _WIDE = {"float16": np.float64, "bfloat16": np.float64, "float32": np.float64,
          "complex64": np.complex128}
@@ -44,22 +47,24 @@ def run(
 
 def evaluate(node: Node, arrays: Sequence[Array], *, precise: bool = False) -> tuple[Array, ...]:
     """The results of one node on arrays."""
-    run_op = _CONTROL.get(node.op, _plain)
-    results = run_op(node, _operands(node, arrays, precise), precise)
+    given = _operands(node, arrays, precise)
+    results = CONTROL[node.op](
+        node, given, lambda region, arrays, _: run(region, arrays, precise=precise)
+    ) if node.op in CONTROL else _plain(node, given, precise)
     return tuple(
         _held(np.asarray(a), r.type, precise) for a, r in zip(results, node.results, strict=True)
     )
 
 
 def _operands(node: Node, arrays: Sequence[Array], precise: bool) -> list[Array]:
-    if precise and node.op not in _CONTROL and lookup(node.op).discontinuous:
+    if precise and node.op not in CONTROL and lookup(node.op).discontinuous:
         return list(arrays)
     return [_held(a, v.type, precise) for v, a in zip(node.operands, arrays, strict=True)]
 
 
 def summed(node: Node, arrays: Sequence[Array]) -> Array | None:
     """How much a node added up for each element of its result (see `Op.as_sum`), in float64."""
-    if node.op in _CONTROL:
+    if node.op in CONTROL:
         return None
     op, wide = lookup(node.op), _operands(node, arrays, True)
     attrs = op.as_sum(node.attrs)
@@ -101,49 +106,57 @@ def _held(a: Array, ty: TensorType, precise: bool) -> Array:
         return np.asarray(a, dtype=dtype).reshape(ty.dims)
 
 
-def _cond(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
-    region = node.regions[0] if bool(arrays[0]) else node.regions[1]
-    return run(region, arrays[1:], precise=precise)
+def _cond(node: Node, arrays: Sequence[Array], run: RunRegion) -> Sequence[Array]:
+    taken = bool(arrays[0])
+    region = node.regions[0 if taken else 1]
+    return run(region, arrays[1:], f"the branch of {{}} taken for {taken}")
 
 
-def _while(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
+def _while(node: Node, arrays: Sequence[Array], run: RunRegion) -> Sequence[Array]:
     test, body = node.regions
     n = node.attrs["carried"]
     carried, captures = arrays[:n], arrays[n:]
-    while bool(run(test, [*carried, *captures], precise=precise)[0]):
-        carried = run(body, [*carried, *captures], precise=precise)
+    trip = 0
+    while bool(run(test, [*carried, *captures], f"test {trip} of the loop at {{}}")[0]):
+        carried = run(body, [*carried, *captures], f"trip {trip} of the loop at {{}}")
+        trip += 1
     return carried
 
 
-def _scan(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
-    n, k, length = (node.attrs[a] for a in ("carried", "sequences", "length"))
+def trips_of(node: Node, arrays: Sequence[Array]) -> int:
+    """How many trips a `scan` makes on these operands."""
+    n, k, length = (int(node.attrs[a]) for a in ("carried", "sequences", "length"))
+    return max(min(int(arrays[n + k]), length), 0) if node.attrs["limited"] else length
+
+
+def _scan(node: Node, arrays: Sequence[Array], run: RunRegion) -> Sequence[Array]:
+    n, k = node.attrs["carried"], node.attrs["sequences"]
     carried, xs, captures = arrays[:n], arrays[n : n + k], arrays[n + k :]
-    trips = length
-    if node.attrs["limited"]:
-        trips, captures = min(int(captures[0]), length), captures[1:]
-    rows: list[list[Array] | None] = [None] * length
-    order = range(trips - 1, -1, -1) if node.attrs["reverse"] else range(trips)
-    for i in order:
+    trips = trips_of(node, arrays)
+    captures = captures[1:] if node.attrs["limited"] else captures
+    rows: dict[int, Sequence[Array]] = {}
+    for i in range(trips - 1, -1, -1) if node.attrs["reverse"] else range(trips):
         step = np.asarray(i, np.int64)
-        out = run(node.regions[0], [*carried, *(x[i] for x in xs), step, *captures],
-                  precise=precise)
+        out = run(node.regions[0], [*carried, *(np.asarray(x[i]) for x in xs), step, *captures],
+                  f"trip {i} of the loop at {{}}")
         carried, rows[i] = out[:n], out[n:]
     stacked = []
     for j, result in enumerate(node.results[n:]):
-        whole = np.zeros(result.type.dims, rows[0][j].dtype if rows and rows[0] else None)
-        for i, row in enumerate(rows):
-            if row is not None:
-                whole[i] = row[j]
+        dtype = rows[0][j].dtype if rows else result.dtype.numpy
+        whole = np.zeros(result.type.dims, dtype)
+        for i, row in rows.items():
+            whole[i] = row[j]
         stacked.append(whole)
     return [*carried, *stacked]
 
 
-def _custom_grad(node: Node, arrays: list[Array], precise: bool) -> list[Array]:
-    return run(node.regions[0], arrays, precise=precise)
+def _inlined(node: Node, arrays: Sequence[Array], run: RunRegion) -> Sequence[Array]:
+    return run(node.regions[0], arrays, f"{node.op} at {{}}")
 
 
-_CONTROL: dict[str, Callable[[Node, list[Array], bool], Sequence[Array]]] = {
-    "cond": _cond, "while": _while, "scan": _scan, "custom_grad": _custom_grad,
-    "recompute": _custom_grad,
+CONTROL: Mapping[str, Callable[[Node, Sequence[Array], RunRegion], Sequence[Array]]] = {
+    "cond": _cond, "while": _while, "scan": _scan, "custom_grad": _inlined, "recompute": _inlined,
 }
+"""The results of nodes with regions, by runs of these on the node's operands. Rows of trips that a
+`scan` does not make are zeros."""
 _NO_REFERENCE = Op.reference

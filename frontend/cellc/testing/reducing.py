@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.interpret import evaluate
+from cellc_compiler.interpret import CONTROL, evaluate
 from cellc_compiler.interpret import run as interpret
 from cellc_compiler.ir.graph import Builder, Graph, Literal, Node, Value
 from cellc_compiler.ir.types import TensorType
@@ -22,8 +22,6 @@ from cellc_compiler.ir.verify import VerifyError, verify
 from cellc_compiler.passes.base import copy_graph
 from cellc_compiler.passes.cleanup import Dce
 from cellc_runtime.records import dataclass
-
-from ..verification.regions import WALKS, Endless
 
 Array = np.ndarray[Any, Any]
 Test = Callable[[Graph, Sequence[Array]], bool]
@@ -268,12 +266,12 @@ def _first_runs(node: Node, arrays: list[Array]) -> list[tuple[Graph, list[Array
 
     def run(region: Graph, given: Sequence[Array], _: str) -> list[Array]:
         if len(runs) == _RUNS:
-            raise Endless
+            raise StopIteration
         runs.append((region, list(given)))
         return interpret(region, given)
 
     with suppress(Exception):  # a fault of the reference's own, or enough
-        WALKS[node.op](node, arrays, run)
+        CONTROL[node.op](node, arrays, run)
     return runs
 
 

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.autodiff.reverse import gradient_graph
-from cellc_compiler.interpret import evaluate, expand_node, run
+from cellc_compiler.interpret import CONTROL, evaluate, expand_node, run
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value, attrs_key
 from cellc_compiler.ir.op import lookup, run_regions
 from cellc_runtime import dtypes
 
-from .regions import WALKS
 from .values import bracketed, index_of, widened
 
 Array = np.ndarray[Any, Any]
@@ -246,8 +245,8 @@ class Forward:
                 if inner is None:
                     inner = self._expansions[node] = smooth(expand_node(node))
                 results = self._run(inner, operands, seen)
-            elif seen is not None and node.op in WALKS:
-                results = WALKS[node.op](
+            elif seen is not None and node.op in CONTROL:
+                results = CONTROL[node.op](
                     node, operands, lambda region, given, _: self._run(region, given, seen))
             else:
                 results = evaluate(node, operands, precise=True)
