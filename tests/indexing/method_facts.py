@@ -229,7 +229,7 @@ FACTS: dict[str, Any] = {
 
 ERRORS: dict[str, tuple[type[Exception], str]] = {
     "x.take(Tensor([0,9]),0,'raise')": (
-        IndexError, "For 'gather', indices must be in [-2, 2), but got 9"),
+        IndexError, "indices must be in [-2, 2), but got 9"),
     "ops.gather(x,1,0)": (TypeError, "For 'gather', 'input_indices' must be a Tensor, but got int"),
     "x.select_scatter(0,1,Tensor([7.,8.,9.]))": (
         TypeError, "For 'select_scatter', 'src' must be a Tensor, but got int"),

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from cellc_runtime.lazy import lazy_module
+from typing import Any
 
 from .. import context
 from ..core.dispatch import auto_precision
 from ..core.dispatch import precision as computing
+from ..core.later import naming
 from ..eager import implicit_recording
 from ..eager.recorder import active_recordings
 from . import precision, recompute
 from .bprop import call_with_bprop
 from .hooks import call_hooked, hooks_of
-
-if TYPE_CHECKING:
-    from . import misfit
-else:  # calls that fail ask
-    misfit = lazy_module("cellc.calls.misfit")
 
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -28,7 +22,7 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
         try:
             return cell.construct(*args, **kwargs)
         except Exception as error:
-            misfit.raise_told(error, cell, args, kwargs)
+            naming.raise_told_of_cell(error, cell, args, kwargs)
     if cell.requires_grad and not active_recordings() and implicit_recording.wanted(cell):
         return implicit_recording.call(cell, lambda a, k: _hooked(cell, a, k), args, kwargs)
     return _hooked(cell, args, kwargs)

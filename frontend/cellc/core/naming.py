@@ -1,194 +1,134 @@
 """Errors that leave a function of the library say which function, and what it was given wrongly.
 
-Where a public function, primitive or layer is entered, an exception passes `told`: one that names
-nothing gets the function's name before its text, one about another function, which it calls, gets
-the outer one's arguments, and one that Python or numpy raised within the library, over an argument
-that nobody had checked, becomes a TypeError or ValueError that says which argument does not fit.
-Constructors of the library's classes pass `told_of_made`. A call that succeeds costs an entry of
-the interpreter's exception table. Errors of a user's function that is called back, and those with a
+Where a public function, primitive, layer or constructor of the library is entered, an exception
+passes `told`. A sentence about the function, or about one of its arguments, names the function. Any
+other error, of a function that it calls or of Python, comes after the arguments that cause it: the
+one that its annotation excludes, or all that were given. A call that succeeds costs an entry of the
+interpreter's exception table. Errors of a user's function that is called back, and those with a
 place in a network of their own (of compilation, of a run), pass as they are.
 """
 
 from __future__ import annotations
 
-import dis
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
-_RAISE = dis.opmap["RAISE_VARARGS"]
-_LIBRARY = ("cellc", "cellc_compiler", "cellc_runtime")
-_NUMERICAL = ("numpy", "ml_dtypes", "scipy", "networkx")
+from .module_names import module_of
+
+_OURS = ("cellc", "cellc_compiler", "cellc_runtime", "numpy", "ml_dtypes", "scipy", "networkx")
 _PLAIN = frozenset({TypeError, ValueError, IndexError, RuntimeError, KeyError})
 """The classes that the library raises where it has none of its own."""
-_OF_TYPE = (TypeError, AttributeError, AssertionError)
+_PYTHONS = (TypeError, ValueError, LookupError, ArithmeticError)
+"""The classes that Python raises over an argument that nobody has checked."""
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "tuple": (tuple,),
     "dict": (dict,), "list": (list,),
 }
 """The types of an annotation, where it is plain."""
-_OTHER = re.compile(r"For '?(?P<name>[^',]+)'?(?:,|:)? (?P<said>.*)", re.DOTALL)
+_ABOUT = re.compile(r"For '?(?P<name>[^',]+)'?(?:,|:)? (?P<said>.*)", re.DOTALL)
 _LISTED = re.compile(r"For '[^']*', these arguments do not fit: .*?(?<![=,])(?<!shape) "
                      r"\((?P<said>.*)\)\.$", re.DOTALL)
 """Of a message: what it says of another function or class."""
+_SUBJECT = re.compile(r"^(?:the )?(?:init )?(?:argument )?['`]?(\w+)", re.IGNORECASE)
+_QUOTED = re.compile(r"['`](\w+)['`]")
+"""The words of a sentence that may name an argument."""
 
 
 def told(
     error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Exception:
-    """Return the exception to raise instead of one that left a function: itself, with the name in
-    its text if that was missing, or another one.
+    """Return the exception to raise instead of one that left a function: itself, in words about
+    the function, or a TypeError or ValueError about its arguments.
 
     Args:
         error: was raised by the call.
-        name: what the function is called by users.
+        name: what the function or class is called by users.
         function: whose signature says how its arguments are called.
         args, kwargs: what it was called with.
     """
-    if type(error).__module__ not in ("builtins", "numpy.exceptions", "numpy._core._exceptions"):
-        return error
-    frames = _frames(error)
-    if not frames or not all(_is_ours(f) for f, _ in frames):
-        return error
-    if _in_words_of_ours(frames):
-        return _with_name(error, name, function, args, kwargs)
-    if _fits_no_signature(error, function, args, kwargs):
-        return error
-    if isinstance(error, (RecursionError, MemoryError, NameError, OSError, ImportError)):
-        return error
-    return _of_arguments(error, name, function, args, kwargs)
-
-
-def told_of_made(
-    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> Exception:
-    """As `told`, for the constructor of a class, which makes other objects from its arguments: an
-    error about one of those, or about no argument, names the constructor's arguments.
-
-    Args:
-        error: was raised by the constructor.
-        name: the class's.
-        function: the constructor, without what it makes.
-        args, kwargs: what it was called with.
-    """
     text = _words(error)
-    if not text or is_about(text, name):
-        return told(error, name, function, args, kwargs)
-    frames = _frames(error)
+    if not (text or _is_pythons(error)) or not _is_of_library(error):
+        return error
     if _fits_no_signature(error, function, args, kwargs):
-        error.args = (re.sub(r"^\w+(?=\.__init__\(\))|^(?=missing|got|too many)",
-                             lambda base: name if base[0] else f"For '{name}', ", text),)
-    elif not all(_is_ours(f) for f, _ in frames) or not _in_words_of_ours(frames):
-        return told(error, name, function, args, kwargs)
+        said = re.sub(r"^[\w.<>]+(?=\.(?:__init__|construct)\(\))|^(?=missing|got|too many)",
+                      lambda base: name if base[0] else f"For '{name}', ", text)
     else:
-        error.args = (_said_of_made(text, name, function, args, kwargs),)
+        given = _given(function, args, kwargs)
+        said = _said_of_own(text, name, function, given)
+        if not said:
+            said = _said_of_given(text or str(error) or type(error).__name__, name, given)
+            if not _ABOUT.match(text):
+                kind = TypeError if isinstance(error, (AttributeError, AssertionError)) else \
+                    type(error) if text else ValueError
+                return kind(said)
+    error.args = (said,)
     return error
-
-
-def _said_of_made(
-    text: str, name: str, function: Callable[..., Any], args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> str:
-    """An error about something else in the words of the constructor: of the argument that it names,
-    if the constructor has one of that name, or of all."""
-    listed, other = _LISTED.match(text), _OTHER.match(text)
-    if listed is None:
-        said = other["said"] if other else text
-        if any(_has_word(said, key) for key, _, _ in _given(function, args, kwargs, bool(other))):
-            return _for(name, said)
-    return _said_of_all(text, name, function, args, kwargs)
-
-
-def _said_of_all(
-    text: str, name: str, function: Callable[..., Any], args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> str:
-    """Return an error about something else, after the arguments that cause it."""
-    listed = _LISTED.match(text)
-    reason = TypeError(listed["said"] if listed else text)
-    return str(_of_arguments(reason, name, function, args, kwargs))
 
 
 def is_about(text: str, name: str) -> bool:
     """Whether a message is about a class or function, and not about one that it calls."""
-    other, short = _OTHER.match(text), _letters(name.rpartition(".")[2])
+    other, short = _ABOUT.match(text), _letters(name.rpartition(".")[2])
     if other is None:
-        return short in _letters(text)
+        return re.search(rf"\b{re.escape(short)}\b", _letters(text)) is not None
     return _letters(other["name"].rpartition(".")[2]) == short
 
 
-def _has_word(text: str, word: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+def _said_of_own(
+    text: str, name: str, function: Callable[..., Any], given: Sequence[tuple[str, Any, str]]
+) -> str:
+    """A sentence about a function, or about something that has the name of one of its arguments,
+    in the function's words; "" if it is about neither."""
+    own = _of_parameters(text, function)
+    if text and is_about(own, name):
+        return own
+    other = _ABOUT.match(own)
+    said = other["said"] if other else own
+    words = {word.casefold() for pattern in (_SUBJECT, _QUOTED) for word in pattern.findall(said)}
+    named = any(key.casefold() in words for key, _, _ in given)
+    return f"For '{name}', {said}" if named and not _LISTED.match(text) else ""
 
 
-def is_raised(error: Exception) -> bool:
-    """Whether a `raise` raised an error, and no operation of Python."""
-    frames = _frames(error)
-    return bool(frames) and _is_raise(*frames[-1])
+def _said_of_given(text: str, name: str, given: Sequence[tuple[str, Any, str]]) -> str:
+    """An error about something else, after the arguments that cause it."""
+    for key, value, wanted in given:
+        if not _fits(value, wanted):
+            return f"For '{name}', '{key}' must be {_in_words(wanted)}, but got {described(value)}."
+    shown = ", ".join(f"{key} = {described(value)}" for key, value, _ in given)
+    listed = _LISTED.match(text)
+    reason = re.sub(r"\bGraphTensor\b", "Tensor", listed["said"] if listed else text).rstrip(".")
+    return f"For '{name}', these arguments do not fit: {shown} ({reason})."
 
 
-def _is_raise(frame: FrameType, at: int) -> bool:
-    return frame.f_code.co_code[at] == _RAISE
+def _words(error: Exception) -> str:
+    """The sentence of an error; "" if it is none, like the key of a KeyError."""
+    text = error.args[0] if len(error.args) == 1 else None
+    return text if type(error) in _PLAIN and isinstance(text, str) and " " in text else ""
 
 
-def _in_words_of_ours(frames: Sequence[tuple[FrameType, int]]) -> bool:
-    """Whether the library has raised an error on purpose; an object that has no such attribute says
-    so on Python's behalf."""
-    frame, _ = frames[-1]
-    return _is_raise(*frames[-1]) and _package(frame) in _LIBRARY \
-        and frame.f_code.co_name != "__getattr__"
+def _is_pythons(error: Exception) -> bool:
+    """Whether Python or numpy raise such an error over an argument that nobody has checked."""
+    if type(error).__module__ not in ("builtins", "numpy.exceptions", "numpy._core._exceptions"):
+        return False
+    return isinstance(error, _PYTHONS) or (
+        isinstance(error, AttributeError) and "object has no attribute" in str(error)) or (
+        isinstance(error, AssertionError) and not error.args)
 
 
-def _frames(error: Exception) -> list[tuple[FrameType, int]]:
-    """The frames below the one that caught it, and where they were, from the outermost in."""
-    trace, out = error.__traceback__, []
-    while trace is not None:
-        out.append((trace.tb_frame, trace.tb_lasti))
-        trace = trace.tb_next
-    return out
-
-
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+def _is_of_library(error: Exception) -> bool:
+    """Whether only the library ran below the frame that caught an error."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and all(map(_is_ours, frames))
 
 
 def _is_ours(frame: FrameType) -> bool:
-    package = _package(frame)
-    return package in _LIBRARY or package in _NUMERICAL or (
-        package in sys.stdlib_module_names and package != "__main__")
-
-
-def _with_name(
-    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> Exception:
-    text = _words(error)
-    if text:
-        own = _of_parameters(text, function)
-        if not is_about(own, name):
-            own = _of_own_arguments(own, name, function, args, kwargs)
-        error.args = (own,)
-    return error
-
-
-def _of_own_arguments(
-    text: str, name: str, function: Callable[..., Any], args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> str:
-    """A message that does not name a function, or another one which that calls. An argument of the
-    same name is what the function was given; else it says which do not fit."""
-    other = _OTHER.match(text)
-    if other is None:
-        return _for(name, text)
-    about = re.findall(r"'(\w+)'", other["said"])[:1]
-    if any([key] == about for key, _, _ in _given(function, args, kwargs)):
-        return _for(name, other["said"])
-    return _said_of_all(text, name, function, args, kwargs)
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package in _OURS or (package in sys.stdlib_module_names and package != "__main__")
 
 
 def _of_parameters(text: str, function: Callable[..., Any]) -> str:
@@ -203,17 +143,6 @@ def _of_parameters(text: str, function: Callable[..., Any]) -> str:
         r"(?<!For )'(\w+)'",
         lambda word: f"'{own.get(_stem(word[1]), word[1])}'"
         if word[1] not in own.values() else word[0], text)
-
-
-def _words(error: Exception) -> str:
-    """The sentence of an error of the library; "" if it is none, like the key of a KeyError."""
-    text = error.args[0] if len(error.args) == 1 else None
-    return text if type(error) in _PLAIN and isinstance(text, str) and " " in text else ""
-
-
-def _for(name: str, text: str) -> str:
-    """Return a sentence that names its subject first."""
-    return f"For '{name}', {text}"
 
 
 def _stem(parameter: str) -> str:
@@ -237,21 +166,6 @@ def _fits_no_signature(
     except ValueError:
         pass
     return False
-
-
-def _of_arguments(
-    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> Exception:
-    given = _given(function, args, kwargs)
-    wrong = next((f"'{key}' must be {_in_words(wanted)}, but got {described(value)}"
-                  for key, value, wanted in given if not _fits(value, wanted)), "")
-    if wrong:
-        return TypeError(f"For '{name}', {wrong}.")
-    shown = ", ".join(f"{key} = {described(value)}" for key, value, _ in given)
-    said = re.sub(r"\bGraphTensor\b", "Tensor", str(error)) or type(error).__name__
-    kind = TypeError if isinstance(error, _OF_TYPE) else ValueError
-    return kind(f"For '{name}', these arguments do not fit: {shown} ({said.rstrip('.')}).")
 
 
 def _given(
@@ -346,19 +260,16 @@ def raise_told(
     kwargs: Mapping[str, Any],
 ) -> NoReturn:
     """Raise the result of `told`; where that is the error itself, as it came."""
-    _raise(told(error, name, function, args, kwargs), error)
-
-
-def raise_told_of_made(
-    error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> NoReturn:
-    """Raise what `told_of_made` gives; where that is the error itself, as it came."""
-    _raise(told_of_made(error, name, function, args, kwargs), error)
-
-
-def _raise(found: Exception, error: Exception) -> NoReturn:
+    found = told(error, name, function, args, kwargs)
     if found is error:
         raise
     raise found from error
 
+
+def raise_told_of_cell(
+    error: Exception, cell: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> NoReturn:
+    """As `raise_told`, for the call of a layer; a Cell of the user fails as it does."""
+    if module_of(type(cell).construct).startswith("cellc."):
+        raise_told(error, cell.cls_name, cell.construct, args, kwargs)
+    raise

@@ -17,10 +17,10 @@ import numpy as np
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
-from ..calls import budget, inner_primitives, misfit, precision, recompute
+from ..calls import budget, inner_primitives, precision, recompute
 from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_hooked, hooks_of
-from ..core import invalidation
+from ..core import invalidation, naming
 from ..core.dispatch import apply, tracing
 from ..core.module_names import function_name, is_exactly, module_of, plain
 from ..tensors.parameter import Parameter
@@ -320,7 +320,7 @@ def _construct_of(
     try:
         return call(vm, cell.construct, args, kwargs, frame)
     except Exception as error:
-        misfit.raise_told(error, cell, args, kwargs)
+        naming.raise_told_of_cell(error, cell, args, kwargs)
 
 
 # --- classes and other objects ------------------------------------------------------------------

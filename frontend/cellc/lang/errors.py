@@ -8,6 +8,7 @@ kind when it leaves the compiled function.
 
 from __future__ import annotations
 
+import dis
 import linecache
 import re
 from collections.abc import Hashable, Sequence
@@ -17,9 +18,9 @@ from cellc_compiler.ir.graph import Node, Span
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
 
-from ..core.naming import is_raised
 from ..tracing.tracer import ElementsUnknown, SizeInside
 
+_RAISE = dis.opmap["RAISE_VARARGS"]
 CODES: dict[str, str] = {
     "CE001": "the source of a function is not available",
     "CE002": "the source of a function changed after it was imported",
@@ -265,7 +266,11 @@ def kind(error: type[BaseException]) -> tuple[type[CompileError], str] | None:
 
 def in_words(error: KeyError) -> bool:
     """Whether a `raise` says more than a key, which is all that a lookup says."""
-    return is_raised(error) and (len(error.args) > 1 or any(" " in str(arg) for arg in error.args))
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE and (
+        len(error.args) > 1 or any(" " in str(arg) for arg in error.args))
 
 
 def explanation(code: str) -> str:

@@ -91,7 +91,7 @@ def _as_numbers(op: str, what: str, input: Any, other: Any) -> Tensor:
     try:
         return apply_one(op, *as_numbers(x, y))
     except (TypeError, ValueError) as error:
-        naming.raise_told(error, what, _as_numbers, (op, what, input, other), {})
+        naming.raise_told(error, what, lambda input, other: None, (input, other), {})
 
 
 # --- functions of the rows below ------------------------------------------------------------------
