@@ -18,6 +18,7 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import pictures
 import reference
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """A link to a file of the repository that is no page becomes the file's path."""
+    """Draw graphs; a link to a file of the repository that is no page becomes the file's path."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def plain(found: re.Match[str]) -> str:
@@ -56,7 +57,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return found.group()
         return f"`{target}`"
 
-    return _LINK.sub(plain, markdown)
+    return _LINK.sub(plain, pictures.drawn(markdown))
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:

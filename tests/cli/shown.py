@@ -5,7 +5,8 @@ The rule by which a shown line is held against a printed one:
 - `...` stands for any text, and alone on a line for any lines.
 - Times (in any unit), rates, percentages, threads and ulps depend on the machine and the run: any
   number. So do the rows of a profile's table (lines that begin with a time) and bars of blocks.
-- Sizes (B, KiB, MiB, and all numbers of a `memory of a call`) are right to 3 %, or to 1.
+- Sizes (B, KiB, MiB, and all numbers of a `memory of a call`) are right to 3 %, or to 1
+  (with a decimal point: to 0.1).
 - Other numbers with a decimal point are right to one in a thousand: the last digits are of one
   target.
 - All else is equal, but for the number of spaces.
@@ -109,7 +110,7 @@ def _near(shown: str, got: str, after: str, sizes: bool) -> bool:
     if _ANY.match(after):
         return True
     if sizes or _SIZE.match(after):
-        return abs(a - b) <= max(1, 0.03 * abs(a))
+        return abs(a - b) <= max(0.1 if "." in shown else 1, 0.03 * abs(a))
     if "." in shown or "e" in shown:
         return math.isclose(a, b, rel_tol=1e-3)
     return shown == got

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+import cellc
 from cellc_runtime.target import AVX512, host_target
 
 from .. import pages
@@ -84,6 +88,19 @@ def test_a_difference_is_found_and_corrected(old: str, new: str, tmp_path: Path)
     status, said = _run(page)
     assert status == 1 and "page.md:" in said
     assert _run(page) == (0, "")
+
+
+def test_the_names_of_pages_are_there() -> None:
+    missing = []
+    for page in PAGES:
+        text = (DOCS / page).read_text(encoding="utf-8")
+        for place, path in re.findall(r"`[^`\n]*?\b(ms|ops|mint)\.(\w+(?:\.\w+)*)", text):
+            owner = cellc if place == "ms" else getattr(cellc, place)
+            with suppress(AttributeError):
+                reduce(getattr, path.split("."), owner)
+                continue
+            missing.append(f"{page}: {place}.{path}")
+    assert missing == []
 
 
 def test_every_block_of_a_page_runs_or_is_a_command_that_installs() -> None:

@@ -23,8 +23,10 @@ Point = tuple[float, float]
 def graph_html(graph: Graph) -> str:
     """HTML of a graph; every name in it is escaped."""
     shown = [n for n in graph.nodes if not n.is_constant]
-    head = (f"<b>{escape(graph.name)}</b>: {len(graph.inputs)} inputs, "
-            f"{sum(1 for _ in graph.walk())} nodes, {len(graph.outputs)} outputs")
+    counts = {"input": len(graph.inputs), "node": sum(1 for _ in graph.walk()),
+              "output": len(graph.outputs)}
+    head = f"<b>{escape(graph.name)}</b>: " + ", ".join(
+        f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items())
     text = f"<pre>{escape(print_graph(graph, spans=False))}</pre>"
     if len(shown) > _MOST:
         return f"<div>{head}</div><details><summary>text</summary>{text}</details>"
