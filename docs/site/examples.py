@@ -89,9 +89,10 @@ def example(place: str, name: str, value: Any) -> str:
         if shown is None:
             raise ValueError(f"the example of {place}.{name} does not run: {call}")
         return f">>> {call}" + (f"\n{shown}" if shown != "None" else "")
-    if place not in PLACES or LEFT_OUT.fullmatch(name):
+    method = place == "Tensor"
+    if (place not in PLACES and not method) or LEFT_OUT.fullmatch(name):
         return ""
-    made = f"{PLACES[place]}.{name}"
+    made = name if method else f"{PLACES[place]}.{name}"
     count = _operands(value)
     if isinstance(value, type):
         if _required(value) != 0:
@@ -100,7 +101,8 @@ def example(place: str, name: str, value: Any) -> str:
         count = 1 if place in ("nn", "mint.nn") else count
     for operands in TRIED:
         if 1 <= count <= 2:
-            call = f"{made}({', '.join(operands[:count])})"
+            call = f"{operands[0]}.{made}({operands[1] if count == 2 else ''})" if method else \
+                f"{made}({', '.join(operands[:count])})"
             shown = _run(call)
             if shown is not None and "None" not in shown:
                 return f">>> {call}\n{shown}"

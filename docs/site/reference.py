@@ -320,7 +320,8 @@ def described(doc: str) -> str:
 def _ops() -> dict[str, Any]:
     from cellc_compiler.ir.op import all_ops
 
-    return {name: op for op in all_ops() for name in {op.name, getattr(op, "function", "")} if name}
+    return {name.replace("_", ""): op for op in all_ops()
+            for name in {op.name, getattr(op, "function", "")} if name}
 
 
 @cache
@@ -338,15 +339,16 @@ def text_of(place: str, name: str, value: Any) -> str:
         return doc
     behind = _functions().get((thin.group(1) or name).replace("_", "").lower())
     found = inspect.cleandoc(behind.__doc__ or "") if behind is not None else ""
-    if not found and (op := _ops().get(thin.group(1) or name.lower())) is not None:
+    op = _ops().get((thin.group(1) or name).lower().replace("_", ""))
+    if not found and op is not None:
         found = inspect.cleandoc(type(op).__doc__ or "")
     return found.split("\n\nArgs:")[0] or doc
 
 
 def _facts(name: str, value: Any) -> str:
     """What the op behind a function says: element types, gradient."""
-    op = _ops().get(name)
-    if op is None or isinstance(value, type):
+    op = _ops().get(name.lower().replace("_", ""))
+    if op is None or (isinstance(value, type) and issubclass(value, cellc.nn.Cell)):
         return ""
     rule = {"rule": "a rule of its own", "expand": "through the ops that it is made of",
             "-": "none"}.get(gradient(op), gradient(op))
