@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import platform
 import re
 import shutil
@@ -223,3 +224,30 @@ def test_the_size_of_lenet(folder: Path) -> None:
     weights = sum(p.asnumpy().nbytes for p in network().get_parameters())
     for name in ("liblenet.so", "liblenet.a", "lenet.o"):
         assert (folder / name).stat().st_size - weights < 200_000, name
+
+
+@pytest.mark.parametrize("machine", ["native", "aarch64"])
+def test_a_decoder_generates_token_by_token(tmp_path: Path, machine: str) -> None:
+    compiler, emulator, target = (CC, [], None) if machine == "native" else (
+        ARM_CC, [ARM_QEMU, "-L", "/usr/aarch64-linux-gnu"], "aarch64-neon")
+    if compiler is None or None in emulator:
+        pytest.skip("no compiler or emulator")
+    spec = importlib.util.spec_from_file_location("c_llama", SAMPLES / "llama.py")
+    assert spec is not None and spec.loader is not None
+    llama = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(llama)
+    ms.set_seed(3)
+    net = llama.Llama(vocabulary=50, width=32, depth=2, heads=2, context=24).set_train(False)
+    ms.compile_artifact(tmp_path / "libllama.so", {
+        "prefill": (net.prefill, "int32[T]"), "decode": (net.decode, "int32[1]", "int32[]")},
+        sizes={"T": [1, 4]}, targets=target)
+    run(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{tmp_path}",
+        SAMPLES / "generate.c", tmp_path / "libllama.so", f"-Wl,-rpath,{tmp_path}",
+        "-o", tmp_path / "generate")
+    prompt, want = [7, 11, 3, 42], []
+    token = net.prefill(ms.Tensor(prompt, ms.int32))
+    for place in range(4, 19):
+        want.append(int(token.asnumpy()[0]))
+        token = net.decode(token, ms.Tensor(place, ms.int32))
+    text = run(*emulator, tmp_path / "generate", len(want), *prompt)
+    assert list(map(int, text.split())) == want
