@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 import subprocess
@@ -329,3 +330,55 @@ def test_sizes_that_no_process_has(tmp_path: Path) -> None:
             assert e.value.code is Code.SIZES, n
         x = np.ones((3, 2), np.float32)
         np.testing.assert_array_equal(session.run("fn", x)[0], fn(ms.Tensor(x)).asnumpy())
+
+
+FAILS = """
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "m.h"
+static int left;
+int posix_memalign(void **out, size_t align, size_t size) {
+    if (left-- == 0) return 12;
+    *out = memalign(align, size);
+    return *out == NULL;
+}
+int main(void) {
+    static float x[4096], y[4096];
+    cellc_error error;
+    const cellc_library *net = m_library(CELLC_ABI, NULL);
+    setvbuf(stdout, NULL, _IONBF, 0);
+    free(memalign(64, 64));
+    for (int fail = 0;; fail++) {
+        size_t before = mallinfo2().uordblks;
+        cellc_session *s, *other = NULL;
+        cellc_tensor in = {x, sizeof x, CELLC_FLOAT32, 2, {8, 16}};
+        cellc_tensor out = {y, sizeof y, 0, 0, {0}};
+        left = fail;
+        int code = net->create(net, NULL, &s, &error);
+        if (!code) code = net->clone(s, &other, &error);
+        if (!code) code = net->run(other, 0, &in, 1, &out, 1, &error);
+        if (code) printf("%d %s\\n", code, error.text);
+        if (code && s && net->run(s, 0, &in, 1, &out, 1, &error)) return 3;  /* there is again */
+        net->destroy(other);
+        net->destroy(s);
+        if (mallinfo2().uordblks != before) return 4;
+        if (!code) return 0;
+    }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_memory_that_is_refused(tmp_path: Path) -> None:
+    """Each allocation fails once: a code, nothing leaks, and the session goes on."""
+    net = nn.SequentialCell(nn.Dense(16, 40), nn.Softmax(), nn.Dense(40, 8)).set_train(False)
+    ms.compile_artifact(tmp_path / "libm.so", (net, "float32[N,16]"))
+    (tmp_path / "fail.c").write_text(FAILS)
+    subprocess.run(["cc", f"-I{tmp_path}", tmp_path / "fail.c", tmp_path / "libm.so",
+                    f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "fail"], check=True)
+    uncached = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    done = subprocess.run([tmp_path / "fail"], check=True, capture_output=True, env=uncached)
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) >= 4 and set(lines) == {"6 The system gives no memory."}

@@ -359,6 +359,7 @@ all:
   if i32 {fsync}(%file) == 0, else %failed
   %rc1 = i32 {close}(%file)
   if i32 {rename}(%name, %path) == 0, else %unnamed
+  @sync_folder(%name)
   ret @outcome(%error, 0)
 failed:
   %rc2 = @file_error("write", %path, %error)
@@ -369,6 +370,32 @@ unnamed:
   %rc3 = @file_error("write", %path, %error)
   i32 {unlink}(%name)
   ret %rc3
+}
+
+; Let the disk have the new name in the folder of a file.
+define internal void @sync_folder(ptr %name) nounwind {
+  %slash = alloca i64
+  %slash:i64 = -1
+  loop %i < 4096, else %found
+  %c = %name:i8[%i]
+  if %c != 0, else %found
+  if %c == 47, else %other
+  %slash:i64 = %i
+other:
+  next %i
+found:
+  %last = %slash:i64
+  if %last >= 0, else %here
+  %name:i8[%last + 1] = 0
+  br label %open
+here:
+  %name:i8 = 46
+  %name:i8[1] = 0
+open:
+  %folder = i32 {open}(%name, i32 {O_READ}, i32 0)
+  if %folder >= 0, else ret void
+  i32 {fsync}(%folder)
+  i32 {close}(%folder)
 }
 
 define internal i32 @no_path(ptr %error) nounwind {

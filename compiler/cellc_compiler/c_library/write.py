@@ -233,7 +233,7 @@ def _numbers(target: Target) -> dict[str, int]:
         "ABI_VERSION": abi.ABI, "TEXT": abi.TEXT, "LAST": abi.TEXT - 1, "MAX_NDIM": abi.MAX_NDIM,
         "NDTYPES": len(abi.DTYPES), "MAX_BYTES": MAX_BYTES, "LARGE": LARGE,
         "TENSOR_BYTES": 24 + 8 * abi.MAX_NDIM, "MOST": (1 << 63) - 1, "STACK": _STACK,
-        "O_READ": 0o2000000, "O_WRITE": 0o2001101,
+        "O_READ": 0o2000000, "O_WRITE": 0o2000301,
         "LEAF1": _signed(ecx), "LEAF7": _signed(ebx), "STATES": states,
     }
 
