@@ -545,7 +545,7 @@ class PadBorder(Composite):
     def _check(self, size: int, width: int, axis: int, mode: str) -> None:
         limits = {"reflect": size - 1, "symmetric": size, "circular": size,
                   "replicate": width if size else 0}
-        if width > limits[mode]:
+        if width > 0 and width > limits[mode]:
             raise ValueError(
                 f"{mode} padding of an axis of {size} elements goes up to {limits[mode]}, "
                 f"got {width} on axis {axis}"

@@ -43,7 +43,8 @@ class LoadedGraph:
     run: Callable[[list[Tensor], list[Parameter]], Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<graph {self.graph.name}: {len(self.graph.nodes)} nodes>"
+        what = f"{len(self.graph.nodes)} nodes" if self.run is None else "a model of its own sizes"
+        return f"<graph {self.graph.name}: {what}>"
 
     @property
     def inputs(self) -> list[Value]:

@@ -28,7 +28,6 @@ _UNARY = {
     "Mish": "mish", "Neg": "neg", "Not": "logical_not", "Reciprocal": "reciprocal",
     "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "log1pexp",
     "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
-    "com.microsoft::QuickGelu": "quick_gelu",
 }
 
 
@@ -110,9 +109,9 @@ def _fast_gelu(c: Call, x: Tensor, bias: Tensor | None = None) -> Tensor:
     return A("gelu", x, approximate="none" if c.node.op == "BiasGelu" else "tanh")
 
 
-@rule("Swish")
+@rule("Swish", "com.microsoft::QuickGelu")
 def _swish(c: Call, x: Tensor) -> Tensor:
-    alpha = c.real("alpha", 1.0)
+    alpha = c.real("alpha", 1.702 if c.node.domain else 1.0)
     if alpha == 1.0:
         return A("silu", x)
     return A("mul", x, A("sigmoid", A("mul", x, like(alpha, x))))

@@ -41,6 +41,7 @@ def folded(call: Call, inputs: Sequence[Value]) -> list[Value] | None:
     given = [v for v in inputs if isinstance(v, Known)]
     if not given or sum(v.array.size for v in given) > MOST_FOLDED:
         return None
+    call.whole_numbers = not any(v.dtype.is_float for v in given)
     with np.errstate(all="ignore"):
         out = fold(call, *(v.array if isinstance(v, Known) else None for v in inputs))
     if out is None:
@@ -100,7 +101,7 @@ def _binary(function: Callable[[Any, Any], Any]) -> Fold:
 def _divide(call: Call, a: Array, b: Array) -> Any:
     """Ints are rounded towards zero; sizes are not negative."""
     if a.dtype == object or b.dtype == object:
-        return a // b
+        return a // b if call.whole_numbers else a / b
     if a.dtype.kind in "iu":
         if not np.all(b):
             return None
@@ -117,7 +118,7 @@ def _mod(call: Call, a: Array, b: Array) -> Any:
 def _cast(call: Call, a: Array) -> Any:
     dtype = call.dtype("to")
     if a.dtype == object:
-        return a if dtype.is_integer and dtype.itemsize >= 4 else None
+        return a if dtype.kind in ("int", "float") and dtype.itemsize >= 4 else None
     return a.astype(dtype.numpy) if a.dtype.kind in "biu" or dtype.is_float else None
 
 

@@ -228,6 +228,22 @@ def _qlinear_concat(c: Call, y_scale: Tensor, y_zero: Tensor, *xs: Tensor) -> Te
     return _again(A("concat", *parts, axis=axis), y_scale, y_zero)
 
 
+@rule("com.microsoft::QGemm", frozen=(1, 2, 3, 4, 5, 6, 7, 8))
+def _qgemm(c: Call, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor,
+           b_zero: Tensor, bias: Tensor | None = None, y_scale: Tensor | None = None,
+           y_zero: Tensor | None = None) -> Tensor:
+    turned = c.flag("transB")
+    product = A("matmul", _shifted(a, a_zero, dtypes.int32),
+                _shifted(b, b_zero, dtypes.int32, 0 if turned else 1),
+                transpose_a=c.flag("transA"), transpose_b=turned)
+    product = product if bias is None else A("add", product, bias)
+    factor = A("mul", A("mul", reshaped(a_scale, ()), _side(b_scale, 0)),
+               like(c.real("alpha", 1.0), a_scale))
+    if y_scale is None or y_zero is None:
+        return A("mul", to(product, factor.dtype), factor)
+    return _requantised(product, A("div", factor, reshaped(y_scale, ())), y_zero)
+
+
 @rule("com.microsoft::MatMulNBits", frozen=(1, 2, 3, 4, 5))
 def _matmul_nbits(c: Call, a: Tensor, b: Tensor, scales: Tensor, zeros: Tensor | None = None,
                   order: Tensor | None = None, bias: Tensor | None = None) -> Tensor:

@@ -12,7 +12,7 @@ from cellc_compiler.ir.dims import is_symbolic, smallest, surely_equal
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply_one
-from ..ops.functional import creation, indexing, joining, scattering, shapes, sorting
+from ..ops.functional import creation, indexing, joining, shapes, sorting
 from ..ops.functional import distinct as distinct_
 from ..tensors.promotion import constant
 from ..tensors.tensor import Tensor
@@ -32,8 +32,8 @@ from .table import (
 )
 
 A = apply_one
-_FAR = 1 << 31
-"""An end of a slice that is at least this stands for the end of the axis."""
+_FAR = 10**9
+"""An end of a slice that is at least this stands for the end of an axis of open size."""
 
 
 def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -194,21 +194,28 @@ def _constant_of_shape(c: Call, shape: Array) -> Tensor:
     return A("broadcast_to", one.tensor(), shape=sizes(shape))
 
 
-@rule("Range", known=(0, 1, 2))
-def _range(c: Call, start: Array, limit: Array, delta: Array) -> Tensor:
-    if start.dtype.kind == "f":
+@rule("Range", raw=True)
+def _range(c: Call, *given: Known | Tensor) -> Tensor:
+    if len(given) != 3:
+        raise c.refuse(f"it has {len(given)} inputs, but its op takes 3")
+    kind = given[0].dtype
+    start, limit, delta = (elements(v, "Range").reshape(-1)[0] for v in given)
+    if kind.is_float and not any(map(is_symbolic, (start, limit, delta))):
         count = counted(max(0, math.ceil((float(limit) - float(start)) / float(delta))),
                         "the length of the range")
-        numbers = start + np.arange(count).astype(start.dtype) * delta
-        return Known(numbers.astype(start.dtype).reshape(-1)).tensor()
-    a, z, s = (sizes(v)[0] for v in (start, limit, delta))
-    kind = dtypes.int64 if start.dtype == object else dtypes.from_numpy(start.dtype)
+        numbers = start + np.arange(count).astype(kind.numpy) * delta
+        return Known(numbers.astype(kind.numpy).reshape(-1)).tensor()
+    a, z, s = (v if is_symbolic(v) or float(v) % 1 else int(v) for v in (start, limit, delta))
+    if float in (type(a), type(s)) or (not is_symbolic(s) and not s):
+        raise c.refuse(f"from {a} to an open size {z} in steps of {s} is not read")
     count = -((a - z) // s)
     if not is_symbolic(count):
         count = max(count, 0)
-    steps = A("iota", shape=(count,), axis=0, dtype=kind)
-    steps = steps if not is_symbolic(s) and s == 1 else A("mul", steps, constant(s, kind))
-    return steps if not is_symbolic(a) and a == 0 else A("add", steps, constant(a, kind))
+    steps = A("iota", shape=(count,), axis=0, dtype=dtypes.int64)
+    steps = steps if not is_symbolic(s) and s == 1 else A("mul", steps, constant(s, dtypes.int64))
+    whole = steps if not is_symbolic(a) and a == 0 else \
+        A("add", steps, constant(a, dtypes.int64))
+    return to(whole, kind)
 
 
 @rule("EyeLike")
@@ -401,8 +408,15 @@ def _unique(c: Call, x: Tensor) -> list[Tensor]:
 
 @rule("ReverseSequence")
 def _reverse_sequence(c: Call, x: Tensor, lengths: Tensor) -> Tensor:
-    time, batch = c.whole("time_axis", 0), c.whole("batch_axis", 1)
-    return scattering.reverse_sequence(x, lengths, time, batch)
+    if {c.whole("time_axis", 0), c.whole("batch_axis", 1)} != {0, 1}:
+        raise c.refuse("its axes of time and batch must be 0 and 1")
+    first = c.whole("batch_axis", 1) == 0
+    rows = x if first else shapes.swapaxes(x, 0, 1)
+    at = A("iota", shape=(1, rows.shape[1]), axis=1, dtype=dtypes.int64)
+    ends = to(reshaped(lengths, (rows.shape[0], 1)), dtypes.int64)
+    at = A("where", A("lt", at, ends), A("sub", A("sub", ends, like(1, at)), at), at)
+    rows = indexing.gather(rows, at, 1, 1)
+    return rows if first else shapes.swapaxes(rows, 0, 1)
 
 
 @rule("TopK", known=(1,))

@@ -141,12 +141,14 @@ class Call:
         run: what interprets the graph.
         node: the node; `attrs` its attributes.
         opset: the version of its domain.
+        whole_numbers: whether no known input is of floats.
     """
 
-    __slots__ = ("attrs", "node", "opset", "run")
+    __slots__ = ("attrs", "node", "opset", "run", "whole_numbers")
 
     def __init__(self, run: Run, node: Node, opset: int, attrs: dict[str, Any]) -> None:
         self.run, self.node, self.opset, self.attrs = run, node, opset, attrs
+        self.whole_numbers = True
 
     def refuse(self, why: str) -> OnnxError:
         """An error about this node."""

@@ -1,0 +1,92 @@
+"""Operators of `com.microsoft` and quantised ones against ONNX Runtime, node by node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .test_models import N, loaded, model, outputs_of, value
+
+runtime = pytest.importorskip("onnxruntime")
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(8)
+CODES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7}
+
+
+def f(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def u(*shape: int) -> Array:
+    return RNG.integers(0, 255, shape).astype(np.uint8)
+
+
+def one(number: float, kind: Any = np.float32) -> Array:
+    return np.array(number, kind)
+
+
+S, Z = one(0.05), one(120, np.uint8)
+I8 = RNG.integers(-128, 127, (6, 4)).astype(np.int8)
+QADD = [u(2, 3), S, Z, u(2, 3), one(0.1), one(7, np.uint8), one(0.2), one(9, np.uint8)]
+LINES = [f(2, 3, 8), f(2, 3, 8), f(8), f(8)]
+POSITIONS = np.array([[0, 1, 2], [3, 0, 5]])
+CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], int]] = {
+    "Gelu": ("Gelu", [f(3, 4)], {}, 1),
+    "FastGelu": ("FastGelu", [f(3, 4), f(4)], {}, 1),
+    "BiasGelu": ("BiasGelu", [f(3, 4), f(4)], {}, 1),
+    "QuickGelu": ("QuickGelu", [f(3, 4)], {"alpha": 1.5}, 1),
+    "FusedMatMul": ("FusedMatMul", [f(2, 5, 3), f(2, 4, 5)],
+                    {"transA": 1, "transB": 1, "alpha": 0.5}, 1),
+    "SkipLayerNormalization": ("SkipLayerNormalization", LINES, {"epsilon": 1e-5}, 1),
+    "SkipLayerNormalization with bias": ("SkipLayerNormalization", [*LINES, f(8)], {}, 1),
+    "SkipSimplifiedLayerNormalization": ("SkipSimplifiedLayerNormalization", LINES[:3], {}, 1),
+    "MatMulIntegerToFloat": ("MatMulIntegerToFloat", [
+        u(3, 6), I8, S, one(0.02), Z, one(3, np.int8), f(4)], {}, 1),
+    "DynamicQuantizeMatMul": ("DynamicQuantizeMatMul", [f(3, 6), I8, one(0.02), one(3, np.int8)],
+                              {}, 1),
+    "MatMulNBits": ("MatMulNBits", [f(2, 32), u(3, 2, 8), f(6), u(3, 1)],
+                    {"K": 32, "N": 3, "bits": 4, "block_size": 16}, 1),
+    "QLinearAdd": ("QLinearAdd", QADD, {}, 1),
+    "QLinearMul": ("QLinearMul", QADD, {}, 1),
+    "QLinearSigmoid": ("QLinearSigmoid", [u(2, 3), S, Z, one(1 / 256), one(0, np.uint8)], {}, 1),
+    "QLinearLeakyRelu": ("QLinearLeakyRelu", [u(2, 3), S, Z, S, Z], {"alpha": 0.1}, 1),
+    "QLinearGlobalAveragePool": ("QLinearGlobalAveragePool", [u(2, 3, 4, 4), S, Z, S, Z], {}, 1),
+    "QLinearConcat": ("QLinearConcat", [S, Z, u(2, 3), S, Z, u(2, 2), one(0.1), Z], {"axis": 1},
+                      1),
+    "QGemm": ("QGemm", [u(3, 6), S, Z, I8, one(0.02), one(3, np.int8),
+                        RNG.integers(-900, 900, 4).astype(np.int32), one(0.5), Z], {}, 1),
+    "RotaryEmbedding": ("RotaryEmbedding", [f(2, 3, 16), POSITIONS, f(6, 4), f(6, 4)],
+                        {"num_heads": 2}, 1),
+    "QLinearConv": ("", [u(1, 2, 5, 5), S, Z, u(3, 2, 3, 3), one(0.01), one(99, np.uint8),
+                         one(0.3), Z, np.array([5, -700, 60], np.int32)],
+                    {"op": "QLinearConv", "pads": [1, 1, 1, 1]}, 1),
+    "DynamicQuantizeLinear": ("", [f(4, 5)], {"op": "DynamicQuantizeLinear"}, 3),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_onnx_runtime(name: str, tmp_path: Path) -> None:
+    """Floats to 2e-5 of the largest number, ints to one step of the quantised scale."""
+    op, given, attrs, count = CASES[name]
+    attrs = dict(attrs)
+    op, domain = (op, "com.microsoft") if op else (attrs.pop("op"), "")
+    names = [f"i{k}" for k in range(len(given))]
+    inputs = {n: a for n, a in zip(names, given, strict=True) if a is not None}
+    fixed = {n: a for n, a in inputs.items() if n != "i0" and op != "SkipLayerNormalization"}
+    proto = model([N(op, names, [f"y{k}" for k in range(count)], domain=domain, **attrs)],
+                  [value(n, a.shape, CODES[a.dtype.name]) for n, a in inputs.items()
+                   if n not in fixed], [f"y{k}" for k in range(count)], fixed)
+    calls = {n: a for n, a in inputs.items() if n not in fixed}
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = runtime.InferenceSession(proto.SerializeToString(), options)
+    for found, wanted in zip(outputs_of(loaded(proto, tmp_path), *calls.values()),
+                             session.run(None, calls), strict=True):
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        apart = np.abs(found.astype(np.float64) - wanted.astype(np.float64)).max()
+        limit = 1 if found.dtype.kind in "iu" else 2e-5 * np.abs(wanted).max()
+        assert apart <= limit, apart
