@@ -1,7 +1,7 @@
 """A Llama-style decoder whose cache belongs to the session; `generate.c` calls it token by token.
 
     cellc compile samples/c_library/llama.py:Llama --entry prefill=prefill --entry decode=decode \
-        --input 'prefill.tokens=int32[T]' --sizes T=1..16 --input 'decode.tokens=int32[1]' \
+        --input 'prefill.tokens=int32[T]' --input 'decode.tokens=int32[1]' \
         --input 'decode.start=int32[]' --shared out/libllama.so
 """
 

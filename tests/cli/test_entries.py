@@ -434,3 +434,20 @@ def test_headers_that_lie_about_donations(donated: Any, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"malformed|is not what the header says|than the head"):
         load(b"".join(pack(b"CELLCART", 2, box.meta, [*box.sections.items()])))(
             np.zeros(8), np.zeros((4, 8)), 0)
+
+
+def test_any_size_with_constants_and_a_size_that_fails(tmp_path: Path) -> None:
+    """Each trace has tensors of its own for constants; a size for which the network fails is left
+    out."""
+    def last(x: Any) -> Any:
+        return x[-1:] * ops.arange(4).astype(ms.float32), x * ms.Tensor([1.0, 2.0, 3.0, 4.0])
+
+    report = ms.compile_artifact(tmp_path / "last.cellc", (last, "float32[N,4]"))
+    assert "not served: N = 0: slice at" in report
+    loaded = cellc_runtime.load(tmp_path / "last.cellc", trust_native_code=True)
+    for n in (1, 2, 7):
+        x = np.random.default_rng(n).standard_normal((n, 4)).astype(np.float32)
+        for a, b in zip(loaded(x), last(ms.Tensor(x)), strict=True):
+            np.testing.assert_array_equal(a, b.asnumpy())
+    with pytest.raises(ValueError, match=r"no program serves|must be at least"):
+        loaded(np.zeros((0, 4), np.float32))

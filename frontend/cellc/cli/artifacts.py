@@ -31,6 +31,7 @@ from ..core import progress
 from ..core.later import open_sizes
 from ..lang import CompileError
 from ..nn.cell import Cell
+from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
@@ -307,15 +308,28 @@ class _Weights:
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
         self._names: dict[Tensor, str] = {}
+        self._constants: set[str] = set()
 
     def name(self, traced: Traced) -> None:
         """Collect the parameters of a graph; its inputs take their names."""
         inputs = [v for v in traced.graph.inputs if v.kind != "input"]
+        updated = {old for old, _ in traced.graph.updates}
         for value, parameter in zip(inputs, traced.parameters, strict=True):
             if parameter not in self._names:
-                name = self._names[parameter] = self._free(value.name)
-                self.arrays[name] = parameter._snapshot()
+                constant = value not in updated and not isinstance(parameter, Parameter)
+                array = parameter._snapshot()
+                name = self._names[parameter] = self._same(value.name, array) \
+                    if constant and value.name in self._constants else self._free(value.name)
+                self.arrays[name] = array
+                self._constants |= {name} if constant else set()
             value.name = self._names[parameter]
+
+    def _same(self, name: str, array: Array) -> str:
+        """The name of a constant: each trace of an entry has tensors of its own for them."""
+        held = self.arrays[name]
+        equal = held.dtype == array.dtype and held.shape == array.shape \
+            and held.tobytes() == array.tobytes()
+        return name if equal else self._free(name)
 
     def _free(self, name: str) -> str:
         """A name that is not taken."""

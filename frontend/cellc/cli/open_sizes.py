@@ -27,7 +27,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.passes.batch_axis import batch_sizes
-from cellc_compiler.passes.instantiate import graph_symbols, instantiate
+from cellc_compiler.passes.instantiate import SizeError, graph_symbols, instantiate
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.target import Target
@@ -233,9 +233,9 @@ class _Planner:
             failed: Exception | None = error
             if error is None:
                 made = self.traces[-1]
-                made.traced = replace(made.traced, graph=instantiate(made.traced.graph, known))
-                made.shapes = shapes.at(known)
                 try:
+                    made.traced = replace(made.traced, graph=instantiate(made.traced.graph, known))
+                    made.shapes = shapes.at(known)
                     for target in targets if names else ():
                         program = open_sizes.compile_open(
                             made.traced.graph, made.shapes, target, context.numerics())
@@ -244,7 +244,7 @@ class _Planner:
                             ranges = [both for a in ranges if (both := _overlap(a, served))]
                     yield made
                     may_fail = True
-                except Undecided as e:
+                except (Undecided, SizeError) as e:
                     if not may_fail:
                         raise
                     self.traces.pop()
