@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import platform
 import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import cellc as ms
-from cellc_compiler.c_library.abi import DTYPES, MEANINGS, STRUCTURES, Code
+from cellc_compiler.c_library.abi import ABI, DTYPES, MEANINGS, STRUCTURES, Code
 from cellc_compiler.c_library.header import interface
 from cellc_runtime import checkpoint
 
@@ -251,3 +253,27 @@ def test_a_decoder_generates_token_by_token(tmp_path: Path, machine: str) -> Non
         token = net.decode(token, ms.Tensor(place, ms.int32))
     text = run(*emulator, tmp_path / "generate", len(want), *prompt)
     assert list(map(int, text.split())) == want
+
+
+def interface_now() -> dict[str, Any]:
+    """The structures, codes and element types of the interface."""
+    return {
+        "structures": {name: [list(f) for f in STRUCTURES[name]] for name in PUBLIC},
+        "codes": {code.name: code.value for code in Code},
+        "dtypes": [None if t is None else t.name for t in DTYPES],
+    }
+
+
+def test_the_interface_of_a_version_stays() -> None:
+    """A program that was compiled for a version runs with every later library of it: structures
+    are as recorded, and the table of functions only grows. Another one is another `ABI`, with a
+    record of its own (the output of `python -m tests.c_library.test_examples`)."""
+    recorded = json.loads(Path(__file__).with_name(f"abi_{ABI}.json").read_text())
+    now = interface_now()
+    functions = recorded["structures"].pop("library")
+    assert now["structures"].pop("library")[: len(functions)] == functions
+    assert now == recorded
+
+
+if __name__ == "__main__":
+    print(json.dumps(interface_now(), indent=1))
