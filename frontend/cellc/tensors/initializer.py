@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
 
-from ..core.declared import is_number, misuse
+from ..core.declared import is_number, misuse, one_of
 from ..core.native import names_itself
 from .draws import Draw, fill_normal, fill_truncated, fill_uniform, new_seed
 from .tensor import Tensor
@@ -438,18 +438,14 @@ class VarianceScaling(_Drawn):
     """
 
     def __init__(
-        self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal"
+        self, scale: float = 1.0,
+        mode: Annotated[str, one_of("fan_in", "fan_out", "fan_avg")] = "fan_in",
+        distribution: Annotated[
+            str, one_of("uniform", "truncated_normal", "untruncated_normal")] = "truncated_normal",
     ) -> None:
         super().__init__(scale=scale, mode=mode, distribution=distribution)
         if scale <= 0.0:
             raise ValueError("the argument 'scale' must be greater than 0.0.")
-        if mode not in (*_MODES, "fan_avg"):
-            raise ValueError("the argument 'mode' must be one of ['fan_in', 'fan_out', 'fan_avg'].")
-        if distribution not in ("uniform", "truncated_normal", "untruncated_normal"):
-            raise ValueError(
-                "the argument 'distribution' must be one of ['uniform', 'truncated_normal', "
-                "'untruncated_normal']."
-            )
         self.scale, self.mode, self.distribution = scale, mode, distribution
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:

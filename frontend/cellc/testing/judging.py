@@ -106,10 +106,7 @@ class Judge:
         self, graph: Graph, arrays: Sequence[Array], without: Pass | None = None
     ) -> list[Array]:
         """Outputs, then updated values, of the compiled graph; one pass may be left out."""
-        target = backends.backend().target_of(graph, self.numerics)
-        passes = [p for p in driver.passes(self.numerics, target) if p is not without]
-        optimized = run_pipeline(copy_graph(graph), passes)
-        return load(driver.compile_optimized(optimized, target), graph)(arrays)
+        return _loaded(graph, self.numerics, without)(arrays)
 
     def alone(self, graph: Graph, arrays: Sequence[Array]) -> Values:
         """The values of all nodes, each compiled and run as a graph of its own.
@@ -135,10 +132,7 @@ class Judge:
         key = rule_key(node)
         run = self._alone.get(key)
         if run is None:
-            graph = alone_graph(node)
-            target = backends.backend().target_of(graph, "strict")
-            optimized = run_pipeline(copy_graph(graph), driver.passes("strict", target))
-            run = self._alone[key] = load(driver.compile_optimized(optimized, target), graph)
+            run = self._alone[key] = _loaded(alone_graph(node), "strict")
         return run(arrays)
 
     def _first_tapped(self, graph: Graph, arrays: Sequence[Array], alone: Values) -> int:
@@ -195,8 +189,14 @@ def refuse_unknown(graph: Graph) -> None:
                 "make its result an input")
 
 
-def load(program: Any, graph: Graph) -> Callable[[Sequence[Array]], list[Array]]:
-    """A program as a function of the graph's inputs; it prints nothing and calls no Python."""
+def _loaded(
+    graph: Graph, numerics: str, without: Pass | None = None
+) -> Callable[[Sequence[Array]], list[Array]]:
+    """A graph, compiled past the cache, as a function of its inputs; it prints nothing and calls no
+    Python. One pass may be left out."""
+    target = backends.backend().target_of(graph, numerics)
+    passes = [p for p in driver.passes(numerics, target) if p is not without]
+    program = driver.compile_optimized(run_pipeline(copy_graph(graph), passes), target)
     silent = {driver.callback_name(n): _nothing for n in executed(graph)
               if n.op in ("host_call", "print")}
     return driver.loaded(program, graph, silent, ERRORS)
