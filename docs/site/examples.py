@@ -31,9 +31,13 @@ PLACES = {"ops": "ops", "mint": "mint", "numpy": "mnp", "mint.nn.functional": "m
           "mint.linalg"}
 LEFT_OUT = re.compile(
     r".*(rand|dropout|normal|uniform|bernoulli|multinomial|gamma|poisson|laplace|shuffle|empty"
-    r"|distributed|gather_into|all_reduce|barrier|broadcast_gradient|print|Print|load|save|"
-    r"Dump|dump|Summary|Register|RegOp|stop_gradient|depend|py_func|seed|generator).*|.*_", re.I)
-"""Draws (other numbers each time), names with effects, and changes in place."""
+    r"|distributed|gather_into|all_reduce|barrier|broadcast_gradient|print|load|save|dump|summary"
+    r"|register|regop|stop_gradient|depend|py_func|seed|generator|rrelu|hinge|margin|focal"
+    r"|gradreducer|lbeta).*|.*_", re.I)
+"""Draws (other numbers each time), names with effects, changes in place, labels of one kind."""
+OF_PROBABILITIES = re.compile(r"BCELoss|KLDiv|.*Dice")
+SHAPES = {"0": "2", "1": "2, 8", "2": "2, 8, 8", "3": "2, 8, 8, 8"}
+"""Shapes of inputs by the number in a layer's name."""
 
 CALLS: dict[str, str] = {
     "nn.Dense": "nn.Dense(2, 3, weight_init='ones', bias_init='zeros')(ms.Tensor([[1.0, 2.0]]))",
@@ -49,6 +53,8 @@ CALLS: dict[str, str] = {
     "nn.GRU": "nn.GRU(8, 16)(ops.ones((5, 2, 8)))[0].shape",
     "nn.RNN": "nn.RNN(8, 16)(ops.ones((5, 2, 8)))[0].shape",
     "nn.MaxPool2d": "nn.MaxPool2d(2, 2)(ops.ones((1, 3, 8, 8))).shape",
+    "nn.AvgPool1d": "nn.AvgPool1d(2, 2)(ops.ones((1, 3, 8))).shape",
+    "nn.MaxPool1d": "nn.MaxPool1d(2, 2)(ops.ones((1, 3, 8))).shape",
     "nn.AvgPool2d": "nn.AvgPool2d(2, 2)(ops.ones((1, 3, 8, 8))).shape",
     "nn.MultiheadAttention":
         "nn.MultiheadAttention(8, 2)(*[ops.ones((4, 1, 8))] * 3)[0].shape",
@@ -96,15 +102,30 @@ def example(place: str, name: str, value: Any) -> str:
     count = _operands(value)
     if isinstance(value, type):
         if _required(value) != 0:
-            return ""
+            return _layer(made) if issubclass(value, nn.Cell) else ""
         made += "()"
-        count = 1 if place in ("nn", "mint.nn") else count
+        if issubclass(value, nn.Cell):  # a loss takes two
+            given = TRIED[1] if OF_PROBABILITIES.match(name) else TRIED[0]
+            found = (f"{made}({', '.join(given[:n])})" for n in (1, 2))
+            return next((f">>> {call}\n{text}" for call in found if (text := _run(call))), "")
     for operands in TRIED:
         if 1 <= count <= 2:
             call = f"{operands[0]}.{made}({operands[1] if count == 2 else ''})" if method else \
                 f"{made}({', '.join(operands[:count])})"
             shown = _run(call)
             if shown is not None and "None" not in shown:
+                return f">>> {call}\n{shown}"
+    return ""
+
+
+def _layer(made: str) -> str:
+    """The shape that a layer gives for channels, lengths or windows of two or three."""
+    sizes = re.search(r"([123])d(Ext)?$", made)
+    for given in ("2", "2, 3", "2, 3, 3", "(2,)", "2, 2", "(1, 2)"):
+        for shape in ([SHAPES[sizes[1]]] if sizes else SHAPES.values()):
+            call = f"{made}({given})(ops.ones((1, {shape}))).shape"
+            shown = _run(call)
+            if shown is not None:
                 return f">>> {call}\n{shown}"
     return ""
 
@@ -141,7 +162,8 @@ def _run(call: str) -> str | None:
         return None
     lines = text.splitlines()
     fits = len(lines) <= MOST_LINES and all(len(line) <= MOST_COLUMNS for line in lines)
-    return text if fits and not said.getvalue() and " at 0x" not in text else None
+    wrong = re.search(r" at 0x|\bnan\b|\binf\b", text) or said.getvalue()
+    return text if fits and not wrong else None
 
 
 def _shown(result: Any) -> str:

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from pathlib import Path
 
 import pytest
+
+from cellc import ops
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -49,6 +52,17 @@ def test_every_page_is_in_the_navigation_once() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     assert broken(page, (DOCS / page).read_text()) == []
+
+
+def test_the_examples_of_the_reference_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS / "site")
+    examples = importlib.import_module("examples")
+    shown = {name: examples.example(*name.rpartition(".")[::2], None) for name in examples.CALLS}
+    assert len(shown) > 30 and all(text.startswith(">>> ") for text in shown.values())
+    assert examples.example("ops", "add", ops.add).endswith("\n[[ 3.  -1. ]\n [-0.5  3.5]]")
+    monkeypatch.setitem(examples.CALLS, "nn.Dense", "nn.Dense(2)")
+    with pytest.raises(ValueError, match=r"nn\.Dense does not run"):
+        examples.example("nn", "Dense", None)
 
 
 def test_a_broken_link_is_found() -> None:
