@@ -117,7 +117,14 @@ X = np.array([[0.5, -1, 2, 0.25], [1, 1, -0.5, 3]], np.float32)
 def test_help_and_version() -> None:
     assert "COMMAND" in cellc("--help")
     assert host_target().name in cellc("--version")
+    for said in ("Python 3.", "llvmlite ", "cache: "):
+        assert said in cellc("--version", "--verbose")
     assert "COMMAND" in cellc(code=2)
+
+
+def test_a_variable_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CELLC_CACHE_SIZE", "lots")
+    assert cellc("cache", code=2).startswith("cellc: CELLC_CACHE_SIZE='lots' is not a size;")
     for command in ("compile", "run"):
         assert "usage" in cellc(command, "--help")
 

@@ -57,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(("line", "expected"), [
     ("co", ["compile", "completion"]),
-    ("--v", ["--version"]),
+    ("--v", ["--verbose", "--version"]),
     ("compile ", ["data/", "net.cellc", "net.py:"]),
     ("compile net.py:", ["net.py:Net", "net.py:make", "net.py:net"]),
     ("compile net.py:n", ["net.py:net"]),
@@ -126,8 +126,8 @@ def test_names_of_control_characters_are_not_completed(folder: Path) -> None:
     ('cellc run "my f', ["my file.py"]), ("cellc check my\\ file.py:n", ["net"]),
     ('cellc check "my file.py:n', ["my file.py:net"]), ("cellc check 'my file.py':n", ["net"]),
     ("cellc check net.py:Net -i x=@da", ["@data/"]), ("cellc ", sorted([
-        *COMMANDS, "--help", "--version", "-h"])), ("cellc", sorted([
-        *COMMANDS, "--help", "--version", "-h"]))])
+        *COMMANDS, "--help", "--verbose", "--version", "-h"])), ("cellc", sorted([
+        *COMMANDS, "--help", "--verbose", "--version", "-h"]))])
 def test_bash_lines(line: str, inserted: list[str], folder: Path) -> None:
     (folder / "my file.py").write_text(NET)
     assert _for_bash(line) == inserted
