@@ -210,6 +210,21 @@ def test_elements_are_mapped_and_external_data_read(tmp_path: Path) -> None:
                                1e-4, 1e-4)
 
 
+def test_results_are_the_callers(tmp_path: Path) -> None:
+    """A constant or a Parameter that is given back may be changed; the network stays as it is."""
+    net = loaded(model([N("Identity", ["c"], ["y"]), N("Identity", ["w"], ["z"]),
+                        N("Add", ["x", "w"], ["s"])], [value("x", [3])], ["y", "z", "s"],
+                       {"c": np.array([1, 2, 3]), "w": np.ones(3, np.float32)}), tmp_path)
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    x = ops.ones(3, ms.float32)
+    y, z, _ = net(x)
+    y[0], z[0] = 9, 9
+    y, z, s = (t.asnumpy().tolist() for t in net(x))
+    assert (y, z, s) == ([1, 2, 3], [1, 1, 1], [2, 2, 2])
+    next(iter(net.get_parameters())).set_data(ms.Tensor(np.full(3, 5, np.float32)))
+    assert net(x)[2].asnumpy().tolist() == [6, 6, 6]
+
+
 # --- the command line -----------------------------------------------------------------------------
 
 

@@ -123,8 +123,8 @@ def _check_names(
 
 
 def _weights(model: Model) -> tuple[frozenset[str], frozenset[str]]:
-    """Initializers of floats with axes are trained, unless all that reads them takes them as they
-    are; those and larger ones of ints are kept beside them."""
+    """Initializers of floats with axes are trained, unless something keeps them as they are; those
+    and larger ones of ints are Parameters that are not trained."""
     uses: dict[str, set[str]] = {}
     for node in _all(model.graph):
         rule = RULES.get(node.kind)
@@ -134,8 +134,8 @@ def _weights(model: Model) -> tuple[frozenset[str], frozenset[str]]:
             uses.setdefault(name, set()).add(role)
     trained, frozen = set(), set()
     for name, raw in model.graph.initializers.items():
-        roles = uses.get(name, set()) - {"known"}
-        if not roles:
+        roles = uses.get(name, set())
+        if not roles or "known" in roles:  # (the form of a result follows from its elements)
             continue
         if raw.code in _FLOATS and raw.dims and roles == {"trained"}:
             trained.add(name)

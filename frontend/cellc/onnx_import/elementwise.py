@@ -15,7 +15,7 @@ from ..core.dispatch import apply_one
 from ..ops.functional import draws, elimination, linalg
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from .table import Call, Known, border_of, like, rule, to, wide
+from .table import Array, Call, Known, border_of, like, rule, to, wide
 
 A = apply_one
 
@@ -160,14 +160,14 @@ def _bitcast(c: Call, x: Tensor) -> Tensor:
     return x if x.dtype is wanted else A("bitcast", x, dtype=wanted)
 
 
-@rule("Dropout")
-def _dropout(c: Call, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None
+@rule("Dropout", known=(1, 2))
+def _dropout(c: Call, x: Tensor, ratio: Array | None = None, training: Array | None = None
              ) -> list[Tensor]:
     """The input itself: the network infers. (A training mode that is asked for draws here.)"""
     whole = A("broadcast_to", like(1, to(x, dtypes.bool_)), shape=x.shape)
-    if training is None or c.opset < 12 or not bool(training.asnumpy()):
+    if training is None or c.opset < 12 or not bool(training):
         return [x, whole]
-    p = 0.5 if ratio is None else float(ratio.asnumpy())
+    p = 0.5 if ratio is None else float(ratio)
     if p == 0:
         return [x, whole]
     kept = A("gt", draws.uniform(x.shape, 0.0, 1.0), like(p, to(x, dtypes.float32)))

@@ -35,8 +35,7 @@ def folded(call: Call, inputs: Sequence[Value]) -> list[Value] | None:
         return _of_shape(call, inputs)
     fold = FOLDS.get(node.op)
     if fold is None or not inputs or not all(
-            v is None or (isinstance(v, Known) and not (
-                isinstance(v, Weight) and v.dtype.is_inexact)) for v in inputs):
+            v is None or (isinstance(v, Known) and not isinstance(v, Weight)) for v in inputs):
         return None
     given = [v for v in inputs if isinstance(v, Known)]
     if not given or sum(v.array.size for v in given) > MOST_FOLDED:

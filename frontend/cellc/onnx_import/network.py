@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import active_tracer
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, copy_of
 from .arrays import Array, Files, array_of, element_type
 from .checks import check
 from .folding import folded
@@ -113,7 +113,7 @@ class Network:
         run = Run(self, weights)
         values: dict[str, Value] = dict(zip((i.name for i in self.inputs), inputs, strict=True))
         with _at(self.path):
-            return [run.lift(v)
+            return [run.result(v)
                     for v in run.body(self.model.graph, values, None, self.model.opsets)]
 
 
@@ -202,10 +202,20 @@ class Run:
         if rule.raw:
             given: list[Any] = [scope, *inputs] if call.node.op in SCOPED else inputs
         else:
-            given = [None if v is None else elements(v, call.node.op) if rule.is_known(i)
+            given = [None if v is None else self._elements(v, call) if rule.is_known(i)
                      else self.lift(v) for i, v in enumerate(inputs)]
         out = rule.fn(call, *given)
         return list(out) if isinstance(out, (tuple, list)) else [out]
+
+
+    def _elements(self, value: Known | Tensor, call: Call) -> Array:
+        """The elements of an input that must be known; those of a Parameter are of now."""
+        return elements(self.lift(value) if isinstance(value, Weight) else value, call.node.op)
+
+    def result(self, value: Value) -> Tensor:
+        """An output; the caller may change it, and constants and Parameters stay as they are."""
+        out = self.lift(value)
+        return copy_of(out) if isinstance(value, Known) and active_tracer() is None else out
 
 
 SCOPED = frozenset(("If", "Loop", "Scan"))
