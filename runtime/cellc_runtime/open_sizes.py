@@ -152,6 +152,9 @@ def condition(relation: str, x: Number) -> str:
     """A relation of a number with 0, for people: `S <= 128`."""
     if type(x) is not tuple or x[0] != "sum":
         return f"{shown(x)} {relation} 0"
+    remainder = _remainder(x[1:]) if relation in ("==", "!=") else ""
+    if remainder:
+        return f"{remainder} {relation} 0"
     left = ("sum", *[t for t in x[1:] if len(t) > 1 and t[0] > 0])
     right = ("sum", *[(-t[0], *t[1:]) for t in x[1:] if len(t) > 1 and t[0] < 0])
     rest = sum(t[0] for t in x[1:] if len(t) == 1)
@@ -159,6 +162,19 @@ def condition(relation: str, x: Number) -> str:
         relation, left, right, rest = {">=": "<="}.get(relation, relation), right, left, -rest
     constant = [(-rest,)] if rest or len(right) == 1 else []
     return f"{shown(left)} {relation} {shown((*right, *constant))}"
+
+
+def _remainder(terms: Sequence[tuple[Any, ...]]) -> str:
+    """`H % 8`, where terms are that or its negative: `H` less `8 * (H // 8)`."""
+    for i, (factor, *atoms) in enumerate(terms):
+        if len(atoms) == 1 and atoms[0][0] == "//" and abs(factor) == atoms[0][2]:
+            _, number, divisor = atoms[0]
+            sign = -factor // divisor
+            rest = {tuple(t[1:]): sign * t[0] for t in (*terms[:i], *terms[i + 1 :])}
+            if rest == {tuple(t[1:]): t[0] for t in number[1:]}:
+                text = shown(number)
+                return f"{text if text.isidentifier() else f'({text})'} % {divisor}"
+    return ""
 
 
 def _values(x: Number, sizes: Sizes) -> str:
@@ -186,12 +202,20 @@ def shown(x: Number) -> str:
         return f"({shown(x[1])} {x[0]} {shown(x[2])})"
     text = ""
     for factor, *atoms in x[1:]:
-        names = "*".join(a if type(a) is str else f"{a[0]}({', '.join(map(shown, a[1:]))})"
-                         for a in atoms)
+        names = "*".join(map(_shown_atom, atoms))
         part = names if abs(factor) == 1 and names else "*".join(
             p for p in (str(abs(factor)), names) if p)
         text += ("-" if factor < 0 else "+" if text else "") + part
     return text
+
+
+def _shown_atom(a: Any) -> str:
+    if type(a) is str:
+        return a
+    args = [shown(x) for x in a[1:]]
+    if a[0] != "//":
+        return f"{a[0]}({', '.join(args)})"
+    return "//".join(x if x.isidentifier() or x.isdigit() else f"({x})" for x in args)
 
 
 # --- as JSON --------------------------------------------------------------------------------------

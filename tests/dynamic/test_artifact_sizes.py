@@ -229,7 +229,6 @@ def test_what_fails_is_left_out_and_said(source: Path, capsys: pytest.CaptureFix
 
 REFUSED = [
     ("Number", "float32[N,5,8]", (), r"needs it as a number \(.*\); list the sizes"),
-    ("Multiple", "float32[N,5,8]", (), r"asks whether .*N//4.*; list the sizes to serve"),
     ("Broken", "float32[N,5,8]", (), "too many|index"),
     ("Tile", "float32[N,5,8]", ("--sizes", "M=3"), "no input has a size M; open sizes: N"),
     ("Tile", "float32[2,5,8]", ("--sizes", "N=3"), "open sizes: none"),

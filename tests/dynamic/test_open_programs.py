@@ -29,12 +29,9 @@ from cellc_runtime.records import replace
 from ..ops.test_matrix import Case, cases, type_of
 
 PER_SIZE = {
-    "adaptive_avg_pool2d": "windows are tables", "adaptive_max_pool2d": "windows are tables",
-    "adaptive_max_pool2d_backward": "windows are tables", "avg_pool2d": "windows are tables",
-    "max_pool2d": "windows are tables", "max_pool2d_backward": "windows are tables",
-    "conv2d": "taps outside of the image", "conv2d_backward_data": "taps outside of the image",
-    "conv2d_backward_weight": "taps outside of the image", "conv2d_blocked": "tiles of a row",
-    "to_blocked": "parts of a plane",
+    "conv2d": "channels and windows are open", "conv2d_backward_data": "as conv2d",
+    "conv2d_backward_weight": "as conv2d", "conv2d_blocked": "as conv2d",
+    "to_blocked": "channels are open",
     "custom_kernel": "users' own kernels know their sizes",
     "group_norm": "groups divide the channels",
 }

@@ -54,8 +54,7 @@ def test_networks(case: Case) -> None:
         assert_same(net(x), got)
     (once,) = traces(net._entries)
     assert once.instances == len(case.sizes)
-    rows_of_images = case is CASES["cnn"]  # (rows of images are open there)
-    assert bool(once.per_size) == rows_of_images, once.per_size
+    assert not once.per_size, once.per_size
     assert not any(g.relation == "==" for g in once.guards)
 
 

@@ -404,13 +404,11 @@ def divide(x: Size, divisor: Size) -> Size:
             raise ZeroDivisionError("integer division or modulo by zero")
         if type(x) is not Dim:
             return x // divisor
-        even = {m: c // divisor for m, c in x.terms if c % divisor == 0}
-        rest = {m: c for m, c in x.terms if c % divisor}
+        even = {m: c // divisor for m, c in x.terms if not m or c % divisor == 0}
+        rest = {m: c if m else c % divisor for m, c in x.terms if c % divisor}
         if set(rest) <= {()}:
-            even[()] = even.get((), 0) + rest.get((), 0) // divisor
             return size_of(even)
-        odd: Size = Dim((((Quotient(size_of(rest), divisor),), 1),))
-        return odd + size_of(even)
+        return _floor(size_of(rest), divisor) + size_of(even)
     if type(x) is not Dim and x == 0:
         return 0
     if len(divisor.terms) == 1:
@@ -418,6 +416,21 @@ def divide(x: Size, divisor: Size) -> Size:
         parts = [(_without(m, by), c) for m, c in terms_of(x).items()]
         if all(m is not None and c % factor == 0 for m, c in parts):
             return size_of({m: c // factor for m, c in parts if m is not None})
+    return Dim((((Quotient(x, divisor),), 1),))
+
+
+def _floor(x: Any, divisor: int) -> Size:
+    """`x // divisor` in a normal form, so that equal sizes are seen to be equal: the first factor
+    is positive, and a quotient of a quotient is one."""
+    if divisor > 1:
+        (first, factor), *more = x.terms
+        if factor < 0:
+            return -divide(divisor - 1 - x, divisor)
+        atom = first[0]
+        if factor == 1 and len(first) == 1 and isinstance(atom, Quotient) and all(
+                not m for m, _ in more) and type(atom.divisor) is int and atom.divisor > 0:
+            shift = more[0][1] if more else 0
+            return divide(atom.numerator + shift * atom.divisor, divisor * atom.divisor)
     return Dim((((Quotient(x, divisor),), 1),))
 
 
@@ -608,6 +621,40 @@ def bounds(
 x: Size, symbols: Mapping[str, SymbolInfo]
 ) -> tuple[int | None, int | None]:
     """The least and the greatest value that a size can have, as far as that is easy to see."""
+    low, high = _bounds(x, symbols)
+    if (low is None or high is None or low < 0 < high) and type(x) is Dim:
+        relaxed = _relaxed(x)
+        if relaxed is not None:
+            by, y, least, most = relaxed
+            a, z = bounds(y, symbols)
+            lows = [v for v in (low, None if a is None else -(-(a + least) // by)) if v is not None]
+            highs = [v for v in (high, None if z is None else (z + most) // by) if v is not None]
+            return max(lows, default=None), min(highs, default=None)
+    return low, high
+
+
+def _relaxed(x: Dim) -> tuple[int, Size, int, int] | None:
+    """`by * x` as another size and what is between `least` and `most`: `d * (n // d)` is `n` less a
+    remainder. None where no quotient is a term."""
+    quotients = [(m[0], c) for m, c in x.terms
+                 if len(m) == 1 and isinstance(m[0], Quotient)
+                 and type(m[0].divisor) is int and m[0].divisor > 0]
+    if not quotients:
+        return None
+    by = math.lcm(*(q.divisor // math.gcd(c, q.divisor) for q, c in quotients))
+    y, least, most = by * x, 0, 0
+    for q, c in quotients:
+        times = by * c // q.divisor
+        y = y - by * c * Dim((((q,), 1),)) + times * q.numerator
+        least, most = (least - max(times, 0) * (q.divisor - 1),
+                       most - min(times, 0) * (q.divisor - 1))
+    return by, y, least, most
+
+
+def _bounds(
+    x: Size, symbols: Mapping[str, SymbolInfo]
+) -> tuple[int | None, int | None]:
+    """The same, by the terms alone."""
     low: int | None = 0
     high: int | None = 0
     for monomial, c in terms_of(x).items():

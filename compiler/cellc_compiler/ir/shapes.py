@@ -105,10 +105,12 @@ class Shapes:
     def at(self, sizes: Sizes) -> Shapes:
         """The facts about the other symbols where these have these values."""
         table: dict[str, Size] = dict(sizes)
+        guards = [replace(g, expr=substitute(g.expr, table)) for g in self.guards]
+        answers = {("==" if g.relation == "!=" else g.relation, g.expr): g.relation != "!="
+                   for g in guards}
         return Shapes(
             {s: info for s, info in self.symbols.items() if s not in sizes},
-            {s: n for s, n in self.hints.items() if s not in sizes},
-            [replace(g, expr=substitute(g.expr, table)) for g in self.guards],
+            {s: n for s, n in self.hints.items() if s not in sizes}, guards, answers=answers,
             equal={s: substitute(x, table) for s, x in self.equal.items() if s not in sizes})
 
     def restore(self, before: Shapes) -> None:
@@ -129,6 +131,14 @@ class Shapes:
             place = f" ({guard.where})" if guard.where else ""
             return f"{named.pop()} is one known number{place}"
         return str(guard)
+
+    def pins(self, guard: Guard) -> bool:
+        """Whether a guard that holds needs a size as a number: an equality that multiples of the
+        sizes do not keep, as those do that say that a number divides a size."""
+        if guard.relation != "==":
+            return False
+        return not any(guard.holds({name: by * size for name, size in self.hints.items()})
+                       for by in (2, 3, 5))
 
     def ask(self, relation: str, x: Size) -> bool:
         """Whether `x == 0` or `x >= 0`: decided, or assumed as it is for the hints."""

@@ -16,6 +16,7 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..ir import attributes as attr
+from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, Array, Op, Sample, Spec, register
 from ..ir.types import TensorType, prod
@@ -63,6 +64,9 @@ def _covering(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
         ValueError: no window fits, or one covers nothing but padding.
     """
     count = _count(size, kernel, stride, dilation, pads, ceil_mode)
+    reach = dilation * (kernel - 1) + 1
+    if is_symbolic(size) and max(pads) < reach and size >= reach:
+        return count  # each window meets the image
     # Between the first and the last window only taps that are farther apart than the image miss it.
     starts: Sequence[int] = (-pads[0], (count - 1) * stride - pads[0])
     if dilation > size:

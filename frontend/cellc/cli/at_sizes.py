@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cellc_compiler.ir.dims import SymbolInfo, Undecided, symbols_of
+from cellc_compiler.ir.dims import SymbolInfo, Undecided
 from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass
@@ -15,11 +15,10 @@ from ..compiled.traced import Traced, trace
 from ..tensors.tensor import OpenTensor
 from .errors import UserError
 from .loading import InputType, input_types
-from .open_sizes import TYPICAL, listed_sizes
+from .open_sizes import listed_sizes, typical_sizes
 
 Sizes = Mapping[str, int]
-_OTHERS = (3, 5)
-"""Sizes that `verify` tries besides the typical ones: of the first symbol, and of the others."""
+_SMALLER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Opened:
         """Raise Undecided if the network needs a size as a number, so that no program serves
         all."""
         for guard in self.shapes.guards:
-            if guard.relation == "==" and symbols_of(guard.expr):
+            if self.shapes.pins(guard):
                 place = f" ({guard.where})" if guard.where else ""
                 raise Undecided(f"the network needs a size as a number{place}")
 
@@ -60,7 +59,7 @@ def chosen(
     Args:
         specs: the `--input` options.
         options: the `--sizes` options; their first values come first.
-        typical: sizes where no option names any (default: of the first 8, of the others 64).
+        typical: sizes where no option names any.
         further: take all listed values, and without any some more sizes.
 
     Raises:
@@ -68,14 +67,15 @@ def chosen(
     """
     listed, names = listed_sizes(options), open_names(specs)
     refuse_unknown(listed, names)
-    usual = dict(zip(names, (TYPICAL[0], *TYPICAL[1:] * len(names)), strict=False))
-    usual.update(typical or {})
+    types = input_types(specs) or ()
+    # (A reference in float64 is slow: what is compared is smaller than what is compiled for.)
+    usual = {**typical_sizes(types, _SMALLER if further else 1), **(typical or {})}
     values = [listed.get(n, (usual[n],)) for n in names]
     found = [dict(zip(names, each, strict=True)) for each in itertools.product(*values)]
     if not further:
         return [*found[:1]]
     if not listed and typical is None and names:
-        found.append(dict(zip(names, (_OTHERS[0], *_OTHERS[1:] * len(names)), strict=False)))
+        found.append({n: size * 3 // 2 for n, size in usual.items()})
     return [*found]
 
 

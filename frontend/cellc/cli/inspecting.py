@@ -43,11 +43,13 @@ from ..viewer.sources import Sources
 from .at_sizes import chosen, said
 from .errors import UserError
 from .loading import sample_inputs, writing
-from .open_sizes import TYPICAL, listed_sizes
+from .open_sizes import listed_sizes
 from .saved import graph_of, input_specs
 
 Array = np.ndarray[Any, Any]
 _DIMS, _NAME = re.compile(r"\[([^\]]*)\]"), re.compile(r"[A-Za-z_]\w*")
+_USUAL = 32
+"""An open size of a graph in a folder of `cellc dump`, where no option gives another."""
 _STAGE = re.compile(r"(grad_)?(\d+)_(.+)\.txt")
 
 
@@ -208,7 +210,7 @@ def _stage(path: Path, given: Mapping[str, int], notes: list[str]) -> Graph:
     except UnicodeDecodeError as e:
         raise UserError(f"{path}: not text in UTF-8 ({e})") from None
     names = {n for dims in _DIMS.findall(text.partition("{")[0]) for n in _NAME.findall(dims)}
-    sizes = {n: given.get(n, TYPICAL[0]) for n in sorted(names)}
+    sizes = {n: given.get(n, _USUAL) for n in sorted(names)}
     return _closed(untrusted_graph(text, str(path), sizes), sizes, notes)
 
 

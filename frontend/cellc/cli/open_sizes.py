@@ -22,7 +22,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cellc_compiler.ir.batch_axis import PROBE, NotBatchIndependent
-from cellc_compiler.ir.dims import Dim, SymbolInfo, Undecided, evaluate, substitute, symbols_of
+from cellc_compiler.ir.dims import (
+    Dim,
+    SymbolInfo,
+    Undecided,
+    evaluate,
+    substitute,
+    symbols_of,
+    terms_of,
+)
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
@@ -45,8 +53,9 @@ Range = tuple[int, int]
 """First and last value of the batch; `ANY` as the last is no end."""
 Listed = Mapping[str, Sequence[int]]
 
-TYPICAL = (8, 64)
-"""Sizes that programs for all sizes are tuned for: of the first symbol, and of the others."""
+_BATCH, _LENGTH, _PIXELS = 8, 64, 224
+"""Sizes that programs for all sizes are tuned for: of a first axis, of others, and of rows and
+columns of an image."""
 _FAR = 1 << 30
 """A program that serves sizes so far from the one it was compiled for serves all."""
 _MOST_OPEN = 4
@@ -86,6 +95,18 @@ def _values(part: re.Match[str], option: str) -> range:
         raise UserError(f"--sizes {option!r}: expected ascending values of at least 1, and at "
                         f"most {MAX_VARIANTS} of them")
     return range(low, high + 1, step)
+
+
+def typical_sizes(given: Sequence[InputType], shrink: int = 1) -> dict[str, int]:
+    """Usual sizes of the open axes of inputs, by name; `shrink` times smaller."""
+    found: dict[str, int] = {}
+    for t in given:
+        for axis, d in enumerate(t.shape):
+            if isinstance(d, str):
+                image = len(t.shape) == 4 and axis > 1
+                usual = _BATCH if axis == 0 else _PIXELS if image else _LENGTH
+                found.setdefault(d, usual // shrink)
+    return found
 
 
 @dataclass
@@ -174,6 +195,14 @@ class _Trace:
         return all(g.holds(sizes) for g in self.shapes.guards)
 
 
+def _slots(made: _Trace) -> list[Any]:
+    """The slots of a network's programs, which agree for all sizes."""
+    graph = made.traced.graph
+    values = [*graph.outputs, *(old for old, _ in graph.updates)]
+    return [*((v.name, v.kind, v.dtype, len(v.shape)) for v in graph.inputs),
+            *((v.dtype, len(v.shape)) for v in values)]
+
+
 class _Planner:
     """Finds the variants of a network for choices of its listed sizes."""
 
@@ -209,7 +238,12 @@ class _Planner:
         for chosen in itertools.product(few, repeat=len(self.names)):
             known = {n: d for n, d in zip(self.names, chosen, strict=True) if d is not None}
             at = tuple(ANY if d is None else d for d in chosen)
-            for _ in self._open_graphs(known, targets, bool(variants)):
+            for made in self._open_graphs(known, targets, bool(variants)):
+                if _slots(made) != _slots(self.traces[0]):
+                    self.traces.pop()
+                    self.notes[f"not served: {', '.join(f'{n} = {d}' for n, d in known.items())}: "
+                               "what it takes or returns is of another kind"] = None
+                    continue
                 variants.append(Variant(at, graph=len(self.traces) - 1))
         return self.plan(OpenSizes(tuple(self.names), tuple(axes), tuple(variants)))
 
@@ -222,14 +256,16 @@ class _Planner:
         todo: list[Range] = [(open_sizes.LEAST, ANY)]
         while todo:
             low, high = todo.pop(0)
-            hints = {n: size if high == ANY else min(high, size) for n, size in zip(
-                names, (TYPICAL[0], *TYPICAL[1:] * _MOST_OPEN), strict=False)}
+            usual = typical_sizes(self.given)
+            hints = {n: usual[n] if high == ANY else min(high, usual[n]) for n in names}
             hints = {n: max(low, size) for n, size in hints.items()}
             shapes, error = self._trace({**known, **hints})
-            if error is None and any(g.relation == "==" and symbols_of(g.expr) & {*names}
-                                     for g in shapes.guards):
-                raise Undecided("the network needs a size as a number")
-            ranges = _ranges(shapes, known, names[0]) if len(names) == 1 else [(0, ANY)]
+            for guard in shapes.guards if error is None else ():
+                if symbols_of(guard.expr) & {*names} and shapes.pins(guard):
+                    place = f" ({guard.where})" if guard.where else ""
+                    raise Undecided(f"the network needs a size as a number{place}")
+            parts = len(names) == 1 and all(_is_range(g, known, names[0]) for g in shapes.guards)
+            ranges = _ranges(shapes, known, names[0]) if parts else [(0, ANY)]
             failed: Exception | None = error
             if error is None:
                 made = self.traces[-1]
@@ -239,7 +275,7 @@ class _Planner:
                     for target in targets if names else ():
                         program = open_sizes.compile_open(
                             made.traced.graph, made.shapes, target, context.numerics())
-                        if len(names) == 1:
+                        if parts:
                             served = _served_range(program, names[0], hints[names[0]])
                             ranges = [both for a in ranges if (both := _overlap(a, served))]
                     yield made
@@ -376,6 +412,11 @@ class _Planner:
                 return tuple(each)
             raise self._listing(str(e), self.batch) from e
         return found
+
+
+def _is_range(guard: Guard, known: Mapping[str, int], name: str) -> bool:
+    """Whether a guard compares the size with a number."""
+    return all(not m or m == (name,) for m in terms_of(substitute(guard.expr, dict(known))))
 
 
 def _ranges(shapes: Shapes, choice: Mapping[str, int], batch: str | None) -> list[Range]:

@@ -19,6 +19,7 @@ from cellc_compiler.passes.instantiate import instantiate
 from cellc_runtime import artifact
 from cellc_runtime.artifact import Artifact
 from cellc_runtime.device import best_for
+from cellc_runtime.dtypes import float32
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.records import dataclass
 from cellc_runtime.variants import ANY, OpenSizes
@@ -32,8 +33,8 @@ from ..tracing.pytree import Box, Leaf
 from ..train.export import load
 from ..verification.values import same_bits
 from .errors import UserError
-from .loading import input_types
-from .open_sizes import TYPICAL
+from .loading import InputType, input_types
+from .open_sizes import typical_sizes
 
 Array = np.ndarray[Any, Any]
 SUFFIX = ".cellc"
@@ -69,7 +70,7 @@ def graph_of(
         ArtifactError: there is none, or it is malformed.
     """
     if sizes is None:
-        sizes = served_sizes(loaded.sizes(entry), variant)
+        sizes = served_sizes(loaded.signature(entry).inputs, loaded.sizes(entry), variant)
     text = loaded.graph_text(entry, variant)
     return untrusted_graph(text, f"the graph of entry {entry!r}", sizes)
 
@@ -133,19 +134,24 @@ def input_specs(text: str, given: Sequence[str]) -> tuple[list[str], Mapping[str
     types = {name: f"{name}={dtype}[{','.join(map(str, sizes.shown(i, shape)))}]"
              for i, (name, dtype, shape) in enumerate(inputs)}
     if not given:
-        return [*types.values()], served_sizes(sizes)
+        return [*types.values()], served_sizes(inputs, sizes)
     by_name = {spec.partition("=")[0]: spec for spec in given}
     open_ = {d for t in input_types(given) or () for d in t.shape if isinstance(d, str)}
     if sorted(by_name) != sorted(types) or len(given) != len(types) or open_ - {*sizes.symbols}:
         served = f" (served: {sizes})" if sizes.symbols else ""
         raise UserError(f"{text} takes {', '.join(types.values())}: give each with --input{served}")
-    return [by_name[name] for name in types], served_sizes(sizes)
+    return [by_name[name] for name in types], served_sizes(inputs, sizes)
 
 
-def served_sizes(sizes: OpenSizes, number: int = 0) -> dict[str, int]:
+def served_sizes(
+    inputs: Sequence[tuple[str, str, Sequence[int]]], sizes: OpenSizes, number: int = 0
+) -> dict[str, int]:
     """Sizes that a variant of an entry serves, typical ones where it can."""
     variant = sizes.variants[number]
-    usual = [TYPICAL[min(i, 1)] if d == ANY else d for i, d in enumerate(variant.at)]
+    shapes = [InputType(name, sizes.shown(i, shape), float32)
+              for i, (name, _, shape) in enumerate(inputs)]
+    named = typical_sizes(shapes)
+    usual = [named[n] if d == ANY else d for n, d in zip(sizes.symbols, variant.at, strict=True)]
     for low, high in variant.ranges[:1]:
         usual = [max(low, u if high == ANY else min(u, high)) if d == ANY else d
                  for u, d in zip(usual, variant.at, strict=True)]

@@ -19,11 +19,12 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import surely_at_least
+from ....ir.dims import Undecided, is_symbolic, surely_at_least
 from ....loops.order import accumulators
 from ....lower.kernel import Kernel
 from ...llvm.reduction import total
 from ...llvm.text import Function, V, first_lanes, vector
+from .pool_axes import AnyAxis, OpenAxis, adaptive_axis, given_count, sliding_axis
 from .vectors import (
     Plan,
     Window,
@@ -35,94 +36,13 @@ from .vectors import (
     in_vectors,
     is_half,
     lanes,
+    lanes_below,
     load_acc,
-    lookup,
     memory_type,
     split_index,
     store_acc,
-    table,
     task_kernel,
 )
-
-# --- which input elements each window covers, as tables along each axis ---------------------------
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Windows along one axis.
-
-    Attributes:
-        size: input elements.
-        starts, ends: first element of each window and one past its last, both inside the input.
-        step: distance of the elements of a window (dilation).
-        counts: what the window contributes to the divisor of an average.
-    """
-
-    size: int
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
-    step: int
-    counts: tuple[int, ...]
-
-    @property
-    def windows(self) -> int:
-        """Number of windows."""
-        return len(self.starts)
-
-    @property
-    def longest(self) -> int:
-        """Most elements any window has."""
-        return max(-(-(e - s) // self.step) for s, e in zip(self.starts, self.ends, strict=True))
-
-    def tables(self, name: str) -> str:
-        """Globals `<name>_LO`, `<name>_HI`, `<name>_COUNT`."""
-        return (
-            table(f"{name}_LO", self.starts)
-            + table(f"{name}_HI", self.ends)
-            + table(f"{name}_COUNT", self.counts)
-        )
-
-
-def bounds(f: Function, name: str, index: V) -> tuple[V, V]:
-    """First and past-the-last element of window `index` of axis `name`."""
-    return lookup(f, f"{name}_LO", index), lookup(f, f"{name}_HI", index)
-
-
-def sliding_axis(
-    size: int, kernel: int, stride: int, dilation: int, before: int, after: int,
-    ceil_mode: bool, include_pad: bool,
-) -> Axis:
-    """Windows of a sliding pool. With `include_pad`, the padding counts for an average, but not
-    what `ceil_mode` adds beyond it.
-
-    Raises:
-        ValueError: no window fits, or one lies wholly in the padding.
-    """
-    reach = dilation * (kernel - 1) + 1
-    room = size + before + after - reach
-    if room < 0:
-        raise ValueError(f"a pooling window of {reach} does not fit {size} + {before + after}")
-    windows = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if ceil_mode and (windows - 1) * stride >= size + before:
-        windows -= 1
-    starts, ends, counts = [], [], []
-    for o in range(windows):
-        taps = [o * stride - before + k * dilation for k in range(kernel)]
-        live = [t for t in taps if 0 <= t < size]
-        if not live:
-            raise ValueError(f"pooling window {o} lies wholly in the padding")
-        starts.append(live[0])
-        ends.append(live[-1] + 1)
-        counts.append(sum(t < size + after for t in taps) if include_pad else len(live))
-    return Axis(size, tuple(starts), tuple(ends), dilation, tuple(counts))
-
-
-def adaptive_axis(size: int, windows: int) -> Axis:
-    """Windows `floor(o * size / windows) .. ceil((o + 1) * size / windows)`."""
-    starts = [o * size // windows for o in range(windows)]
-    ends = [-(-(o + 1) * size // windows) for o in range(windows)]
-    counts = [e - s for s, e in zip(starts, ends, strict=True)]
-    return Axis(size, tuple(starts), tuple(ends), 1, tuple(counts))
 
 
 @dataclass(frozen=True)
@@ -154,7 +74,7 @@ class PoolSpec:
         memory_type(self.dtype)
         self.axes(False)
 
-    def axes(self, include_pad: bool) -> tuple[Axis, Axis]:
+    def axes(self, include_pad: bool) -> tuple[AnyAxis, AnyAxis]:
         """Row and column windows."""
         top, bottom, left, right = self.pads
         return (
@@ -198,7 +118,7 @@ class AdaptiveSpec:
                for d in (self.n, self.c, self.h, self.w, self.oh, self.ow)):
             raise ValueError(f"adaptive pooling of an empty input or to an empty output: {self}")
 
-    def axes(self, include_pad: bool = False) -> tuple[Axis, Axis]:
+    def axes(self, include_pad: bool = False) -> tuple[AnyAxis, AnyAxis]:
         """Row and column windows (there is no padding to include)."""
         del include_pad
         return adaptive_axis(self.h, self.oh), adaptive_axis(self.w, self.ow)
@@ -338,11 +258,11 @@ def _table_max(spec: Spec, target: Target, value: bool, indices: bool) -> Kernel
 
 
 def _table_taps(
-    f: Function, rows: Axis, cols: Axis, oy: V, ox: V, start: list[V], tap: _Tap
+    f: Function, rows: AnyAxis, cols: AnyAxis, oy: V, ox: V, start: list[V], tap: _Tap
 ) -> list[V]:
     """Fold the elements of one window (flat plane index) in row-major order."""
-    y0, y1 = bounds(f, "WIN_Y", oy)
-    x0, x1 = bounds(f, "WIN_X", ox)
+    y0, y1 = rows.bounds(f, "WIN_Y", oy)
+    x0, x1 = cols.bounds(f, "WIN_X", ox)
 
     def row(iy: V, c: list[V]) -> list[V]:
         line = f.mul(iy, f.i64(cols.size))
@@ -443,20 +363,17 @@ def max_pool_backward(spec: Spec, target: Target) -> Plan:
 # --- average ---------------------------------------------------------------------------------
 
 
-def _average_axes(spec: Spec, include_pad: bool, divisor: int | None) -> tuple[Axis, Axis]:
+def _average_axes(spec: Spec, include_pad: bool, divisor: int | None) -> tuple[AnyAxis, AnyAxis]:
     """Row and column windows whose counts multiply to the divisor."""
     rows, cols = spec.axes(include_pad)
     if divisor is None:
         return rows, cols
     if divisor == 0:
         raise ValueError("the divisor of an average pool cannot be 0")
-    return (
-        Axis(rows.size, rows.starts, rows.ends, rows.step, (divisor,) * rows.windows),
-        Axis(cols.size, cols.starts, cols.ends, cols.step, (1,) * cols.windows),
-    )
+    return given_count(rows, divisor), given_count(cols, 1)
 
 
-def _sliding_avg(spec: PoolSpec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+def _sliding_avg(spec: PoolSpec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     """Kernel over (x, out), in vectors over output columns."""
     width = _width(spec, target)
     planes = spec.n * spec.c
@@ -465,32 +382,31 @@ def _sliding_avg(spec: PoolSpec, rows: Axis, cols: Axis, target: Target) -> Kern
     def body(f: Function, bufs: list[V], unit: V) -> str:
         plane, oy = split_index(f, unit, [planes, rows.windows])
         x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(spec.h * spec.w)), spec.dtype)
-        high = f.splat(f.cast("trunc", lookup(f, "WIN_Y_COUNT", oy), "i32"), width)
+        high = f.splat(f.cast("trunc", rows.count(f, "WIN_Y", oy), "i32"), width)
 
         def column(ox: V, mask: V | None) -> None:
             total = _row_windows(f, spec, x, oy, ox, width, 0.0, [f.zero(ty)],
                                  lambda v, _y, _x, _b, c: [f.add(c[0], v)])[0]
-            wide = lookup(f, "COUNT32", ox, vector("i32", width))
+            wide = cols.counts(f, "COUNT32", ox, width)
             count = f.cast("sitofp", f.mul(high, wide), acc_type(spec.dtype))
             at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
             store_acc(f, f.fdiv(total, count), elem_ptr(f, bufs[1], at, spec.dtype),
                       spec.dtype, mask)
 
         in_vectors(f, cols.windows, width, column)
-        # Lanes past the last window divide by 1, and their result is not stored.
-        return rows.tables("WIN_Y") + table("COUNT32", cols.counts + (1,) * width, "i32", 4)
+        return rows.tables("WIN_Y") + cols.count_table("COUNT32", width)
 
     cycles = 8.0 + -(-cols.windows // width) * (8.0 + spec.kernel[0] * spec.kernel[1] * 3.0)
     return task_kernel(target, 2, planes * rows.windows, cycles, body)
 
 
-def _count(f: Function, oy: V, ox: V, ty: str) -> V:
+def _count(f: Function, rows: AnyAxis, cols: AnyAxis, oy: V, ox: V, ty: str) -> V:
     """The divisor of one window."""
-    count = f.mul(lookup(f, "WIN_Y_COUNT", oy), lookup(f, "WIN_X_COUNT", ox))
+    count = f.mul(rows.count(f, "WIN_Y", oy), cols.count(f, "WIN_X", ox))
     return f.cast("sitofp", count, ty)
 
 
-def _table_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+def _table_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     """Kernel over (x, out), in scalars over tables of window bounds."""
     planes = spec.n * spec.c
     ty = acc_type(spec.dtype)
@@ -505,7 +421,7 @@ def _table_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
 
             total = _table_taps(f, rows, cols, oy, ox, [f.zero(ty)], tap)[0]
             at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
-            value = f.fdiv(total, _count(f, oy, ox, ty))
+            value = f.fdiv(total, _count(f, rows, cols, oy, ox, ty))
             store_acc(f, value, elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype)
 
         f.loop(0, cols.windows, 1, [], column)
@@ -515,7 +431,7 @@ def _table_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
     return task_kernel(target, 2, planes * rows.windows, cycles, body)
 
 
-def _plane_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+def _plane_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     """Kernel over (x, out): one window that covers the plane, in vectors over it."""
     width = lanes(target, spec.dtype)
     size = spec.h * spec.w
@@ -531,19 +447,32 @@ def _plane_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
         zeros = [f.zero(vector(acc_type(spec.dtype), width))] * count
         sums = f.loop(0, full, count * width, zeros, lambda i, c: [
             add(acc, f.add(i, f.i64(u * width)), None) for u, acc in enumerate(c)])
-        for u, start in enumerate(range(full, size, width)):
-            mask = first_lanes(size - start, width) if size - start < width else None
-            sums[u] = add(sums[u], f.i64(start), mask)
+        for u, start in enumerate(_tails(full, size, width, count)):
+            sums[u] = add(sums[u], f.i64(start), _tail_mask(f, size - start, width))
         value = total(f, sums)
-        value = f.fdiv(value, _count(f, f.i64(0), f.i64(0), value.ty))
+        value = f.fdiv(value, _count(f, rows, cols, f.i64(0), f.i64(0), value.ty))
         store_acc(f, value, elem_ptr(f, bufs[1], plane, spec.dtype), spec.dtype)
         return rows.tables("WIN_Y") + cols.tables("WIN_X")
 
     return task_kernel(target, 2, spec.n * spec.c, 30.0 + 4.0 * size / width, body)
 
 
-def _whole_plane(rows: Axis, cols: Axis) -> bool:
-    return all((a.starts, a.ends, a.step) == ((0,), (a.size,), 1) for a in (rows, cols))
+def _tails(full: int, size: int, width: int, count: int) -> list[int]:
+    """The starts of the vectors after the last whole round of `count` of them."""
+    if is_symbolic(size):
+        return [full + u * width for u in range(count)]
+    return list(range(full, size, width))
+
+
+def _tail_mask(f: Function, count: int, width: int) -> V | None:
+    """The mask of the first `count` lanes, which may be fewer than one."""
+    if is_symbolic(count):
+        return lanes_below(f, f.i64(count), width)
+    return first_lanes(count, width) if count < width else None
+
+
+def _whole_plane(rows: AnyAxis, cols: AnyAxis) -> bool:
+    return rows.whole and cols.whole
 
 
 def avg_pool(
@@ -557,6 +486,8 @@ def avg_pool(
     """
     plan = Plan()
     rows, cols = _average_axes(spec, count_include_pad, divisor_override)
+    if isinstance(rows, OpenAxis) and rows.windows * cols.windows < 2:
+        raise Undecided("an average over a whole image is added up in another order")
     if _whole_plane(rows, cols):
         kernel = _plane_avg(spec, rows, cols, target)
     elif isinstance(spec, PoolSpec) and _width(spec, target) > 1:
@@ -567,14 +498,14 @@ def avg_pool(
     return plan
 
 
-def _scatter_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+def _scatter_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     """Kernel over (dy, out[, acc]): adds every dy / count to the elements of its window."""
     windows, ty = rows.windows * cols.windows, acc_type(spec.dtype)
 
     def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
         oy, ox = split_index(f, o, [rows.windows, cols.windows])
         src = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(windows)), o), spec.dtype)
-        g = f.fdiv(load_acc(f, src, spec.dtype, 1), _count(f, oy, ox, ty))
+        g = f.fdiv(load_acc(f, src, spec.dtype, 1), _count(f, rows, cols, oy, ox, ty))
 
         def tap(i: V, _: list[V]) -> list[V]:
             ptr = f.gep(dx, i, ty)
@@ -587,14 +518,14 @@ def _scatter_avg(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
                     rows.tables("WIN_Y") + cols.tables("WIN_X"))
 
 
-def _spread(spec: Spec, rows: Axis, cols: Axis, target: Target) -> Kernel:
+def _spread(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     """Kernel over (dy, out): one window that covers the plane."""
     size, width = spec.h * spec.w, lanes(target, spec.dtype)
 
     def body(f: Function, bufs: list[V], plane: V) -> str:
         g = load_acc(f, elem_ptr(f, bufs[0], plane, spec.dtype), spec.dtype, 1)
         # A sum from 0, as in every other case: turns -0 into 0.
-        g = f.add(f.const(g.ty, 0.0), f.fdiv(g, _count(f, f.i64(0), f.i64(0), g.ty)))
+        g = f.add(f.const(g.ty, 0.0), f.fdiv(g, _count(f, rows, cols, f.i64(0), f.i64(0), g.ty)))
         wide = f.splat(g, width)
         out = elem_ptr(f, bufs[1], f.mul(plane, f.i64(size)), spec.dtype)
         in_vectors(f, size, width, lambda i, mask: store_acc(

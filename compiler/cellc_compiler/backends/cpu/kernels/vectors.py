@@ -88,8 +88,17 @@ def in_vectors(f: Function, count: int, width: int, body: Callable[[V, V | None]
     """`body(index, mask)` for `count` elements in steps of `width`, the tail masked."""
     full = count // width * width
     f.loop(0, full, width, [], lambda i, _: body(i, None))
-    if count > full:
+    if is_symbolic(count):
+        rest = f.i64(count - full)
+        f.when(f.cmp("sgt", rest, f.i64(0)), lambda: body(f.i64(full), lanes_below(f, rest, width)))
+    elif count > full:
         body(f.i64(full), first_lanes(count - full, width))
+
+
+def lanes_below(f: Function, count: V, width: int) -> V:
+    """The mask of the first lanes, as many as an i64 says: none, if it is negative."""
+    some = f.splat(f.cast("trunc", count, "i32"), width)
+    return f.cmp("slt", f.iota(vector("i32", width)), some)
 
 
 def elem_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
@@ -270,6 +279,11 @@ def split_index(f: Function, index: V, dims: Sequence[int]) -> list[V]:
 def minimum(f: Function, a: V, b: V) -> V:
     """The smaller of two signed i64."""
     return f.select(f.cmp("slt", a, b), a, b)
+
+
+def maximum(f: Function, a: V, b: V) -> V:
+    """The larger of two signed i64."""
+    return f.select(f.cmp("sgt", a, b), a, b)
 
 
 def units_per_task(units: int, cycles: float) -> int:

@@ -23,7 +23,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import estimate
+from ....ir.dims import estimate, is_symbolic
 from ....ir.graph import Builder, Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
@@ -174,6 +174,8 @@ class Choice:
         groups = node.attrs["groups"]
         if not groups_fit(x.shape[1], oc, groups, block):
             return False
+        if any(map(is_symbolic, x.shape[2:])):  # only blocked kernels serve all sizes of an image
+            return True
         if node.op != "conv2d":  # each pixel that is read gives a window of the result
             oh, ow = map(estimate, x.shape[2:])
         if oh * ow < _FEWEST_PIXELS:

@@ -192,7 +192,7 @@ def _plan(first: Stage, second: Stage, target: Target, plans: dict[Any, Any]) ->
         return known
     plan = None
     p, q = first.problem, second.problem
-    if pairs.fits(p, q):
+    if not p.opened and pairs.fits(p, q):
         pair = pairs.choose_pair(p, q, target)
         if pairs.pays(pair, target):
             plan = _kernels(pair, first, second, target)

@@ -9,16 +9,17 @@ from cellc_runtime.target import Target
 
 from ....ir.graph import Node
 from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, result
-from ....ops.pool import MaxPool2d
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
+    from ..kernels import pool_axes
     from ..kernels.blocked import conv, pack, pool, tile
     from ..nests.epilogue import BlockFused
 else:  # kernel families load when one is generated
     conv, pack, pool, tile = (
         lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
         for name in ("conv", "pack", "pool", "tile"))
+    pool_axes = lazy_module("cellc_compiler.backends.cpu.kernels.pool_axes")
 
 Border = tuple[int, int, int, int]
 NONE: Border = (0, 0, 0, 0)
@@ -77,7 +78,7 @@ def max_pool2d_blocked(
 ) -> KernelPlan:
     """One kernel; of an `epilogue` it takes the border."""
     x, a = node.operands[0].type, node.attrs
-    windows = MaxPool2d().windows((a["inner"][2], a["inner"][3]), a)
+    windows = pool_axes.sliding_axes(a["inner"][2:], a)
     border = epilogue.border if epilogue else NONE
     kernel = pool.max_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))

@@ -24,7 +24,7 @@ from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.target import Target
 
-from .....ir.dims import estimate
+from .....ir.dims import Undecided, estimate, is_symbolic
 from .....lower.kernel import Kernel
 from .....lower.plan import Role
 from ....llvm.text import Function, V, vector
@@ -97,6 +97,8 @@ class Spot:
             if not self.flat_width:
                 pixel = f.add(f.mul(self.row, f.i64(sr)), pixel)
             found = self.memo[key] = self._start(f, base, sn, sb, pixel, ty)
+        if is_symbolic(sr):
+            return f.gep(f.gep(found, j * sb + r * sr, ty), c * sc, ty)
         return f.gep(found, j * sb + r * sr + c * sc, ty)
 
     def _start(self, f: Function, base: V, sn: int, sb: int, pixel: V, ty: str) -> V:
@@ -161,8 +163,10 @@ class Writer:
     def grid(self) -> tuple[int, int]:
         """Tiles down and across an image."""
         p, t = self.p, self.t
+        if t.half:
+            return (1 if p.flat else p.oh), sum(t.row_tiles(p.row))
         if p.flat:
-            return 1, -(-(p.oh * p.ow) // t.tc)
+            return 1, -(-p.row // t.tc)
         return -(-p.oh // t.tr), -(-p.ow // t.tc)
 
     @property
@@ -239,11 +243,18 @@ class Writer:
     def across(self, index: V, body: Callable[[Writer, V], None]) -> None:
         """`body(writer, column)` of the first pixel of tile `index` of a row."""
         p, t, f = self.p, self.t, self.f
+        narrow = replace(self, t=t.narrower())
+        if t.half:
+            whole = f.i64(t.row_tiles(p.row)[0])
+            last = f.i64(p.row - t.half)
+            rest = f.add(f.mul(whole, f.i64(t.tc)), f.mul(f.sub(index, whole), f.i64(t.half)))
+            f.when(f.cmp("slt", index, whole), lambda: body(self, f.mul(index, f.i64(t.tc))),
+                   lambda: body(narrow, minimum(f, rest, last)))
+            return
         if not t.fewer:
-            body(self, tile_start(f, index, t.tc, p.oh * p.ow if p.flat else p.ow))
+            body(self, tile_start(f, index, t.tc, p.row))
             return
         wide = self.grid[1] - t.fewer
-        narrow = replace(self, t=t.narrower())
         f.when(f.cmp("slt", index, f.i64(wide)),
                lambda: body(self, f.mul(index, f.i64(t.tc))),
                lambda: body(narrow, f.add(f.mul(index, f.i64(t.tc - 1)), f.i64(wide))))
@@ -304,11 +315,13 @@ class Writer:
         return f.gep(self.bufs[0], f.add(f.mul(first, f.i64(plane)), f.mul(pixel, f.i64(p.bi))),
                      self.ty)
 
-    def _pixel(self, r: int, c: int, a: int, b: int) -> int:
-        """Elements from the tile's start to pixel (r, c) at tap (a, b)."""
-        p = self.p
-        y = r * p.stride[0] + a * p.dilation[0]
-        return (y * p.pw + c * p.stride[1] + b * p.dilation[1]) * p.bi
+    def _pixel(self, x: V, r: int, column: int, a: int) -> V:
+        """The pixel of row r at row `a` of the window, from `x`, the tile's start."""
+        p, f = self.p, self.f
+        down = (r * p.stride[0] + a * p.dilation[0]) * p.pw * p.bi
+        if is_symbolic(down):  # a register for each row, not for each pixel
+            return f.gep(f.gep(x, down, self.ty), column * p.bi, self.ty)
+        return f.gep(x, down + column * p.bi, self.ty)
 
     def chain(self, x: V, w: V, part: V, accs: Sequence[V],
                stretch: tuple[V, V, int] | None = None) -> list[V]:
@@ -426,7 +439,7 @@ class Writer:
                     continue
                 if q % 4 == 0 or not p.narrow:
                     f.fence(*(out[k] for k in done))
-                ptr = f.gep(x, self._pixel(r, 0, a, 0) + q * p.bi, self.ty)
+                ptr = self._pixel(x, r, q, a)
                 value = self._value(ptr, lanes)
                 done = [j * t.pixels + r * t.tc + c for _, c in uses for j in range(t.ov)]
                 for (b, _), k in zip(((b, j) for b, _ in uses for j in range(t.ov)), done,
@@ -452,7 +465,7 @@ class Writer:
                         f.load(self.vec, f.gep(w, at + j * p.bo, self.ty))
                         for j in range(t.ov - t.again, t.ov)]
                 r, c = divmod(i, t.tc)
-                ptr = f.gep(x, self._pixel(r, c, a, b), self.ty)
+                ptr = self._pixel(x, r, c * p.stride[1] + b * p.dilation[1], a)
                 value = self._value(ptr, lanes)
                 for j in range(t.ov):
                     if j and i in t.folded:
@@ -540,7 +553,7 @@ def _stretch(p: BlockConv, t: Tile) -> int:
 
 def choose_split(p: BlockConv, t: Tile, tiles: int) -> Split:
     """Return the split of a problem whose images have this number of tiles."""
-    p = replace(p, n=estimate(p.n))
+    p, tiles = replace(p, n=estimate(p.n), oh=estimate(p.oh), ow=estimate(p.ow)), estimate(tiles)
     groups = p.out_blocks // t.ov
     wanted = -(-_UNITS // p.n)
     if p.depthwise or p.narrow:
@@ -568,12 +581,16 @@ def block_kernel(
     p: BlockConv, t: Tile, target: Target, epilogue: BlockEpilogue | None = None, extra: int = 0
 ) -> Kernel:
     """Kernel over (x, packed weights, out, *extra)."""
+    if t.half and p.row < t.half:
+        raise Undecided(f"the kernel is for rows of at least {t.half} pixels")
     probe = Writer(p, t, Function("", [], target), [], None)
     tiles = probe.grid[0] * probe.grid[1]
     groups = p.out_blocks // t.ov
     s = choose_split(p, t, tiles)
+    if is_symbolic(tiles):
+        s = replace(s, tile_parts=-(-tiles // s.tile_per))
     # Weights that pass the cache once are fetched ahead while those before them are used.
-    sharing = s.tile_per if s.stretch else tiles
+    sharing = s.tile_per if s.stretch else estimate(tiles)
     ahead = 0 if s.weights_stay else 1 << (min(sharing, 16).bit_length() - 1)
 
     def body(f: Function, bufs: list[V], unit: V) -> None:

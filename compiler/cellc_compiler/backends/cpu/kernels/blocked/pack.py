@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
+from .....ir.dims import Undecided, is_symbolic
 from .....lower.kernel import Kernel
 from ....llvm.text import Function, V, first_lanes, kernel_function, module, transpose, vector
 from ..vectors import (
@@ -124,8 +126,13 @@ _CHUNK = 256
 """Pixels of one unit of work, about."""
 
 
-def _pieces(f: Function, count: int, block: int, body: Callable[[V, int], None]) -> None:
-    """`body(start, size)` over `count` elements in whole blocks, then what is left."""
+def _pieces(f: Function, count: int | V, block: int, body: Callable[[V, int], None]) -> None:
+    """`body(start, size)` over `count` elements in whole blocks, then what is left; of a number
+    that is known only when the code runs, the last block overlaps the one before it."""
+    if isinstance(count, V):
+        last = f.sub(count, f.i64(block))
+        f.loop(f.i64(0), count, block, [], lambda i, _: body(minimum(f, i, last), block))
+        return
     full = count // block * block
     f.loop(0, full, block, [], lambda i, _: body(i, block))
     if count > full:
@@ -136,6 +143,8 @@ def to_blocked_kernel(x: tuple[int, ...], block: int, dtype: DType, target: Targ
     """Kernel over (x, out): `[n, c, h, w]` to `[n, c / block, h, w, block]`; 16-bit floats are
     widened."""
     n, c, h, w = x
+    if is_symbolic(c):
+        raise Undecided("the number of channels is not known")
     size, ty = h * w, acc_type(dtype)
     blocks, vec = -(-c // block), vector(ty, block)
     parts, per = _parts(size, block)
@@ -166,6 +175,10 @@ def to_blocked_kernel(x: tuple[int, ...], block: int, dtype: DType, target: Targ
 
 def _parts(size: int, block: int) -> tuple[int, int]:
     """A plane of pixels in parts of whole blocks: `(parts, pixels per part)`."""
+    if is_symbolic(size):
+        if size < block:
+            raise Undecided(f"the kernel is for at least {block} pixels")
+        return -(-size // _CHUNK), _CHUNK
     parts = max(1, size // _CHUNK)
     per = -(-size // parts)
     per = -(-per // block) * block
@@ -173,8 +186,11 @@ def _parts(size: int, block: int) -> tuple[int, int]:
 
 
 def _parted(f: Function, part: V, parts: int, per: int, size: int,
-            body: Callable[[int], None]) -> None:
+            body: Callable[[Any], None]) -> None:
     """`body(pixels or channels of this part)`: the last part may be shorter."""
+    if is_symbolic(size):
+        body(minimum(f, f.i64(per), f.sub(f.i64(size), f.mul(part, f.i64(per)))))
+        return
     rest = size - (parts - 1) * per
     if parts == 1 or rest == per:
         body(rest)

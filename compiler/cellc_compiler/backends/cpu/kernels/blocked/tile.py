@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
+
+from .....ir.dims import choose, estimate, is_symbolic
 
 _MAX_VECTORS = 4
 _WIDEST_SLIDING = 5
@@ -114,6 +117,16 @@ class BlockConv:
         return self.out_size[0] + top + bottom, self.out_size[1] + left + right
 
     @property
+    def opened(self) -> bool:
+        """Whether rows or columns are known only when the code runs."""
+        return is_symbolic(self.oh) or is_symbolic(self.ow)
+
+    @property
+    def row(self) -> int:
+        """Pixels of what tiles lie along: a row of the output, or all of it."""
+        return self.oh * self.ow if self.flat else self.ow
+
+    @property
     def flat(self) -> bool:
         """Whether windows of consecutive pixels are consecutive across rows."""
         return not self.by_rows and (self.taps, self.stride, self.origin) == (
@@ -130,6 +143,8 @@ class Tile:
         cycles: estimate of the whole problem.
         again: vectors of weights that have no register: the multiply-adds of each pixel read them.
         fewer: the number of last tiles of a row that are a column narrower.
+        half: where the columns of an image are known only when the code runs, those of a
+            narrower tile: rows end with some of them (`row_tiles`). 0: rows have one kind of tile.
         fold: whether the target's multiply-add takes one element of memory for all lanes.
         slides: the weights of a row of the window stay in registers while the pixels of the image
             pass by: each is read once for all windows of the tile it is in.
@@ -141,6 +156,7 @@ class Tile:
     cycles: float
     again: int = 0
     fewer: int = 0
+    half: int = 0
     fold: bool = False
     slides: bool = False
 
@@ -149,8 +165,22 @@ class Tile:
         """Pixels of a tile."""
         return self.tr * self.tc
 
+    def row_tiles(self, columns: Any) -> tuple[Any, Any]:
+        """The tiles of a row of open columns: whole ones, then narrower ones, so that few pixels
+        are computed twice."""
+        tc, half = self.tc, self.half
+        wide = columns // tc
+        rest = columns - wide * tc
+        narrow, more = -(-rest // half), -(-(rest + tc) // half)
+        # One whole tile less, where narrower ones fit better.
+        saved = tc + half * (narrow - more)
+        return (choose(wide, 1, choose(saved, 1, wide - 1, wide), wide),
+                choose(wide, 1, choose(saved, 1, more, narrow), narrow))
+
     def narrower(self) -> Tile:
-        """The tiles that are a column narrower."""
+        """The last tiles of a row: a column narrower, or half as wide."""
+        if self.half:
+            return replace(self, tc=self.half, again=0, half=0)
         return replace(self, tc=self.tc - 1, again=max(0, self.again - self.ov), fewer=0)
 
     @property
@@ -191,6 +221,10 @@ def _step_cycles(p: BlockConv, t: Tile) -> float:
 
 def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Tile:
     """The cheapest tile that divides the blocks of output channels, of `widest` at most."""
+    if p.opened:
+        known = {k: estimate(getattr(p, k)) for k in ("ph", "pw", "oh", "ow")}
+        found = choose_tile(replace(p, **known, by_rows=not p.flat), target, widest)
+        return replace(found, fewer=0, half=-(-found.tc // 2))
     best: Tile | None = None
     for ov in range(1, min(widest, p.out_blocks) + 1):
         if p.image_blocks % ov or (p.groups > 1 and max(1, p.out_blocks // p.groups) % ov):

@@ -1,0 +1,287 @@
+"""Which elements of an axis each window of a pool covers: from tables where sizes are known, from
+formulas where they are known only when the code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cellc_runtime.records import dataclass, replace
+
+from ....ir.dims import Undecided, is_symbolic
+from ...llvm.text import Function, V, vector
+from .vectors import lookup, maximum, minimum, table
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Windows along one axis.
+
+    Attributes:
+        size: input elements.
+        starts, ends: first element of each window and one past its last, both inside the input.
+        step: distance of the elements of a window (dilation).
+        contributions: what each window adds to the divisor of an average, as a factor.
+    """
+
+    size: int
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    step: int
+    contributions: tuple[int, ...]
+
+    @property
+    def windows(self) -> int:
+        """Number of windows."""
+        return len(self.starts)
+
+    @property
+    def longest(self) -> int:
+        """Most elements any window has."""
+        return max(-(-(e - s) // self.step) for s, e in zip(self.starts, self.ends, strict=True))
+
+    def tables(self, name: str) -> str:
+        """Globals `<name>_LO`, `<name>_HI`, `<name>_COUNT`."""
+        return (
+            table(f"{name}_LO", self.starts)
+            + table(f"{name}_HI", self.ends)
+            + table(f"{name}_COUNT", self.contributions)
+        )
+
+    @property
+    def inner(self) -> tuple[int, int, int, int]:
+        """The first run of whole windows at equal distances: `(first, past the last, distance,
+        first element of the first)`."""
+        spans = [(e - s - 1) // self.step + 1 for s, e in zip(self.starts, self.ends, strict=True)]
+        most = max(spans)
+        first = end = spans.index(most)
+        at = self.starts[first]
+        stride = self.starts[first + 1] - at if first + 1 < self.windows else 0
+        while end < self.windows and spans[end] == most and (
+                self.starts[end] == at + (end - first) * stride):
+            end += 1
+        return first, end, stride, at
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is one window, which covers the axis."""
+        return (self.starts, self.ends, self.step) == ((0,), (self.size,), 1)
+
+    def bounds(self, f: Function, name: str, index: V) -> tuple[V, V]:
+        """First and past-the-last element of a window, from the tables of this name."""
+        return lookup(f, f"{name}_LO", index), lookup(f, f"{name}_HI", index)
+
+    def count(self, f: Function, name: str, index: V) -> V:
+        """What a window contributes to the divisor."""
+        return lookup(f, f"{name}_COUNT", index)
+
+    def counts(self, f: Function, name: str, index: V, lanes: int) -> V:
+        """The contributions of as many windows from one on, as i32, from the table of this name."""
+        return lookup(f, name, index, vector("i32", lanes))
+
+    def count_table(self, name: str, lanes: int) -> str:
+        """That table. Lanes past the last window divide by 1, and their result is not stored."""
+        return table(name, self.contributions + (1,) * lanes, "i32", 4)
+
+
+class _Formula:
+    """Base of windows that formulas give: there are no tables."""
+
+    def tables(self, name: str) -> str:
+        """There are none."""
+        del name
+        return ""
+
+    def count_table(self, name: str, lanes: int) -> str:
+        """There is none."""
+        del name, lanes
+        return ""
+
+    def count(self, f: Function, name: str, index: V) -> V:
+        """What a window contributes to the divisor."""
+        raise TypeError(f"{type(self).__name__} has no count")
+
+    def counts(self, f: Function, name: str, index: V, lanes: int) -> V:
+        """The contributions of as many windows from one on, as i32."""
+        out = f.undef(vector("i32", lanes))
+        for k in range(lanes):
+            one = self.count(f, name, f.add(index, f.i64(k)))
+            out = f.insert(out, f.cast("trunc", one, "i32"), k)
+        return out
+
+
+@dataclass(frozen=True)
+class OpenAxis(_Formula):
+    """Windows along an axis whose size is known when the code runs; attributes as of `Axis`.
+
+    Attributes:
+        kernel: elements of a window; `stride` between windows; `before` and `after` the padding.
+        include_pad: whether padding counts.
+        given: the contribution to the divisor, if it is given.
+    """
+
+    size: int
+    windows: int
+    kernel: int
+    stride: int
+    step: int
+    before: int
+    after: int
+    include_pad: bool
+    given: int | None = None
+    whole = False
+
+    @property
+    def longest(self) -> int:
+        """Most elements any window has."""
+        return self.kernel
+
+    @property
+    def inner(self) -> tuple[int, int, int, int]:
+        """As of `Axis`.
+
+        Raises:
+            Undecided: no window may be whole.
+        """
+        first = -(-self.before // self.stride)
+        end = (self.size + self.before - self.step * (self.kernel - 1) - 1) // self.stride + 1
+        if end < first:
+            raise Undecided("the pool is for images that hold a whole window")
+        return first, end, self.stride, first * self.stride - self.before
+
+    def start(self, f: Function, index: V) -> V:
+        """The first element of a window, which may lie in the padding."""
+        return f.sub(f.mul(index, f.i64(self.stride)), f.i64(self.before))
+
+    def bounds(self, f: Function, name: str, index: V) -> tuple[V, V]:
+        """First and past-the-last element of a window."""
+        del name
+        start, step = self.start(f, index), f.i64(self.step)
+        missing = maximum(f, f.sub(f.i64(0), start), f.i64(0))
+        missing = f.add(missing, f.i64(self.step - 1))
+        first = f.add(start, f.mul(f.binary("udiv", missing, step), step))
+        room = f.binary("udiv", f.sub(f.i64(self.size - 1), start), step)
+        last = f.mul(minimum(f, room, f.i64(self.kernel - 1)), step)
+        return first, f.add(f.add(start, last), f.i64(1))
+
+    def count(self, f: Function, name: str, index: V) -> V:
+        """What a window contributes to the divisor (averages have no dilation)."""
+        if self.given is not None or self.include_pad:  # (no window reaches beyond the padding)
+            return f.i64(self.kernel if self.given is None else self.given)
+        first, end = self.bounds(f, name, index)
+        return f.sub(end, first)
+
+
+@dataclass(frozen=True)
+class OpenAdaptive(_Formula):
+    """As `OpenAxis`, of an adaptive pool with this number of windows."""
+
+    size: int
+    windows: int
+    given: int | None = None
+    step = 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is one window, which covers the axis."""
+        return self.windows == 1
+
+    @property
+    def longest(self) -> int:
+        """Most elements any window has, about."""
+        return -(-self.size // self.windows)
+
+    def bounds(self, f: Function, name: str, index: V) -> tuple[V, V]:
+        """First and past-the-last element of a window."""
+        del name
+        size, windows = f.i64(self.size), f.i64(self.windows)
+        end = f.add(f.mul(f.add(index, f.i64(1)), size), f.i64(self.windows - 1))
+        return (f.binary("udiv", f.mul(index, size), windows), f.binary("udiv", end, windows))
+
+    def count(self, f: Function, name: str, index: V) -> V:
+        """What a window contributes to the divisor."""
+        if self.given is not None:
+            return f.i64(self.given)
+        first, end = self.bounds(f, name, index)
+        return f.sub(end, first)
+
+
+AnyAxis = Axis | OpenAxis | OpenAdaptive
+
+
+def given_count(axis: AnyAxis, count: int) -> AnyAxis:
+    """The same windows; each contributes `count` to the divisor."""
+    if isinstance(axis, Axis):
+        return replace(axis, contributions=(count,) * axis.windows)
+    return replace(axis, given=count)
+
+
+def sliding_axis(
+    size: int, kernel: int, stride: int, dilation: int, before: int, after: int,
+    ceil_mode: bool, include_pad: bool,
+) -> AnyAxis:
+    """Windows of a sliding pool. With `include_pad`, the padding counts for an average, but not
+    what `ceil_mode` adds beyond it.
+
+    Raises:
+        ValueError: no window fits, or one lies wholly in the padding.
+    """
+    reach = dilation * (kernel - 1) + 1
+    room = size + before + after - reach
+    if room < 0:
+        raise ValueError(f"a pooling window of {reach} does not fit {size} + {before + after}")
+    windows = (-(-room // stride) if ceil_mode else room // stride) + 1
+    if is_symbolic(size):
+        return _open_axis(size, windows, kernel, stride, dilation, before, after, ceil_mode,
+                          include_pad)
+    if ceil_mode and (windows - 1) * stride >= size + before:
+        windows -= 1
+    starts, ends, counts = [], [], []
+    for o in range(windows):
+        taps = [o * stride - before + k * dilation for k in range(kernel)]
+        live = [t for t in taps if 0 <= t < size]
+        if not live:
+            raise ValueError(f"pooling window {o} lies wholly in the padding")
+        starts.append(live[0])
+        ends.append(live[-1] + 1)
+        counts.append(sum(t < size + after for t in taps) if include_pad else len(live))
+    return Axis(size, tuple(starts), tuple(ends), dilation, tuple(counts))
+
+
+def sliding_axes(
+    size: Sequence[int], attrs: Mapping[str, Any], include_pad: bool = False
+) -> tuple[AnyAxis, AnyAxis]:
+    """Row and column windows of a sliding pool of these attributes over an image."""
+    (top, bottom, left, right), dilation = attrs["pads"], attrs.get("dilation", (1, 1))
+    rows, columns = (
+        sliding_axis(size[k], attrs["kernel"][k], attrs["stride"][k], dilation[k], before, after,
+                     attrs["ceil_mode"], include_pad)
+        for k, (before, after) in enumerate(((top, bottom), (left, right))))
+    return rows, columns
+
+
+def _open_axis(
+    size: int, windows: int, kernel: int, stride: int, dilation: int, before: int, after: int,
+    ceil_mode: bool, include_pad: bool,
+) -> OpenAxis:
+    """Windows of a sliding pool over an axis of any size.
+
+    Raises:
+        Undecided: windows that only a known size decides.
+    """
+    if ceil_mode:
+        raise Undecided("windows of a pool in ceil_mode are tables of known sizes")
+    reach = dilation * (kernel - 1) + 1
+    if max(before, after) >= reach or (dilation > 1 and size < reach):
+        raise Undecided("a window of a pool may lie in the padding")
+    return OpenAxis(size, windows, kernel, stride, dilation, before, after, include_pad)
+
+
+def adaptive_axis(size: int, windows: int) -> AnyAxis:
+    """Windows `floor(o * size / windows) .. ceil((o + 1) * size / windows)`."""
+    if is_symbolic(size):
+        return OpenAdaptive(size, windows)
+    starts = [o * size // windows for o in range(windows)]
+    ends = [-(-(o + 1) * size // windows) for o in range(windows)]
+    counts = [e - s for s, e in zip(starts, ends, strict=True)]
+    return Axis(size, tuple(starts), tuple(ends), 1, tuple(counts))
