@@ -23,6 +23,7 @@ from cellc_compiler.backends.cpu.kernels.blocked import (
     tile as conv_block_tile,
 )
 from cellc_compiler.backends.cpu.kernels.conv.plans import ConvSpec, conv_forward
+from cellc_compiler.backends.cpu.kernels.pool_axes import sliding_axes
 from cellc_compiler.backends.cpu.kernels.vectors import Plan
 from cellc_compiler.ops.blocked import blocks, from_blocks, to_blocks
 from cellc_compiler.ops.pool import MaxPool2d
@@ -304,7 +305,7 @@ def test_max_pool(name: str, border: tuple[int, int, int, int], target: Target) 
     want = MaxPool2d().reference(x, **attrs)
     block = target.lanes(4)
     image = np.ascontiguousarray(to_blocks(padded(x, (1, 2, 2, 1)), block))
-    windows = MaxPool2d().windows((9, 11), attrs)
+    windows = sliding_axes((9, 11), attrs)
     top, bottom, left, right = border
     out = np.full((2, blocks(19, block), want.shape[2] + top + bottom,
                    want.shape[3] + left + right, block), 77, np.float32)

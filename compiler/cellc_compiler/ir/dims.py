@@ -11,14 +11,14 @@ so equality of equal sizes is structural. A *question* (`==`, `<`, truth, `int()
 So library code that was written for ints serves symbols too and stays right: the worst that can
 happen is a guard that makes what is compiled serve one size only. Code that is generated for all
 sizes (`Facts.general`) does not ask whether two sizes happen to be equal: unless they always are,
-they are treated as different. The idea of sizes backed by
-hints and guarded by what was asked is that of the symbolic shapes of PyTorch 2 (Ansel et al.,
-ASPLOS 2024).
+they are treated as different. Source of the idea of sizes that are backed by hints and guarded by
+what was asked: the symbolic shapes of PyTorch 2 (Ansel et al., ASPLOS 2024).
 """
 
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,12 +38,10 @@ else:
 Atom = Union[str, "Quotient", "Applied"]
 Monomial = tuple[Atom, ...]
 Size = Union[int, "Dim"]
+Bounds = tuple[int | None, int | None]
 Met = tuple[str, int]
 """Where a trace asks for a size: a place in the source, and how often it has asked there before."""
-
-
 T = TypeVar("T")
-
 MOST_TERMS, MOST_FACTORS = 1 << 10, 1 << 6
 """Of the expression of a size: terms, factors of a term."""
 MOST_BITS = 256
@@ -106,6 +104,11 @@ def _grouped(x: Size) -> str:
 
 def _order(atom: Atom) -> str:
     return atom if isinstance(atom, str) else f"({atom})"
+
+
+def _bitwise(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The method for swapped operands; it fixes the size."""
+    return lambda self, other: function(other, int(self))
 
 
 class Dim:
@@ -209,41 +212,20 @@ class Dim:
         power = int(power)
         return math.prod([self] * power) if power <= _MOST_POWER else int(self) ** power
 
-    def __rpow__(self, base: Any) -> Any:
-        return base ** int(self)
-
     def __abs__(self) -> Any:
         return self if self >= 0 else -self
 
-    def __and__(self, other: Any) -> Any:
-        return int(self) & other
-
-    def __rand__(self, other: Any) -> Any:
-        return other & int(self)
-
-    def __or__(self, other: Any) -> Any:
-        return int(self) | other
-
-    def __ror__(self, other: Any) -> Any:
-        return other | int(self)
-
-    def __xor__(self, other: Any) -> Any:
-        return int(self) ^ other
-
-    def __rxor__(self, other: Any) -> Any:
-        return other ^ int(self)
+    __and__ = __rand__ = _bitwise(operator.and_)
+    __or__ = __ror__ = _bitwise(operator.or_)
+    __xor__ = __rxor__ = _bitwise(operator.xor)
+    __rpow__, __rlshift__, __rrshift__ = map(_bitwise, (operator.pow, operator.lshift,
+                                                        operator.rshift))
 
     def __lshift__(self, count: Any) -> Any:
         return self * (1 << int(count))
 
-    def __rlshift__(self, base: Any) -> Any:
-        return base << int(self)
-
     def __rshift__(self, count: Any) -> Any:
         return divide(self, 1 << int(count))
-
-    def __rrshift__(self, base: Any) -> Any:
-        return base >> int(self)
 
     def __invert__(self) -> Any:
         return -self - 1
@@ -321,11 +303,10 @@ class Dim:
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
 
-    def __copy__(self) -> Dim:
+    def __deepcopy__(self, memo: Any = None) -> Dim:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Dim:
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
         return Dim, (self.terms,)
@@ -408,7 +389,8 @@ def divide(x: Size, divisor: Size) -> Size:
         rest = {m: c if m else c % divisor for m, c in x.terms if c % divisor}
         if set(rest) <= {()}:
             return size_of(even)
-        return _floor(size_of(rest), divisor) + size_of(even)
+        odd: Size = _floor(size_of(rest), divisor)
+        return odd + size_of(even)
     if type(x) is not Dim and x == 0:
         return 0
     if len(divisor.terms) == 1:
@@ -419,7 +401,7 @@ def divide(x: Size, divisor: Size) -> Size:
     return Dim((((Quotient(x, divisor),), 1),))
 
 
-def _floor(x: Any, divisor: int) -> Size:
+def _floor(x: Any, divisor: Any) -> Size:
     """`x // divisor` in a normal form, so that equal sizes are seen to be equal: the first factor
     is positive, and a quotient of a quotient is one."""
     if divisor > 1:
@@ -572,10 +554,8 @@ def symbols_of(x: Any) -> set[str]:
 
 def substitute(x: Size, table: Mapping[str, Size]) -> Size:
     """A size with symbols replaced by other sizes."""
-    if type(x) is not Dim:
-        return x
     total: Size = 0
-    for monomial, c in x.terms:
+    for monomial, c in terms_of(x).items():
         part: Size = c
         for atom in monomial:
             if isinstance(atom, str):
@@ -622,15 +602,14 @@ x: Size, symbols: Mapping[str, SymbolInfo]
 ) -> tuple[int | None, int | None]:
     """The least and the greatest value that a size can have, as far as that is easy to see."""
     low, high = _bounds(x, symbols)
-    if (low is None or high is None or low < 0 < high) and type(x) is Dim:
-        relaxed = _relaxed(x)
-        if relaxed is not None:
-            by, y, least, most = relaxed
-            a, z = bounds(y, symbols)
-            lows = [v for v in (low, None if a is None else -(-(a + least) // by)) if v is not None]
-            highs = [v for v in (high, None if z is None else (z + most) // by) if v is not None]
-            return max(lows, default=None), min(highs, default=None)
-    return low, high
+    relaxed = _relaxed(x) if type(x) is Dim else None
+    if relaxed is None or (low is not None and high is not None and not low < 0 < high):
+        return low, high
+    by, y, least, most = relaxed
+    a, z = bounds(y, symbols)
+    lows = [v for v in (low, None if a is None else -(-(a + least) // by)) if v is not None]
+    highs = [v for v in (high, None if z is None else (z + most) // by) if v is not None]
+    return max(lows, default=None), min(highs, default=None)
 
 
 def _relaxed(x: Dim) -> tuple[int, Size, int, int] | None:
@@ -644,16 +623,13 @@ def _relaxed(x: Dim) -> tuple[int, Size, int, int] | None:
     by = math.lcm(*(q.divisor // math.gcd(c, q.divisor) for q, c in quotients))
     y, least, most = by * x, 0, 0
     for q, c in quotients:
-        times = by * c // q.divisor
+        times, rest = by * c // q.divisor, q.divisor - 1
         y = y - by * c * Dim((((q,), 1),)) + times * q.numerator
-        least, most = (least - max(times, 0) * (q.divisor - 1),
-                       most - min(times, 0) * (q.divisor - 1))
+        least, most = least - max(times, 0) * rest, most - min(times, 0) * rest
     return by, y, least, most
 
 
-def _bounds(
-    x: Size, symbols: Mapping[str, SymbolInfo]
-) -> tuple[int | None, int | None]:
+def _bounds(x: Size, symbols: Mapping[str, SymbolInfo]) -> Bounds:
     """The same, by the terms alone."""
     low: int | None = 0
     high: int | None = 0
@@ -667,9 +643,7 @@ def _bounds(
     return low, high
 
 
-def _product(
-    monomial: Monomial, symbols: Mapping[str, SymbolInfo]
-) -> tuple[int | None, int | None]:
+def _product(monomial: Monomial, symbols: Mapping[str, SymbolInfo]) -> Bounds:
     low: int | None = 1
     high: int | None = 1
     for atom in monomial:
@@ -681,7 +655,7 @@ def _product(
     return low, high
 
 
-def _atom(atom: Atom, symbols: Mapping[str, SymbolInfo]) -> tuple[int | None, int | None]:
+def _atom(atom: Atom, symbols: Mapping[str, SymbolInfo]) -> Bounds:
     if isinstance(atom, str):
         info = symbols.get(atom, SymbolInfo(0))
         return info.low, info.high

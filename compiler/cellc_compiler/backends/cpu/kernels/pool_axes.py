@@ -72,7 +72,7 @@ class Axis:
         return lookup(f, f"{name}_LO", index), lookup(f, f"{name}_HI", index)
 
     def count(self, f: Function, name: str, index: V) -> V:
-        """What a window contributes to the divisor."""
+        """The contribution of a window to the divisor."""
         return lookup(f, f"{name}_COUNT", index)
 
     def counts(self, f: Function, name: str, index: V, lanes: int) -> V:
@@ -87,6 +87,11 @@ class Axis:
 class _Formula:
     """Base of windows that formulas give: there are no tables."""
 
+    @property
+    def inner(self) -> tuple[int, int, int, int]:
+        """As of `Axis`."""
+        raise TypeError(f"{type(self).__name__} has no distances")
+
     def tables(self, name: str) -> str:
         """There are none."""
         del name
@@ -98,7 +103,7 @@ class _Formula:
         return ""
 
     def count(self, f: Function, name: str, index: V) -> V:
-        """What a window contributes to the divisor."""
+        """The contribution of a window to the divisor."""
         raise TypeError(f"{type(self).__name__} has no count")
 
     def counts(self, f: Function, name: str, index: V, lanes: int) -> V:
@@ -165,7 +170,7 @@ class OpenAxis(_Formula):
         return first, f.add(f.add(start, last), f.i64(1))
 
     def count(self, f: Function, name: str, index: V) -> V:
-        """What a window contributes to the divisor (averages have no dilation)."""
+        """The contribution of a window to the divisor (averages have no dilation)."""
         if self.given is not None or self.include_pad:  # (no window reaches beyond the padding)
             return f.i64(self.kernel if self.given is None else self.given)
         first, end = self.bounds(f, name, index)
@@ -199,7 +204,7 @@ class OpenAdaptive(_Formula):
         return (f.binary("udiv", f.mul(index, size), windows), f.binary("udiv", end, windows))
 
     def count(self, f: Function, name: str, index: V) -> V:
-        """What a window contributes to the divisor."""
+        """The contribution of a window to the divisor."""
         if self.given is not None:
             return f.i64(self.given)
         first, end = self.bounds(f, name, index)
