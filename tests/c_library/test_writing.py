@@ -15,9 +15,8 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc.cli import main
-from cellc_compiler.c_library.abi import Code
+from cellc_compiler.c_library.abi import Code, NotInC
 from cellc_compiler.c_library.numbers import Code as Numbers
-from cellc_compiler.c_library.tables import NotInC
 from cellc_compiler.c_library.write import library_name
 from cellc_runtime.open_sizes import evaluate
 

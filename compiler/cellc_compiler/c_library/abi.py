@@ -18,6 +18,10 @@ TEXT = 1016
 """Bytes of the text of an error, with the zero at its end."""
 
 
+class NotInC(ValueError):
+    """A network that a library cannot hold; the text says why."""
+
+
 class Code(IntEnum):
     """Results of the functions; `MEANINGS` explains them."""
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from cellc_runtime.open_sizes import Number
 
+from .abi import NotInC
+
 DEEPEST = 60
 """Numbers on the stack, at most."""
 
@@ -66,7 +68,7 @@ class Code:
         """A number; `integer`: the fraction is cut off.
 
         Raises:
-            ValueError: it is too deep.
+            NotInC: it is too deep.
         """
         found = self._push(x, 1)
         if found and integer:
@@ -93,7 +95,7 @@ class Code:
     def _push(self, x: Any, depth: int) -> bool:
         """Write what leaves a number on the stack; whether it is a float."""
         if depth > DEEPEST:
-            raise ValueError("a size follows from others in too many steps")
+            raise NotInC("a size follows from others in too many steps")
         if type(x) is float:
             self._op(Op.CONSTANT, struct.unpack("<q", struct.pack("<d", x))[0])
             return True
@@ -132,7 +134,7 @@ class Code:
                   if kind == "choose" or i == 0 else self._folded(kind, p, depth)
                   for i, p in enumerate(parts)]
         if any(floats):
-            raise ValueError(f"{kind!r} of a number that is not whole")
+            raise NotInC(f"{kind!r} of a number that is not whole")
         if kind == "choose":
             self._op(Op.CHOOSE)
 

@@ -22,7 +22,7 @@ from cellc_runtime.records import dataclass, field
 from cellc_runtime.variants import ANY
 
 from ..backends.llvm.notation import declarations
-from .abi import ABI, DTYPES, FUNCTIONS, MAX_NDIM, STRUCTURES, code_of
+from .abi import ABI, DTYPES, FUNCTIONS, MAX_NDIM, STRUCTURES, NotInC, code_of
 from .numbers import Code
 
 HASH = "cellc"
@@ -30,10 +30,6 @@ HASH = "cellc"
 _KINDS = {"input": 0, "output": 1, "param": 2, "update": 3, "kept": 4}
 _RELATIONS = tuple(RELATIONS)
 _TENSOR = 24 + 8 * MAX_NDIM
-
-
-class NotInC(ValueError):
-    """A network that a library cannot hold; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

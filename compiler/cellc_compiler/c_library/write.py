@@ -23,7 +23,8 @@ from ..backends.llvm.notation import declarations, expand
 from ..build.link import LinkInput
 from ..build.objects import compile_texts
 from . import abi, calls, checks, elf, entries, header, sessions, sizes, texts
-from .tables import HASH, Network, NotInC, Tables
+from .abi import NotInC
+from .tables import HASH, Network, Tables
 
 KINDS = {".so": "shared library", ".a": "archive", ".o": "object"}
 """The kinds of files, by the ending of the name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cellc_compiler.c_library.tables import NotInC
+from cellc_compiler.c_library.abi import NotInC
 from cellc_compiler.c_library.write import Compiled, check_target, library_name, write
 from cellc_runtime.target import Target
 
