@@ -202,7 +202,11 @@ def shown(x: Number) -> str:
         return f"({shown(x[1])} {x[0]} {shown(x[2])})"
     text = ""
     for factor, *atoms in x[1:]:
-        names = "*".join(map(_shown_atom, atoms))
+        shown_atoms = list(map(_shown_atom, atoms))
+        if len(atoms) > 1 or abs(factor) != 1:  # `2*(H//2)`
+            shown_atoms = [f"({text})" if a[0] == "//" else text
+                           for a, text in zip(atoms, shown_atoms, strict=True)]
+        names = "*".join(shown_atoms)
         part = names if abs(factor) == 1 and names else "*".join(
             p for p in (str(abs(factor)), names) if p)
         text += ("-" if factor < 0 else "+" if text else "") + part
