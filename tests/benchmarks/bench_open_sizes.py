@@ -34,6 +34,8 @@ from cellc_runtime.records import dataclass
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from samples.gpt import GPT, NextTokenLoss
 from samples.lenet import LeNet5
+from samples.resnet import ResNet50
+from samples.unet import UNet
 
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -59,6 +61,8 @@ class Case:
 
 RNG = np.random.default_rng(0)
 LENGTHS = [(n,) for n in (2, 9, 16, 33, 64, 100, 128, 200, 256, 512)]
+IMAGES = [(2, 160, 160), (2, 192, 224), (2, 224, 224), (4, 256, 256), (2, 320, 320), (8, 160, 192),
+          (3, 288, 256), (2, 224, 320), (5, 192, 192), (2, 256, 160)]
 BATCHES = [(n,) for n in (2, 3, 5, 8, 13, 16, 31, 32, 57, 64)]
 
 
@@ -131,6 +135,10 @@ CASES: dict[str, Callable[[], Case]] = {
                                {0: (None, 1, 32, 32), 1: (None,)}, (32,), BATCHES),
     "pictures": lambda: Case(Pictures().set_train(False), lambda n: [floats(n, 3, 64, 64)],
                              {0: (None, 3, 64, 64)}, (4,), BATCHES[:6]),
+    "resnet50": lambda: Case(ResNet50().set_train(False), lambda n, h, w: [floats(n, 3, h, w)],
+                             {0: (None, 3, None, None)}, (2, 224, 224), IMAGES),
+    "unet": lambda: Case(UNet().set_train(False), lambda n, h, w: [floats(n, 1, h, w)],
+                         {0: (None, 1, None, None)}, (2, 224, 224), IMAGES),
 }
 
 

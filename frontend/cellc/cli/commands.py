@@ -19,6 +19,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.text import print_graph
 from cellc_compiler.lower.budget import BudgetError
+from cellc_compiler.passes.instantiate import SizeError
 from cellc_runtime import cache
 from cellc_runtime.artifact import DEFAULT_ENTRY
 from cellc_runtime.errors import ArtifactError
@@ -74,7 +75,7 @@ else:  # the viewer and networkx, which no other command needs
 
 @contextmanager
 def _errors_told(
-    kinds: tuple[type[Exception], ...] = (CompileError, BudgetError)
+    kinds: tuple[type[Exception], ...] = (CompileError, BudgetError, SizeError)
 ) -> Iterator[None]:
     """Raise errors of the network and its budget as those of the command line."""
     try:
