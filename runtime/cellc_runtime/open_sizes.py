@@ -123,12 +123,19 @@ class Open:
         return ""
 
     def conditions(self) -> list[str]:
-        """The conditions on sizes, for people."""
-        bounds = [condition(">=", ("sum", (1, name), (-least,)))
-                  for name, (least, _) in self.symbols.items()]
-        bounds += [condition(">=", ("sum", (-1, name), (most,)))
-                   for name, (_, most) in self.symbols.items() if most >= 0]
-        return [*bounds, *(condition(relation, x) for relation, x in self.guards)]
+        """The conditions on sizes, for people: of several bounds of one number the strictest."""
+        bounds = [("sum", (1, name), (-least,)) for name, (least, _) in self.symbols.items()]
+        bounds += [("sum", (-1, name), (most,)) for name, (_, most) in self.symbols.items()
+                   if most >= 0]
+        found: dict[Any, tuple[str, Number]] = {}
+        for relation, x in (*((">=", x) for x in bounds), *self.guards):
+            key: Any = relation, x
+            if relation == ">=" and type(x) is tuple and x[0] == "sum":
+                key = frozenset(t for t in x[1:] if len(t) > 1)
+                if key in found and _constant(found[key][1]) <= _constant(x):
+                    continue
+            found[key] = relation, x
+        return [condition(relation, x) for relation, x in found.values()]
 
     def constants(self, constants: bytes, sizes: Sizes) -> bytes:
         """A program's constants for these sizes and the places of temporaries."""
@@ -162,6 +169,11 @@ def condition(relation: str, x: Number) -> str:
         relation, left, right, rest = {">=": "<="}.get(relation, relation), right, left, -rest
     constant = [(-rest,)] if rest or len(right) == 1 else []
     return f"{shown(left)} {relation} {shown((*right, *constant))}"
+
+
+def _constant(x: Number) -> int:
+    """The constant of a sum."""
+    return sum(t[0] for t in x[1:] if len(t) == 1)
 
 
 def _remainder(terms: Sequence[tuple[Any, ...]]) -> str:

@@ -247,10 +247,15 @@ def _many(
             *_conditions(next((p for p in programs if p.open is not None), None))]
 
 
+_SHOWN = 12
+"""Conditions on sizes that are printed."""
+
+
 def _conditions(program: Program | None) -> list[str]:
     """The conditions on sizes of a program with open sizes."""
     found = [] if program is None or program.open is None else program.open.conditions()
-    return [f"  where {', '.join(dict.fromkeys(found))}; sizes of 1 have programs of their own"] \
+    more = f" and {len(found) - _SHOWN} more conditions" if len(found) > _SHOWN else ""
+    return [f"  where {', '.join(found[:_SHOWN])}{more}; sizes of 1 have programs of their own"] \
         if found else []
 
 
