@@ -107,19 +107,18 @@ def _order(atom: Atom) -> str:
 
 
 def _bitwise(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The method for swapped operands; it fixes the size."""
     return lambda self, other: function(other, int(self))
 
 
 class Dim:
     """A symbolic size. Build one with `Dim.symbol`; combine with `+ - * // %`."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_text", "terms")
     terms: tuple[tuple[Monomial, int], ...]
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
-        self._hash = hash(terms)
+        self._hash, self._text = hash(terms), ""
 
     # To `isinstance(x, int)` a Dim is an int; only C code can tell, and asks for `__index__`.
     __class__ = property(lambda self: int)
@@ -175,7 +174,7 @@ class Dim:
             raise ValueError(TOO_LARGE)
         for m1, c1 in self.terms:
             for m2, c2 in right.items():
-                m = tuple(sorted(m1 + m2, key=_order))
+                m = tuple(sorted(m1 + m2, key=_order)) if m1 and m2 else m1 + m2
                 poly[m] = poly.get(m, 0) + c1 * c2
         return size_of(poly)
 
@@ -291,11 +290,12 @@ class Dim:
     __floor__ = __ceil__ = __pos__
 
     def __str__(self) -> str:
-        text = ""
-        for m, c in self.terms:
+        text = self._text  # (terms are in the order of their texts, so it is often asked for)
+        for m, c in () if text else self.terms:
             names = "*".join(_order(a) for a in m)
             part = str(abs(c)) if not m else names if abs(c) == 1 else f"{abs(c)}*{names}"
             text += ("-" if c < 0 else "+" if text else "") + part
+        self._text = text
         return text
 
     __repr__ = __str__
@@ -337,7 +337,8 @@ def size_of(poly: dict[Monomial, int]) -> Size:
             c.bit_length() > MOST_BITS for c in kept.values()):
         raise ValueError(TOO_LARGE)
     # Longer products first, the constant last: as one writes them.
-    return Dim(tuple(sorted(kept.items(), key=lambda t: (-len(t[0]), [_order(a) for a in t[0]]))))
+    return Dim(tuple(kept.items()) if len(kept) == 1 else tuple(sorted(
+        kept.items(), key=lambda t: (-len(t[0]), [_order(a) for a in t[0]]))))
 
 
 TOO_LARGE = (f"the expression of a size must have at most {MOST_TERMS} terms, {MOST_FACTORS} "

@@ -157,12 +157,14 @@ class Shapes:
         if found is not None:
             return found
         low, high = self.bounds(x)
-        if relation == ">=":
-            return True if low is not None and low >= 0 else (
-                False if high is not None and high < 0 else None)
-        if (low is not None and low > 0) or (high is not None and high < 0):
-            return False
-        return self.answers.get((relation, -x))
+        if high is not None and high < 0:
+            found = False
+        elif low is not None and low >= (relation != ">="):
+            found = relation == ">="
+        else:
+            return None if relation == ">=" else self.answers.get((relation, -x))
+        self.answers[(relation, x)] = found
+        return found
 
     def _assume(self, relation: str, x: Dim) -> bool:
         value = evaluate(x, self.hints)

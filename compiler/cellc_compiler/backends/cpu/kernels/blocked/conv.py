@@ -148,6 +148,8 @@ class Writer:
     epilogue: BlockEpilogue | None
     ahead: int = 0
     """Share (1 / ahead, a power of 2) of the next group's weights that a tile fetches."""
+    downs: dict[int, int] = field(default_factory=dict)
+    """Elements to rows of the image further down, by their number."""
 
     @property
     def ty(self) -> str:
@@ -274,8 +276,9 @@ class Writer:
             place, block = divmod_const(f, block, p.image_blocks)
             spot = Spot(n, block, *start, flat_width, p.spread, divmod_const(f, place, p.spread[1]))
         top, _, left, _ = p.border
-        out = f.gep(self.bufs[2], top * self.out_steps[2] + left * p.bo, self.ty)
-        self.stores(spot, accs, lambda at: spot.pointer(f, out, self.out_steps, at, self.ty))
+        steps = self.out_steps
+        out = f.gep(self.bufs[2], top * steps[2] + left * p.bo, self.ty)
+        self.stores(spot, accs, lambda at: spot.pointer(f, out, steps, at, self.ty))
 
     def _border(self, n: V, block: V, index: V) -> None:
         """The border of the output, by who has the first tile."""
@@ -318,7 +321,10 @@ class Writer:
     def _pixel(self, x: V, r: int, column: int, a: int) -> V:
         """The pixel of row r at row `a` of the window, from `x`, the tile's start."""
         p, f = self.p, self.f
-        down = (r * p.stride[0] + a * p.dilation[0]) * p.pw * p.bi
+        rows = r * p.stride[0] + a * p.dilation[0]
+        down = self.downs.get(rows)
+        if down is None:
+            down = self.downs[rows] = rows * p.pw * p.bi
         if is_symbolic(down):  # a register for each row, not for each pixel
             return f.gep(f.gep(x, down, self.ty), column * p.bi, self.ty)
         return f.gep(x, down + column * p.bi, self.ty)
