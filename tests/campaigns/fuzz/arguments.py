@@ -76,7 +76,7 @@ def functions() -> dict[str, Callable[..., Any]]:
     for module, holder, names in (
             ("ops", ops, dir(ops)), ("mint", mint, mint.__all__), ("Tensor", Tensor, dir(Tensor))):
         for name in names:
-            function = getattr(holder, name)
+            function = getattr(holder, name, None)  # (none: a name of PyTorch's, for a hint)
             home = getattr(inspect.unwrap(function), "__module__", "") if callable(function) else ""
             if isinstance(function, FunctionType) and home.startswith(_HOMES) \
                     and not any(part in home for part in _APART) and name not in _LEFT_OUT:

@@ -355,7 +355,7 @@ FORMATS: Mapping[str, Format] = {
     "text of a case": Format("case.txt", _case_text, lambda p: load_case(str(p)), mutate=retold),
     "kernel": Format("kernel.txt", _kernel, _kernel_read, mutate=retold),
     "dump": Format("01_dump.txt", lambda p: p.write_text(print_graph(_grown(3))),
-                   lambda p: inspecting._stage(p)),
+                   lambda p: inspecting._stage(p, {}, [])),
     "cached": Format("cached", _cached, _cached_read, hashed=True),
     "manifest": Format("manifest.json", _manifest, _manifest_read, mutate=reformed),
     "strategy": Format("strategy.ckpt", lambda p: strategies.write(str(p), _layouts()),
