@@ -51,32 +51,39 @@ def open_names(specs: Sequence[str]) -> list[str]:
 
 
 def chosen(
-    specs: Sequence[str], options: Sequence[str], typical: Sizes | None = None,
-    further: bool = False,
-) -> list[Sizes]:
-    """The choices of sizes to look at; an empty one where no size is open.
+    specs: Sequence[str], options: Sequence[str], typical: Sizes | None = None
+) -> Sizes:
+    """The sizes to look at; empty where no size is open.
 
     Args:
         specs: the `--input` options.
-        options: the `--sizes` options; their first values come first.
+        options: the `--sizes` options, of which the first values count.
         typical: sizes where no option names any.
-        further: take all listed values, and without any some more sizes.
 
     Raises:
         UserError: an option cannot be read, or names no open size.
     """
+    usual = typical_sizes(input_types(specs) or ())
+    return _choices(specs, options, {**usual, **(typical or {})})[0]
+
+
+def compared(
+    specs: Sequence[str], options: Sequence[str], typical: Sizes | None = None
+) -> list[Sizes]:
+    """The sizes to compare, all those listed; without any two choices. Arguments as of `chosen`."""
+    # (The reference in float64 is slow, so these sizes are smaller than those to look at.)
+    usual = typical_sizes(input_types(specs) or (), _SMALLER)
+    found = _choices(specs, options, {**usual, **(typical or {})})
+    if usual and not options and typical is None:
+        found.append({n: size * 3 // 2 for n, size in usual.items()})
+    return found
+
+
+def _choices(specs: Sequence[str], options: Sequence[str], usual: Sizes) -> list[Sizes]:
     listed, names = listed_sizes(options), open_names(specs)
     refuse_unknown(listed, names)
-    types = input_types(specs) or ()
-    # (A reference in float64 is slow: what is compared is smaller than what is compiled for.)
-    usual = {**typical_sizes(types, _SMALLER if further else 1), **(typical or {})}
     values = [listed.get(n, (usual[n],)) for n in names]
-    found = [dict(zip(names, each, strict=True)) for each in itertools.product(*values)]
-    if not further:
-        return [*found[:1]]
-    if not listed and typical is None and names:
-        found.append({n: size * 3 // 2 for n, size in usual.items()})
-    return [*found]
+    return [dict(zip(names, each, strict=True)) for each in itertools.product(*values)]
 
 
 def refuse_unknown(listed: Iterable[str], names: Sequence[str]) -> None:
@@ -89,8 +96,6 @@ def refuse_unknown(listed: Iterable[str], names: Sequence[str]) -> None:
 
 def at_sizes(specs: Sequence[str], sizes: Sizes) -> list[str]:
     """`--input` options with numbers in the place of open sizes."""
-    if not sizes:
-        return list(specs)
     out = []
     for spec in specs:
         head, bracket, rest = spec.partition("[")

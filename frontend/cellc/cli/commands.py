@@ -111,10 +111,10 @@ def _saved(args: argparse.Namespace, say: bool = False) -> tuple[Saved, list[str
         raise UserError(f"{args.network}: an artifact has its weights and its entries: take "
                         "--checkpoint and --train away; NET.cellc:train names an entry")
     specs, typical = input_specs(args.network, args.input)
-    for sizes in chosen(specs, getattr(args, "sizes", ()), typical):
-        if sizes and say:
-            print(f"for {said(sizes)}")
-        specs = at_sizes(specs, sizes)
+    sizes = chosen(specs, getattr(args, "sizes", ()), typical)
+    if sizes and say:
+        print(f"for {said(sizes)}")
+    specs = at_sizes(specs, sizes)
     return load_saved(args.network, [known_shape(s) for s in specs]), specs
 
 
@@ -129,11 +129,11 @@ def _traced(args: argparse.Namespace) -> tuple[Traced, list[Any], Opened | None]
         net, specs = training_step(module, net, args.train, args.input)
     else:
         _, net, specs = _loaded(args)
-    for sizes in chosen(specs, args.sizes):
-        inputs = sample_inputs(at_sizes(specs, sizes))
-        with _errors_told():
-            traced = trace(net, inputs, {})
-            symbolic = opened(net, specs, sizes) if sizes else None
+    sizes = chosen(specs, args.sizes)
+    inputs = sample_inputs(at_sizes(specs, sizes))
+    with _errors_told():
+        traced = trace(net, inputs, {})
+        symbolic = opened(net, specs, sizes) if sizes else None
     return traced, traced.fed([t._snapshot() for t in inputs]), symbolic
 
 
@@ -416,7 +416,7 @@ def _inspect_network(args: argparse.Namespace, target: Target | None) -> int:
         net, specs = training_step(module, net, args.train, args.input)
     else:
         _, net, specs = _loaded(args)
-    sizes, = chosen(specs, args.sizes)
+    sizes = chosen(specs, args.sizes)
     inputs = sample_inputs(at_sizes(specs, sizes))
     traced = trace(net, inputs, {})
     graphs = {"training step" if args.train else "forward": traced.graph}
@@ -507,11 +507,9 @@ def _gradient(traced: Traced) -> Graph:
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
     _, net, specs = _loaded(args)
-    sizes, = chosen(specs, args.sizes)
-    types = [t._type for t in sample_inputs(specs)] if not sizes else []
-    shapes = Shapes()
-    if sizes:
-        types, shapes = symbolic_types(input_types(specs) or (), sizes)
+    sizes = chosen(specs, args.sizes)
+    types, shapes = symbolic_types(input_types(specs) or (), sizes) if sizes else (
+        [t._type for t in sample_inputs(specs)], Shapes())
     tracer = Tracer("check")
     given = [tracer.input(ty, f"x{i}") for i, ty in enumerate(types)]
     python = Pieces(None, Known())

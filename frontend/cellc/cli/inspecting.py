@@ -193,8 +193,7 @@ def _folder(path: Path, args: argparse.Namespace) -> Inspected:
     if not found:
         raise UserError(f"{path}: no stages of a graph: expected 00_traced.txt and so on, as "
                         "`cellc dump` writes them")
-    listed = listed_sizes(args.sizes)
-    given = {n: values[0] for n, values in listed.items()}
+    given = {n: values[0] for n, values in listed_sizes(args.sizes).items()}
     subjects = []
     for prefix, files in sorted(found.items()):
         notes: list[str] = []
@@ -237,7 +236,7 @@ def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
         notes = ["The graph is the artifact's; its stages and code are made from it by this cellc, "
                  "not read from the file's native code."]
         specs, typical = input_specs(f"{path}:{entry}", ())
-        sizes, = chosen(specs, args.sizes, typical)
+        sizes = chosen(specs, args.sizes, typical)
         variant = loaded.sizes(entry).find([*sizes.values()])
         graph = _closed(graph_of(loaded, entry, variant, sizes), sizes, notes)
         programs = loaded.programs(entry)

@@ -41,8 +41,7 @@ def _bisection(args: argparse.Namespace) -> testing.Bisection:
     if args.checkpoint:
         artifacts.load_parameters(net, args.checkpoint)
     specs = ordered_inputs(net, args.input)
-    for sizes in chosen(specs, args.sizes):
-        inputs = sample_inputs(at_sizes(specs, sizes), args.seed)
+    inputs = sample_inputs(at_sizes(specs, chosen(specs, args.sizes)), args.seed)
     return testing.bisect(net, *inputs, grad=args.grad, setup=path, seconds=args.seconds)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from cellc_compiler.ir.dims import Undecided
 from cellc_runtime.files import write_text
+from cellc_runtime.program import Program
 
 from ..calls.callbacks import host_callbacks
 from ..compiled.traced import trace
@@ -22,7 +23,7 @@ from ..verification.inputs import index_ranges
 from ..verification.snapshot import Snapshot
 from ..verification.values import same_bits
 from . import artifacts, onnx_reference
-from .at_sizes import Sizes, at_sizes, chosen, open_names, opened, said
+from .at_sizes import Sizes, at_sizes, compared, open_names, opened, said
 from .errors import UserError
 from .loading import (
     MODEL,
@@ -58,23 +59,20 @@ def verify_(args: argparse.Namespace) -> int:
             step = getattr(module, args.train, None), training_step(
                 module, net, args.train, given, option)[1]
     report = Report(network=args.network)
-    choices = chosen([*specs, *(step[1] if step else ())], args.sizes, further=True)
+    choices = compared([*specs, *(step[1] if step else ())], args.sizes)
     for sizes, seed in itertools.product(choices, seeds):
-        at = specs, step
-        if sizes:
-            at = at_sizes(specs, sizes), step and (step[0], at_sizes(step[1], sizes))
+        at = at_sizes(specs, sizes), step and (step[0], at_sizes(step[1], sizes))
         try:
             found = _verified(net, *at, args, seed)
             if args.network.endswith(MODEL) and not args.no_reference:
                 onnx_reference.compare(args.network, net, _inputs(net, at[0], seed), found)
         except CompileError as e:
             raise UserError(f"for {said(sizes)}: {e}" if sizes else str(e)) from e
-        report.add(found, ", ".join(
-            [*([said(sizes)] if sizes else []), *([f"seed {seed}"] if len(seeds) > 1 else [])]))
+        report.add(found, _label(sizes, seed, seeds))
     # (Programs of their own serve sizes of 0 and 1.)
     served = [s for s in choices if s and min(s.values()) >= open_sizes.LEAST]
-    for sizes in served if open_names(specs) else ():
-        _verify_opened(net, specs, sizes, served[0], report)
+    if served and open_names(specs):
+        _verify_opened(net, specs, served, report)
     _write(report, args)
     return report.status
 
@@ -101,12 +99,10 @@ def _verify_saved(args: argparse.Namespace, seeds: Sequence[int]) -> int:
                         "--checkpoint and --train away; NET.cellc:train names an entry")
     given, typical = input_specs(args.network, args.input)
     report = Report(network=args.network)
-    for sizes, seed in itertools.product(chosen(given, args.sizes, typical, further=True), seeds):
+    for sizes, seed in itertools.product(compared(given, args.sizes, typical), seeds):
         specs = at_sizes(given, sizes)
         saved = load_saved(args.network, [known_shape(s) for s in specs])
-        label = ", ".join([*([said(sizes)] if sizes else []),
-                           *([f"seed {seed}"] if len(seeds) > 1 else [])])
-        report.add(_verified(saved.cell, specs, None, args, seed), label)
+        report.add(_verified(saved.cell, specs, None, args, seed), _label(sizes, seed, seeds))
         if saved.path.endswith(PORTABLE):  # it holds no code
             continue
         arrays = [t.asnumpy() for t in _inputs(saved.cell, specs, seed)]
@@ -121,28 +117,42 @@ def _verify_saved(args: argparse.Namespace, seeds: Sequence[int]) -> int:
     return report.status
 
 
+def _label(sizes: Sizes, seed: int, seeds: Sequence[int]) -> str:
+    """The sizes and the seed of a run, where there are others."""
+    return ", ".join(filter(None, (said(sizes), f"seed {seed}" if len(seeds) > 1 else "")))
+
+
 def _verify_opened(
-    net: Any, specs: Sequence[str], sizes: Sizes, first: Sizes, report: Report
+    net: Any, specs: Sequence[str], choices: Sequence[Sizes], report: Report
 ) -> None:
-    """Compare the bits of the program for all sizes with those of the program for these sizes."""
-    made = opened(net, specs, first)
-    label = f"program for all sizes, {said(sizes)}"
+    """Compare the bits of the program for all sizes with those of the programs for these sizes."""
+    made = opened(net, specs, choices[0])
     try:
         made.refuse_numbers()
         program = open_sizes.compile_open(made.traced.graph, made.shapes)
-        assert program.open is not None
-        refusal = program.open.refusal(sizes)
     except Undecided as e:
-        refusal = str(e)
-    if refusal:
-        report.not_compared[f"{label}: {refusal}"] += 1
+        report.not_compared[f"program for all sizes: {e}"] += 1
         return
-    inputs = _inputs(net, at_sizes(specs, sizes), 0)
+    assert program.open is not None
+    for sizes in choices:
+        label = f"program for all sizes, {said(sizes)}"
+        refusal = program.open.refusal(sizes)
+        if refusal:
+            report.not_compared[f"{label}: {refusal}"] += 1
+        else:
+            _verify_program(net, at_sizes(specs, sizes), program.at(sizes), label, report)
+
+
+def _verify_program(
+    net: Any, specs: Sequence[str], program: Program, label: str, report: Report
+) -> None:
+    """Compare the bits of a program with those of the network compiled for these inputs."""
+    inputs = _inputs(net, specs, 0)
     known = trace(net, inputs, {})
     arrays = [*known.fed(arrays_of(inputs)), *host_arrays_of(known.parameters)]
     callbacks = host_callbacks(known.graph, known.functions)
     ours, want = (driver.loaded(p, known.graph, callbacks, ERRORS)(arrays) for p in (
-        program.at(sizes), driver.compile_program(known.graph)))
+        program, driver.compile_program(known.graph)))
     differ = [i for i, (a, b) in enumerate(zip(ours, want, strict=True)) if not same_bits(a, b)]
     if differ:
         report.findings.append(Finding(

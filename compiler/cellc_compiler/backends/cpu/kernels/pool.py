@@ -24,7 +24,7 @@ from ....loops.order import accumulators
 from ....lower.kernel import Kernel
 from ...llvm.reduction import total
 from ...llvm.text import Function, V, first_lanes, vector
-from .pool_axes import AnyAxis, OpenAxis, adaptive_axis, given_count, sliding_axis
+from .pool_axes import AnyAxis, OpenAxis, adaptive_axis, given_count, sliding_axes
 from .vectors import (
     Plan,
     Window,
@@ -76,13 +76,9 @@ class PoolSpec:
 
     def axes(self, include_pad: bool) -> tuple[AnyAxis, AnyAxis]:
         """Row and column windows."""
-        top, bottom, left, right = self.pads
-        return (
-            sliding_axis(self.h, self.kernel[0], self.stride[0], self.dilation[0], top, bottom,
-                         self.ceil_mode, include_pad),
-            sliding_axis(self.w, self.kernel[1], self.stride[1], self.dilation[1], left, right,
-                         self.ceil_mode, include_pad),
-        )
+        given = {name: getattr(self, name) for name in
+                 ("kernel", "stride", "dilation", "pads", "ceil_mode")}
+        return sliding_axes((self.h, self.w), given, include_pad)
 
     @property
     def oh(self) -> int:

@@ -87,11 +87,6 @@ class Axis:
 class _Formula:
     """Base of windows that formulas give: there are no tables."""
 
-    @property
-    def inner(self) -> tuple[int, int, int, int]:
-        """As of `Axis`."""
-        raise TypeError(f"{type(self).__name__} has no distances")
-
     def tables(self, name: str) -> str:
         """There are none."""
         del name
@@ -211,7 +206,8 @@ class OpenAdaptive(_Formula):
         return f.sub(end, first)
 
 
-AnyAxis = Axis | OpenAxis | OpenAdaptive
+Sliding = Axis | OpenAxis
+AnyAxis = Sliding | OpenAdaptive
 
 
 def given_count(axis: AnyAxis, count: int) -> AnyAxis:
@@ -224,7 +220,7 @@ def given_count(axis: AnyAxis, count: int) -> AnyAxis:
 def sliding_axis(
     size: int, kernel: int, stride: int, dilation: int, before: int, after: int,
     ceil_mode: bool, include_pad: bool,
-) -> AnyAxis:
+) -> Sliding:
     """Windows of a sliding pool. With `include_pad`, the padding counts for an average, but not
     what `ceil_mode` adds beyond it.
 
@@ -255,7 +251,7 @@ def sliding_axis(
 
 def sliding_axes(
     size: Sequence[int], attrs: Mapping[str, Any], include_pad: bool = False
-) -> tuple[AnyAxis, AnyAxis]:
+) -> tuple[Sliding, Sliding]:
     """Row and column windows of a sliding pool of these attributes over an image."""
     (top, bottom, left, right), dilation = attrs["pads"], attrs.get("dilation", (1, 1))
     rows, columns = (

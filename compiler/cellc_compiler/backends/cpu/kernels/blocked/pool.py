@@ -10,7 +10,7 @@ from cellc_runtime.target import Target
 
 from .....lower.kernel import Kernel
 from ....llvm.text import Function, V, vector
-from ..pool_axes import AnyAxis
+from ..pool_axes import Sliding
 from ..vectors import acc_type, beats, split_index, task_kernel
 
 
@@ -19,8 +19,8 @@ class _Pool:
     """One problem; see `max_kernel`."""
 
     x: tuple[int, ...]
-    rows: AnyAxis
-    cols: AnyAxis
+    rows: Sliding
+    cols: Sliding
     origin: tuple[int, int]
     border: tuple[int, int, int, int]
     dtype: DType
@@ -111,7 +111,7 @@ class _Pool:
 
 
 def max_kernel(
-    x: tuple[int, ...], windows: tuple[AnyAxis, AnyAxis], origin: tuple[int, int],
+    x: tuple[int, ...], windows: tuple[Sliding, Sliding], origin: tuple[int, int],
     border: tuple[int, int, int, int], dtype: DType, target: Target,
 ) -> Kernel:
     """Kernel over (x, out): maxima of windows.
