@@ -75,8 +75,8 @@ _HOMES = {
         "Top5CategoricalAccuracy TopKCategoricalAccuracy TrainFaultTolerance "
         "async_ckpt_thread_status auc build_train_network ckpt_to_safetensors "
         "connect_network_with_dataset data_sink export get_metric_fn latest_checkpoint load "
-        "load_checkpoint load_checkpoint_async load_param_into_net names rearrange_inputs "
-        "safetensors_to_ckpt save_checkpoint",
+        "load_checkpoint load_checkpoint_async load_param_into_net load_torch_weights names "
+        "rearrange_inputs safetensors_to_ckpt save_checkpoint",
     ".train.other_names":
         "SummaryLandscape export_split_mindir flops_collection get_ckpt_path_with_strategy "
         "load_mindir load_obf_params_into_net mindio_preload ms_memory_recycle obfuscate_ckpt "

@@ -39,6 +39,7 @@ from .serialization import (
     save_checkpoint,
 )
 from .summary import SummaryRecord
+from .torch_weights import load_torch_weights
 from .train_thor import ConvertModelUtils, ConvertNetUtils
 
 __all__ = [
@@ -48,8 +49,8 @@ __all__ = [
     "ckpt_to_safetensors", "connect_network_with_dataset", "data_sink", "export",
     "export_split_mindir", "get_ckpt_path_with_strategy", "latest_checkpoint", "load",
     "load_checkpoint", "load_checkpoint_async", "load_distributed_checkpoint",
-    "load_param_into_net", "merge_sliced_parameter", "restore_group_info_list",
-    "safetensors_to_ckpt", "save_checkpoint",
+    "load_param_into_net", "load_torch_weights", "merge_sliced_parameter",
+    "restore_group_info_list", "safetensors_to_ckpt", "save_checkpoint",
 ]
 __all__ += callback.__all__
 __all__ += metrics.__all__
