@@ -15,7 +15,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 def field_of(number: int, content: bytes) -> bytes:
     """A field that holds a text or a message."""
-    return bytes([number << 3 | _BYTES]) + varint(len(content)) + content
+    return varint(number << 3 | _BYTES) + varint(len(content)) + content
 
 
 def number_of(number: int, value: int) -> bytes:

@@ -51,8 +51,8 @@ from .at_sizes import (
 from .entries import donated_inputs, entry_inputs, named_entries
 from .errors import UserError
 from .loading import (
-    MODEL,
     input_types,
+    is_model,
     known_shape,
     load_network,
     ordered_inputs,
@@ -174,7 +174,7 @@ def compile_(args: argparse.Namespace) -> int:
     context.set_context(numerics=args.numerics)
     output = _output(args)
     if args.entry:
-        if is_saved(args.network) or args.network.endswith(MODEL):
+        if is_saved(args.network) or is_model(args.network):
             raise UserError(f"{args.network}: --entry goes with FILE.py:NAME")
         module, net = load_network(args.network)
         if args.checkpoint:

@@ -44,7 +44,7 @@ from .at_sizes import chosen, said
 from .errors import UserError
 from .loading import sample_inputs, writing
 from .open_sizes import listed_sizes
-from .saved import graph_of, input_specs
+from .saved import graph_of, input_specs, is_saved
 
 Array = np.ndarray[Any, Any]
 _DIMS, _NAME = re.compile(r"\[([^\]]*)\]"), re.compile(r"[A-Za-z_]\w*")
@@ -74,7 +74,7 @@ class Inspected:
 
 def is_file(what: str) -> bool:
     """Whether a graph is read from files, and no Python."""
-    return Path(what).is_dir() or what.endswith((".cellc", ".mindir"))
+    return Path(what).is_dir() or is_saved(what)
 
 
 def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> str:

@@ -25,11 +25,11 @@ from .. import shim
 from ..nn.cell import Cell
 from ..nn.graph_cell import GraphCell
 from ..tensors.tensor import Tensor, tensor_of
-from ..train.export import load
+from ..train.export import is_own, load
 from .errors import UserError
 
 Array = np.ndarray[Any, Any]
-MODEL = ".onnx"
+MODELS = (".onnx", ".mindir")
 _NETWORK = re.compile(r"(.+?):([^\W\d]\w*)(\(.*\))?", re.DOTALL)
 _SPEC = re.compile(r"(\w+)\[([^\[\]]*)\](?::(.+))?", re.DOTALL)
 _SIZE = re.compile(r"\d{1,18}|[A-Za-z_]\w*")
@@ -95,7 +95,7 @@ def _own_part(error: Exception, file: str) -> str:
 
 
 def load_network(text: str) -> tuple[Any, Any]:
-    """`FILE.py:NAME`, `FILE.py:NAME(...)` or `MODEL.onnx` as (the module, the Cell or function).
+    """`FILE.py:NAME`, `FILE.py:NAME(...)` or a model as (the module, the Cell or function).
 
     A class is instantiated, by default without arguments. With arguments, which are literals, a
     function is called for the network.
@@ -103,12 +103,12 @@ def load_network(text: str) -> tuple[Any, Any]:
     Raises:
         UserError: the text, file or name is wrong.
     """
-    if text.endswith(MODEL):
+    if is_model(text):
         return None, load_model(text)
     m = _NETWORK.fullmatch(text)
     if m is None:
         raise UserError(f"{text!r}: expected FILE.py:NAME, the file and the network in it, or "
-                        "NET.cellc or MODEL.onnx")
+                        "NET.cellc, MODEL.onnx or MODEL.mindir")
     path, name, call = m.groups()
     given = None if call is None else _literals(text, name + call)
     module = load_file(path)
@@ -131,8 +131,13 @@ def load_network(text: str) -> tuple[Any, Any]:
     return module, found
 
 
+def is_model(text: str) -> bool:
+    """Whether the text of the command line names a model of ONNX or MindSpore."""
+    return text.endswith(MODELS) and (not text.endswith(".mindir") or not is_own(text))
+
+
 def load_model(path: str) -> GraphCell:
-    """An ONNX model as a Cell.
+    """A model of ONNX or MindSpore as a Cell.
 
     Raises:
         UserError: it cannot be read.

@@ -33,7 +33,7 @@ from ..tracing.pytree import Box, Leaf
 from ..train.export import load
 from ..verification.values import same_bits
 from .errors import UserError
-from .loading import InputType, input_types
+from .loading import InputType, input_types, is_model
 from .open_sizes import typical_sizes
 
 Array = np.ndarray[Any, Any]
@@ -43,7 +43,7 @@ PORTABLE = ".mindir"
 
 def is_saved(text: str) -> bool:
     """Whether the text of the command line names an artifact or a portable file."""
-    return _parts(text)[0].endswith((SUFFIX, PORTABLE))
+    return _parts(text)[0].endswith((SUFFIX, PORTABLE)) and not is_model(text)
 
 
 def _parts(text: str) -> tuple[str, str]:

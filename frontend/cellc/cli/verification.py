@@ -26,7 +26,6 @@ from . import artifacts, onnx_reference
 from .at_sizes import Sizes, at_sizes, compared, open_names, opened, said
 from .errors import UserError
 from .loading import (
-    MODEL,
     known_shape,
     load_network,
     ordered_inputs,
@@ -64,7 +63,7 @@ def verify_(args: argparse.Namespace) -> int:
         at = at_sizes(specs, sizes), step and (step[0], at_sizes(step[1], sizes))
         try:
             found = _verified(net, *at, args, seed)
-            if args.network.endswith(MODEL) and not args.no_reference:
+            if args.network.endswith(".onnx") and not args.no_reference:
                 onnx_reference.compare(args.network, net, _inputs(net, at[0], seed), found)
         except CompileError as e:
             raise UserError(f"for {said(sizes)}: {e}" if sizes else str(e)) from e

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from cellc_compiler.ir.dims import Dim, is_symbolic
 from cellc_compiler.ir.graph import Graph
@@ -17,7 +18,7 @@ from cellc_runtime.dtypes import from_numpy
 
 from ..nn.graph_cell import LoadedGraph
 from ..tensors.tensor import Tensor
-from ..tracing.pytree import Box, Leaf
+from ..tracing.pytree import Box, Leaf, Structure
 from . import attention as attention
 from . import control as control
 from . import elementwise as elementwise
@@ -28,7 +29,7 @@ from . import recurrent as recurrent
 from . import reductions as reductions
 from . import shaping as shaping
 from . import signals as signals
-from .arrays import Files, map_file
+from .arrays import Array, Files, map_file
 from .network import Network, declared
 from .table import OPSETS as OPSETS
 from .table import RULES as RULES
@@ -57,27 +58,57 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedGraph:
         ArtifactError: it cannot be read, is no ONNX model, or has no counterpart here.
     """
     network = read_model(path)
+
+    def run(inputs: Sequence[Tensor], weights: Mapping[str, Tensor]) -> Any:
+        out = network(inputs, weights)
+        return out[0] if len(out) == 1 else tuple(out)
+
+    return as_loaded(network.model.graph.name, network, run)
+
+
+class Walked(Protocol):
+    """A network of a file whose nodes are walked in each trace.
+
+    Attributes:
+        inputs: the tensors of a call, in order.
+        weights: the Parameters by name; `frozen` those that are not trained.
+    """
+
+    inputs: list[Input]
+    weights: dict[str, Array]
+    frozen: frozenset[str]
+
+
+def as_loaded(
+    name: str, network: Walked, call: Callable[[Sequence[Tensor], Mapping[str, Tensor]], Any],
+    arguments: Structure | None = None,
+) -> LoadedGraph:
+    """A network of a file as `nn.GraphCell` takes it.
+
+    Args:
+        call: gives the results for the tensors of a call and the Parameters by name.
+        arguments: how the inputs are nested in the positional arguments (default: not at all).
+    """
     names = _names([i.name for i in network.inputs])
     weights = _names(network.weights)
     if len(names) > _MOST_OPEN:
         raise OnnxError(f"it has {len(names)} inputs")
-    graph = Graph(re.sub(r"\W", "_", network.model.graph.name)[:64] or "onnx")
+    graph = Graph(re.sub(r"\W", "_", name)[:64] or "network")
     symbols: dict[str, Dim] = {}
-    for i, name in zip(network.inputs, names, strict=True):
-        graph.add_input(_type(i, symbols), name)
-    for own, name in zip(network.weights, weights, strict=True):
+    for i, plain in zip(network.inputs, names, strict=True):
+        graph.add_input(_type(i, symbols), plain)
+    for own, plain in zip(network.weights, weights, strict=True):
         array = network.weights[own]
-        graph.add_input(TensorType(array.shape, from_numpy(array.dtype)), name, "param")
-    positional = Box(tuple, (), tuple(Leaf(i) for i in range(len(names))))
+        graph.add_input(TensorType(array.shape, from_numpy(array.dtype)), plain, "param")
+    positional = arguments or Box(tuple, (), tuple(Leaf(i) for i in range(len(names))))
     own_names = tuple(network.weights)
 
-    def run(inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    def run(inputs: Sequence[Tensor], parameters: Sequence[Tensor]) -> Any:
         for given, wanted in zip(inputs, graph.inputs, strict=False):
             if not _fits(given._type, wanted.type):
                 raise ValueError(f"the loaded network takes {wanted.type} as {wanted.name!r}, got "
                                  f"{given._type}")
-        out = network(inputs, dict(zip(own_names, parameters, strict=True)))
-        return out[0] if len(out) == 1 else tuple(out)
+        return call(inputs, dict(zip(own_names, parameters, strict=True)))
 
     return LoadedGraph(
         graph, dict(zip(weights, network.weights.values(), strict=True)),

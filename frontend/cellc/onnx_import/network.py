@@ -14,6 +14,7 @@ from typing import Any
 
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.dtypes import DType
+from cellc_runtime.errors import ArtifactError
 from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import active_tracer
@@ -112,7 +113,7 @@ class Network:
         """
         run = Run(self, weights)
         values: dict[str, Value] = dict(zip((i.name for i in self.inputs), inputs, strict=True))
-        with _at(self.path):
+        with at_node(self.path):
             return [run.result(v)
                     for v in run.body(self.model.graph, values, None, self.model.opsets)]
 
@@ -146,7 +147,7 @@ class Run:
         """The outputs of a graph or function whose inputs have these values."""
         scope = Scope({**self.network.constants(body), **values}, opsets, outer, given or {})
         for node in body.nodes:
-            with _at(self.network.path, node):
+            with at_node(self.network.path, node):
                 self._node(node, scope)
         return [self._output(o.name, scope) for o in body.outputs]
 
@@ -223,7 +224,7 @@ SCOPED = frozenset(("If", "Loop", "Scan"))
 
 
 @contextmanager
-def _at(path: str, node: Node | None = None) -> Iterator[None]:
+def at_node(path: str, node: Node | None = None) -> Iterator[None]:
     """Name a file and a node in errors, in the graph that is traced, and in what is shown of it."""
     tracer = active_tracer()
     span = None if tracer is None else tracer.span
@@ -233,7 +234,7 @@ def _at(path: str, node: Node | None = None) -> Iterator[None]:
     try:
         yield
     except _PLAIN as e:
-        if type(e) not in (*_PLAIN, OnnxError) or getattr(e, "_onnx", None):
+        if not (type(e) in _PLAIN or isinstance(e, ArtifactError)) or getattr(e, "_onnx", None):
             raise
         kind = type(e) if type(e) in (ValueError, TypeError, IndexError) else ValueError
         place = os.path.basename(path) + (f", {node}" if node is not None else "")

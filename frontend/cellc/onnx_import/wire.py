@@ -134,7 +134,7 @@ class Reader:
         version = 0
         for number, content in message.fields():
             if number == 1:
-                version = _int(message, content)
+                version = int_of(message, content)
             elif number == 7:
                 graph = self.graph(message.inner(content), 0)
             elif number == 8:
@@ -159,7 +159,7 @@ class Reader:
             if number == 1:
                 out.nodes.append(self.node(m.inner(content), depth))
             elif number == 2:
-                out.name = _name(m, content)
+                out.name = name_of(m, content)
             elif number == 5:
                 tensor = _tensor(m.inner(content))
                 if tensor.name in out.initializers or not tensor.name:
@@ -179,16 +179,16 @@ class Reader:
         out, domain, opsets = Body(), "", {}
         for number, content in m.fields():
             if number == 1:
-                out.name = _name(m, content)
+                out.name = name_of(m, content)
             elif number in (4, 5):
-                (out.inputs if number == 4 else out.outputs).append(Input(_name(m, content)))
+                (out.inputs if number == 4 else out.outputs).append(Input(name_of(m, content)))
             elif number == 7:
                 out.nodes.append(self.node(m.inner(content), 0))
             elif number == 9:
                 key, opset = _opset(m.inner(content))
                 opsets[key] = opset
             elif number == 10:
-                domain = _name(m, content)
+                domain = name_of(m, content)
             elif number == 11:
                 name, value = self.attribute(m.inner(content), 0)
                 out.defaults[name] = value
@@ -206,9 +206,9 @@ class Reader:
         attrs: dict[str, Any] = {}
         for key, content in m.fields():
             if key in (1, 2):
-                (inputs if key == 1 else outputs).append(_name(m, content))
+                (inputs if key == 1 else outputs).append(name_of(m, content))
             elif key in texts:
-                texts[key] = _name(m, content)
+                texts[key] = name_of(m, content)
             elif key == 5:
                 name, value = self.attribute(m.inner(content), depth)
                 if not name or name in attrs:
@@ -226,11 +226,11 @@ class Reader:
         found: dict[int, list[Content]] = {}
         for number, content in m.fields():
             if number == 1:
-                name = _name(m, content)
+                name = name_of(m, content)
             elif number == 20:
-                kind = _int(m, content)
+                kind = int_of(m, content)
             elif number == 21:
-                refer = _name(m, content)
+                refer = name_of(m, content)
             elif number != 13:
                 found.setdefault(number, []).append(content)
         if refer:
@@ -243,10 +243,10 @@ class Reader:
 
     def _attribute(self, m: Message, kind: int, parts: list[Content], depth: int) -> Any:
         if kind in (1, 6):
-            floats = _floats(m, parts).tolist()
+            floats = floats_of(m, parts).tolist()
             return floats if kind == 6 else floats[-1] if floats else 0.0
         if kind in (2, 7):
-            ints = _ints(m, parts)
+            ints = ints_of(m, parts)
             return ints if kind == 7 else ints[-1] if ints else 0
         if kind in (3, 8):
             texts = [str(m.bytes(p), "utf-8", "backslashreplace") for p in parts]
@@ -270,14 +270,14 @@ def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-def _int(m: Message, content: Content) -> int:
+def int_of(m: Message, content: Content) -> int:
     """A signed number."""
     if not isinstance(content, int):
         raise m.bad("a text where a number belongs")
     return content - (1 << 64) if content >> 63 else content
 
 
-def _ints(m: Message, parts: list[Content]) -> list[int]:
+def ints_of(m: Message, parts: list[Content]) -> list[int]:
     """A repeated field of numbers, packed or not."""
     out: list[int] = []
     for p in parts:
@@ -286,7 +286,7 @@ def _ints(m: Message, parts: list[Content]) -> list[int]:
     return out
 
 
-def _floats(m: Message, parts: list[Content], kind: str = "<f4") -> np.ndarray[Any, Any]:
+def floats_of(m: Message, parts: list[Content], kind: str = "<f4") -> np.ndarray[Any, Any]:
     """A repeated field of floats, packed or not."""
     data = b"".join(m.bytes(p) for p in parts)
     if len(data) % np.dtype(kind).itemsize:
@@ -294,7 +294,7 @@ def _floats(m: Message, parts: list[Content], kind: str = "<f4") -> np.ndarray[A
     return np.frombuffer(data, kind)
 
 
-def _name(m: Message, content: Content) -> str:
+def name_of(m: Message, content: Content) -> str:
     name = m.text(content)
     if not name.isprintable():
         raise OnnxError(f"it has a name with control characters: {name[:80]!r}")
@@ -305,9 +305,9 @@ def _opset(m: Message) -> tuple[str, int]:
     domain, version = "", 0
     for number, content in m.fields():
         if number == 1:
-            domain = _name(m, content)
+            domain = name_of(m, content)
         elif number == 2:
-            version = _int(m, content)
+            version = int_of(m, content)
     return _domain(domain), version
 
 
@@ -320,20 +320,20 @@ def _tensor(m: Message) -> RawTensor:
         if number == 1:
             dims.append(content)
         elif number == 2:
-            out.code = _int(m, content)
+            out.code = int_of(m, content)
         elif number == 3:
             raise OnnxError("a tensor comes in segments, which no writer of ONNX uses")
         elif number == 8:
-            out.name = _name(m, content)
+            out.name = name_of(m, content)
         elif number == 9:
             out.raw = m.bytes(content)
         elif number == 13:
             external.append(_entry(m.inner(content)))
         elif number == 14:
-            location = _int(m, content)
+            location = int_of(m, content)
         elif number in (4, 5, 6, 7, 10, 11):
             out.fields.setdefault(number, []).append(content)
-    out.dims = tuple(_ints(m, dims))
+    out.dims = tuple(ints_of(m, dims))
     if len(out.dims) > MOST_RANK or min(out.dims, default=0) < 0:
         raise OnnxError(f"the tensor {out.name!r} has the impossible shape {out.dims[:8]}")
     if location == 1:
@@ -353,7 +353,7 @@ def _value(m: Message) -> Input:
     out = Input("")
     for number, content in m.fields():
         if number == 1:
-            out.name = _name(m, content)
+            out.name = name_of(m, content)
         elif number == 2:
             inner = m.inner(content)
             for kind, what in inner.fields():
@@ -367,7 +367,7 @@ def _value(m: Message) -> Input:
 def _tensor_type(m: Message, out: Input) -> None:
     for number, content in m.fields():
         if number == 1:
-            out.code = _int(m, content)
+            out.code = int_of(m, content)
         elif number == 2:
             shape = m.inner(content)
             out.dims = tuple(_dim(shape.inner(d)) for n, d in shape.fields() if n == 1)
@@ -380,9 +380,9 @@ def _dim(m: Message) -> int | str | None:
     out: int | str | None = None
     for number, content in m.fields():
         if number == 1:
-            out = _int(m, content)
+            out = int_of(m, content)
         elif number == 2:
-            out = _name(m, content) or None
+            out = name_of(m, content) or None
     return None if isinstance(out, int) and out < 0 else out
 
 

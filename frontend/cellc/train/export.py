@@ -22,10 +22,11 @@ from ..tracing.pytree import take_apart
 from ..tracing.pytree_json import from_json, to_json
 
 if TYPE_CHECKING:
-    from .. import onnx_import
+    from .. import mindir, onnx_import
     from . import export_onnx
-else:  # the rules of all ops, which only ONNX files need
+else:  # the rules of all ops, which only files of others need
     export_onnx = lazy_module("cellc.train.export_onnx")
+    mindir = lazy_module("cellc.mindir")
     onnx_import = lazy_module("cellc.onnx_import")
 
 Array = np.ndarray[Any, Any]
@@ -133,18 +134,22 @@ def named_weights(traced: Traced) -> tuple[dict[str, Array], set[str]]:
 
 
 def load(file_name: str, **kwargs: Any) -> LoadedGraph:
-    """Read a network that `export` wrote, or an ONNX model; `nn.GraphCell` runs it.
+    """Read a network: MindSpore's MindIR, what `export` wrote, or an ONNX model. `nn.GraphCell`
+    runs it.
 
-    Nothing in the file is executed; all of it is verified. The float initializers of an ONNX model
-    become Parameters; its sizes may be open (see docs/onnx.md).
+    Nothing in the file is executed; all of it is verified. The parameters of a MindIR file and the
+    float initializers of an ONNX model become Parameters; sizes may be open (see docs/onnx.md and
+    docs/mindir.md).
 
     Args:
-        file_name: a `.mindir` file of cellc, or a `.onnx` file.
-        kwargs: MindSpore's `dec_key` and `dec_mode`; they must be left out or None.
+        file_name: a `.mindir` or `.onnx` file. Weights of a MindIR file that are in a folder beside
+            it (`NAME_variables`) are found there.
+        kwargs: MindSpore's `dec_key` and `dec_mode`: encrypted files are not read, so they must be
+            left out or None.
 
     Raises:
         ValueError: there is no such file, or encryption is asked for.
-        RuntimeError: the file is damaged, or was not written by cellc.
+        RuntimeError: the file is damaged or encrypted, or uses what nothing here is like.
 
     Source: `mindspore.load`.
     """
@@ -157,9 +162,10 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
     if not file_name.endswith((".mindir", ".onnx")):
         raise ValueError(
             f"For 'load', the file must end in '.mindir' or '.onnx', but got {file_name}.")
-    if file_name.endswith(".onnx"):
+    if file_name.endswith(".onnx") or not is_own(file_name):
+        read = onnx_import.load_onnx if file_name.endswith(".onnx") else mindir.load_mindir
         try:
-            return onnx_import.load_onnx(file_name)
+            return read(file_name)
         except ArtifactError as e:
             raise RuntimeError(f"For 'load', {file_name} cannot be read: {e}.") from e
     try:
@@ -167,9 +173,19 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
         return _loaded(network)
     except (ArtifactError, KeyError) as e:
         raise RuntimeError(
-            f"For 'load', {file_name} cannot be read: {e}. It must be a file that cellc's "
-            "export() wrote; for weights of MindSpore use load_checkpoint()."
+            f"For 'load', {file_name} cannot be read: {e}. It must be a file that export() wrote; "
+            "for weights alone use load_checkpoint()."
         ) from e
+
+
+def is_own(file_name: str) -> bool:
+    """Whether a `.mindir` file is of cellc's own format, which its first bytes say, or cannot be
+    read."""
+    try:
+        with open(file_name, "rb") as file:
+            return file.read(len(portable.MAGIC)) == portable.MAGIC
+    except OSError:
+        return True
 
 
 def _loaded(network: portable.Network) -> LoadedGraph:
