@@ -14,7 +14,16 @@ from cellc_runtime.errors import ArtifactError
 from cellc_runtime.protobuf import Message
 from cellc_runtime.records import dataclass, field
 
-from ..onnx_import.wire import MOST_RANK, Content, Node, RawTensor, floats_of, int_of, ints_of, name_of
+from ..onnx_import.wire import (
+    MOST_RANK,
+    Content,
+    Node,
+    RawTensor,
+    floats_of,
+    int_of,
+    ints_of,
+    name_of,
+)
 
 WHAT = "MindIR file"
 MOST_NODES = 200_000
