@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from cellc_runtime import dtypes
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
-from ..ir.types import TensorType, differentiable
+from ..ir.types import TensorType, seedable
 from .conditional import IsPresent, Presence, as_flag, give, is_present, select_presence
 from .effects import SavedResult, save_host_results, use_saved, without_effects
 from .reverse import (
@@ -150,7 +150,7 @@ def _custom_rule(
     with b.at(scope=""):  # (nodes of a region have whole paths)
         grads, _ = clone_into(b, node.regions[1], [*node.operands, *node.results, *given])
     for i, (operand, grad) in enumerate(zip(node.operands, grads, strict=True)):
-        if operand in active and i not in node.attrs["none"] and differentiable(operand.type):
+        if operand in active and i not in node.attrs["none"] and seedable(operand.type):
             accumulate(b, cotangents, operand, grad)
     return {}
 

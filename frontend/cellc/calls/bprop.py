@@ -6,11 +6,12 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from cellc_compiler.ir.types import differentiable
+from cellc_compiler.ir.types import seedable
 
-from ..core.dispatch import active_tracer
+from ..core.dispatch import active_tracer, apply
 from ..core.module_names import plain
 from ..eager.recorder import note_custom, paused
+from ..tensors.promotion import cast_to
 from ..tensors.tensor import Grads, Tensor, Tensors, shared_of
 from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart, tensors
 from ..tracing.tracer import call_here
@@ -109,17 +110,30 @@ def bprop_grads(
             f"the bprop of {type(cell).__name__} must give {len(structure.parts)} gradients, one "
             f"for each input of construct, got {len(given)}"
         )
-    what = f"that the bprop of {type(cell).__name__} gives"
     out: list[Tensor | None] = [None] * count
     for number, (part, grad) in enumerate(zip(structure.parts, given, strict=True)):
+        what = f"the gradient of input {number} that the bprop of {type(cell).__name__} gives"
         places = [t.number for t in leaves_of(part)]
-        values = list(tensors(grad)) if grad is not None else []
-        for place, value in zip(places, values, strict=False):
-            out[place] = value
-            if differentiable(operands[place]._type):
-                check_like(f"the gradient of input {number} {what}", value, operands[place],
-                           "the input")
+        if isinstance(grad, (int, float)) and grad and places:
+            raise TypeError(f"{what} must be a Tensor, but is {grad!r}")
+        for place, value in zip(places, tensors(grad), strict=False):
+            operand = operands[place]
+            if seedable(operand._type):
+                out[place] = value = fitted(value, operand)
+                check_like(what, value, operand, "the input")
     return out
+
+
+def fitted(grad: Tensor, operand: Tensor) -> Tensor:
+    """The gradient of an operand from that of what it was broadcast to: summed over the repeated
+    axes, in the operand's dtype. One of a shape that the operand has in no broadcast stays."""
+    shape, own = tuple(grad.shape), tuple(operand.shape)
+    lead = len(shape) - len(own)
+    if shape != own and lead >= 0 and all(
+            n in (1, full) for n, full in zip(own, shape[lead:], strict=True)):
+        axes = tuple(i for i in range(len(shape)) if i < lead or own[i - lead] != shape[i])
+        grad = apply("reshape", apply("reduce_sum", grad, axes=axes, keepdims=False), shape=own)
+    return cast_to(grad, operand._type.dtype)
 
 
 def check_like(what: str, given: Tensor, like: Tensor, whose: str, end: str = "") -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
-from cellc_compiler.ir.types import differentiable, seedable
+from cellc_compiler.ir.types import seedable
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
@@ -494,7 +494,7 @@ class _BackwardWalk:
         results = [self.env[r] for r in node.results]
         grads = rule(operands, results, given)
         for operand, grad in zip(node.operands, grads, strict=True):
-            if operand in active and grad is not None and differentiable(operand.type):
+            if operand in active and grad is not None and seedable(operand.type):
                 autodiff.accumulate(self.builder, self.cotangents, operand, self.constant(grad))
 
     def _sums(

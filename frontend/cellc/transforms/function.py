@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellc_compiler.ir.types import differentiable
+from cellc_compiler.ir.types import differentiable, seedable
 
-from ..calls.bprop import with_gradient
+from ..calls.bprop import fitted, with_gradient
 from ..compiled.inline import call_here
 from ..core.dispatch import active_tracer, apply
 from ..eager.recorder import active_recordings
@@ -167,13 +167,13 @@ class _Call:
                 raise RuntimeError(f"{name}: the gradient of argument {i} must be a Tensor or "
                                    f"None, but got {type(grad).__name__}")
             operand = by_place[i]
+            if not seedable(operand._type):
+                many[i] = None
+                continue
+            many[i] = grad = fitted(grad, operand)
             if tuple(grad.shape) != tuple(operand.shape):
                 raise RuntimeError(f"{name}: the gradient of argument {i} must have its shape, "
                                    f"{tuple(operand.shape)}, but has {tuple(grad.shape)}")
-            if not differentiable(operand._type):
-                many[i] = None
-            elif grad.dtype != operand.dtype:
-                many[i] = apply("cast", grad, dtype=operand._type.dtype)
         return [many[i] for i in self.places]
 
 

@@ -112,23 +112,17 @@ def _without_sens(
 
 
 def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
-    """Positions of the arguments with tensors; those given by name follow the others."""
+    """Positions of the arguments with tensors, if any; those given by name follow the others."""
     if request.all_inputs:
         return tuple(i for i, a in enumerate(args) if take_apart(a)[1])
-    positions = request.positions or ()
+    positions = request.positions or () if args else ()
     for p in positions:
         if not 0 <= p < len(args):
             raise IndexError(
                 f"grad_position {p} is out of range: the function was called with {len(args)} "
                 f"arguments"
             )
-    found = tuple(p for p in positions if take_apart(args[p])[1])
-    if positions and not found:
-        raise TypeError(
-            f"the gradient needs a Tensor at grad_position {', '.join(map(str, positions))}, but "
-            f"got {', '.join(type(args[p]).__name__ for p in positions)}"
-        )
-    return found
+    return tuple(p for p in positions if take_apart(args[p])[1])
 
 
 def _chosen(structure: Structure, positions: Sequence[int]) -> list[int]:
@@ -361,7 +355,7 @@ class GradFunction:
     def _shape(self, computed: Computed) -> Any:
         r = self.request
         inputs: Any = tuple(computed.inputs)
-        single = r.single or (r.positions is not None and len(computed.inputs) == 1)
+        single = r.positions is not None and len(computed.inputs) == 1
         if single:
             inputs = computed.inputs[0]
         weights: Any = tuple(computed.weights)
@@ -503,7 +497,8 @@ def grad(
         grad_position: argument positions to differentiate with respect to (arguments by name follow
             the others): an int (the gradient
             comes alone), a tuple (a tuple comes, of those that are tensors; one alone comes as
-            it is), or None (weights only).
+            it is; without any, as without arguments, the gradient is `()`), or None (weights
+            only).
         weights: Parameters to differentiate with respect to, or None.
         has_aux: only the first output is differentiated; the others are returned too.
         return_ids: return (position or name, gradient) pairs.
