@@ -8,6 +8,7 @@ from enum import Enum
 from functools import wraps
 from typing import Any
 
+from cellc_runtime import dtypes
 from cellc_runtime.lazy import imported, no_attribute
 from cellc_runtime.records import dataclass, field
 
@@ -49,6 +50,8 @@ class Security:
         return False
 
 
+bfloat16: type = dtypes.bfloat16.numpy.type
+"""The element type of arrays that `np_dtype` names."""
 security = Security()
 pynative_executor = PyNativeExecutor()
 cells_compile_cache: dict[int, Any] = {}

@@ -43,7 +43,7 @@ _HOMES: dict[str, dict[str, str]] = {
         "device": "devices", "dynamic_shape": "common", "mindir_util": "train.other_names",
         "storage": "ops.untyped", "file_system": "train.other_names",
         "dump": "train.other_names",
-        "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "common.dtype",
+        "hook_handle": "calls.hooks", "jit_config": "compat", "np_dtype": "inner_names",
         "sparse_tensor": "ops.sparse_tensors",
     },
     "common.dynamic_shape": {"enable_dynamic": "common"},

@@ -188,7 +188,8 @@ def test_the_gradients_of_a_bprop_take_the_type_of_the_inputs(m: int) -> None:
 def test_arguments_that_are_no_tensors(m: int) -> None:
     with mode(m):
         assert ms.grad(product, 1)(X, 2.0) == ms.grad(product)(2.0, 3) == ()
-        assert ms.grad(product, (0, 1))(1, 2) == ops.GradOperation(get_all=True)(product)(1, 2) == ()
+        assert ms.grad(product, (0, 1))(1, 2) == ()
+        assert ops.GradOperation(get_all=True)(product)(1, 2) == ()
         assert ms.value_and_grad(product)(2, 3) == (12, ())
         inputs, weights = ms.grad(lambda k: NET.w * k, 0, NET.w)(3)
         assert inputs == () and plain(weights) == [3, 3]

@@ -353,6 +353,44 @@ def test_assignments(m: int, recorded: bool) -> None:
             ms.vmap(nets[0])(x)
 
 
+def raised(x: Any, y: Any) -> Any:
+    ops.assign_add(x, y)
+    return x * 2
+
+
+@BOTH
+def test_arguments_that_the_function_writes(m: int) -> None:
+    """The tensor that was given has the new elements of all examples."""
+    with mode(m):
+        for kind in (Tensor, lambda t: ms.Parameter(Tensor(t), name="x")):
+            for axis in (0, 1):
+                x, y = kind([[1.0, 2.0], [3.0, 4.0]]), Tensor([[1.0, 1.0], [2.0, 2.0]])
+                out = ms.vmap(raised, axis, axis)(x, y)
+                assert x.asnumpy().tolist() == [[2, 3], [5, 6]]
+                assert out.asnumpy().tolist() == [[4, 6], [10, 12]]
+        x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+        ms.vmap(lambda x: ops.assign(x, Tensor([5.0, 6.0])))(x)
+        assert x.asnumpy().tolist() == [[5, 6], [5, 6]]
+        shared = x[0]
+        ms.vmap(lambda x, y: y + raised(x, 1.0), (None, 0))(shared, y)
+        assert shared.asnumpy().tolist() == [6, 7]
+        with pytest.raises(RuntimeError, match="to an argument that all examples share"):
+            ms.vmap(raised, (None, 0))(shared, y)
+
+
+@BOTH
+def test_gradients_through_a_written_argument(m: int) -> None:
+    def total(x: Any, y: Any) -> Any:
+        x = x * 1
+        out = ms.vmap(raised)(x, y)
+        return (out * x).sum()
+
+    x, y = Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([[1.0, 1.0], [2.0, 2.0]])
+    with mode(m):
+        for g in ms.grad(total, (0, 1))(x, y):
+            assert g.asnumpy().tolist() == [[8, 12], [20, 24]]
+
+
 @BOTH
 def test_draws_are_the_same_for_all_examples(m: int) -> None:
     x = Tensor(np.ones((2, 64), np.float32))

@@ -13,6 +13,7 @@ from cellc.ops._grad_experimental.grad_base import bprop_getters, get_bprop_fn
 
 import cellc as ms
 from cellc import Tensor, ops
+from cellc.common import np_dtype
 from cellc.nn.probability.distribution import _utils as of_distributions
 from cellc.numpy import utils, utils_const
 from cellc.ops import signature
@@ -95,6 +96,8 @@ def test_entries_of_checkpoints(tmp_path: Path) -> None:
         "b": [[2], "BFloat16", Tensor([1.0, 2.0], ms.bfloat16)], "t": [[0], "str", "hi"]})
     loaded = ms.load_checkpoint(file)
     assert loaded["w"].asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert np.array([1], np_dtype.bfloat16).dtype == np_dtype.bfloat16
+    assert loaded["b"].asnumpy().dtype == np_dtype.bfloat16
     assert (loaded["i"].item(), loaded["b"].dtype, loaded["t"]) == (1, ms.bfloat16, "hi")
     entries = {v.tag: v.tensor for v in _parse_ckpt_proto(file, None, "AES-GCM", False).value}
     assert [(t.dims, t.tensor_type) for t in entries.values()] == [

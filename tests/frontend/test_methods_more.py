@@ -125,6 +125,8 @@ def test_bookkeeping() -> None:
     ("call", "error", "text"),
     [(lambda x: x.cumsum(axis=0, dim=1), TypeError,
       "cumsum() got one argument under two names: ['axis', 'dim']"),
+     (lambda x: x.min(None, False, None), TypeError,
+      "min() takes at most 2 positional arguments, 'dim' and 'keepdim', but got 3"),
      (lambda x: x.sum_to_size(2, 2), ValueError,
       "operands of shapes (2, 3) and (2, 2) cannot be broadcast"),
      (lambda x: x.masked_scatter(x, x), TypeError,

@@ -168,6 +168,7 @@ def test_files_and_clusters(tmp_path: Path) -> None:
                 if isinstance(v, ops.Primitive)]
         assert net[1][0].relu in held
         assert [p.attrs["dump"] for p in [relu, *held]] == [name] * (1 + len(held))
+        assert all(c.get_flags()["dump"] is enabled for _, c in net.cells_and_names())
     with pytest.raises(ValueError, match='"target" parameter'):
         ms.set_dump(3)
     with pytest.raises(TypeError, match="must be an int"):

@@ -166,6 +166,24 @@ def test_a_tensor_that_python_makes_of_tensors_has_no_known_gradient() -> None:
         ms.grad(fn)(GIVEN[0])
 
 
+def test_a_range_to_a_number_of_numpy() -> None:
+    """As Python: an array of no dimension is an index, one of several elements or floats is not."""
+    @ms.jit
+    def total(n: Tensor) -> Any:
+        out = 0
+        for i in range(1, n.asnumpy()):
+            out += i
+        for i in range(0, n.asnumpy(), 2):
+            out += i * 100
+        return out
+
+    for n in (5, 1, 6):
+        assert total(Tensor(n)) == sum(range(1, n)) + 100 * sum(range(0, n, 2))
+    for wrong in (Tensor([5]), Tensor(5.0)):
+        with pytest.raises(TypeError, match="only integer scalar arrays"):
+            total(wrong)
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 

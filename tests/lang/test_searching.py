@@ -30,9 +30,13 @@ def places(x: Any, y: Any) -> Any:
     return [y, x * 1, x].index(x), (y, x).index(y * 1), ("a", x, 5).index(5)
 
 
+def places_between(x: Any, y: Any) -> Any:
+    return [x, y, x * 1, "a"].index(x, 1), (x, x + 0, y).index(x, -2, 2), [x, y].index(y, 0, 9)
+
+
 @pytest.mark.parametrize(("search", "want"), [
     (among_tensors, (False, True, False, True)), (among_others, (False, True, False, True)),
-    (counts, (2, 0, 1)), (places, (1, 0, 2)),
+    (counts, (2, 0, 1)), (places, (1, 0, 2)), (places_between, (2, 1, 1)),
 ])
 def test_a_tensor_is_found_by_all_its_elements(
     search: Callable[..., Any], want: tuple[Any, ...]

@@ -339,7 +339,8 @@ class _Cube(B.Bijector):
         super().__init__(name="Cube", param={"param_dict": {}})
 
     def _forward(self, x: Any) -> Any:
-        return self._check_value_dtype(x)**3  # the name that MindSpore has
+        value = self._check_value_dtype(x)  # the names that MindSpore has
+        return value ** self.cast_param_by_value(value, ms.Tensor(3))
 
     def _inverse(self, y: Any) -> Any:
         return ops.sign(y) * ops.abs(y) ** (1 / 3)

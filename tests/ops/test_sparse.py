@@ -286,6 +286,13 @@ def test_functions_that_are_primitives(mode: int) -> None:
         ops.make_row_tensor_inner(Tensor([5]), Tensor([[1.0, 2.0]]), (3, 2))
 
 
+def test_the_element_type() -> None:
+    for kind in (coo, ms.jit(coo)):
+        assert ops.dtype(kind()) is kind().dtype is ms.float32
+    with pytest.raises(TypeError, match="'x' must be a Tensor, but got list"):
+        ops.dtype([1.0])
+
+
 def test_functions_by_the_kind_of_argument() -> None:
     scaled = ops.MultitypeFuncGraph("scaled")
     scaled.register("Number", "Tensor")(lambda f, x: x * f)

@@ -135,7 +135,7 @@ def test_a_published_training_cell():
 
 
 @pytest.mark.parametrize(("wrong", "error", "text"), [
-    (lambda: choose("a", Tensor(X)), ValueError,
+    (lambda: choose("a", Tensor(X)), TypeError,
      "'choose' has no function for arguments of types ['str', 'Tensor']; there are [('Tensor'"),
     (lambda: C.HyperMap(3), TypeError, "'ops' must be a function, but got <class 'int'>"),
     (lambda: C.MultitypeFuncGraph(3), TypeError, "'name' must be a string, but got 3"),

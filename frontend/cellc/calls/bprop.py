@@ -133,7 +133,7 @@ def fitted(grad: Tensor, operand: Tensor) -> Tensor:
             n in (1, full) for n, full in zip(own, shape[lead:], strict=True)):
         axes = tuple(i for i in range(len(shape)) if i < lead or own[i - lead] != shape[i])
         grad = apply("reshape", apply("reduce_sum", grad, axes=axes, keepdims=False), shape=own)
-    return cast_to(grad, operand._type.dtype)
+    return cast_to(grad, operand.dtype)
 
 
 def check_like(what: str, given: Tensor, like: Tensor, whose: str, end: str = "") -> None:

@@ -568,10 +568,12 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         if fn.__name__ == "sort" and isinstance(owner, list):
             return BUILTINS[list.sort](vm, [owner, *args], kwargs, frame)
         vm.note_object(owner)
-        if fn.__name__ in ("count", "index") and isinstance(owner, (list, tuple)) and \
-                len(args) == 1 and of_the_graph([owner, args]):
-            search = counted if fn.__name__ == "count" else position
-            return measured(vm, owner, search(vm, owner, args[0], frame))
+        if fn.__name__ in ("count", "index") and isinstance(owner, (list, tuple)) and (
+                len(args) == 1 or (fn.__name__ == "index" and all(
+                    type(a) is int for a in args[1:3]))) and of_the_graph([owner, args]):
+            found = counted(vm, owner, args[0], frame) if fn.__name__ == "count" else \
+                position(vm, owner, args[0], frame, *args[1:])
+            return measured(vm, owner, found)
         if isinstance(owner, str) and fn.__name__ == "format":
             args, kwargs = in_text(args), in_text(kwargs)
             if any_runtime([*args, *kwargs.values()]):

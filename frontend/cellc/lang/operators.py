@@ -145,12 +145,15 @@ def counted(vm: Interpreter, box: Sequence[Any], item: Any, frame: Frame) -> Any
     return found
 
 
-def position(vm: Interpreter, box: Sequence[Any], item: Any, frame: Frame) -> Any:
-    """`box.index(item)`, where values of the run decide."""
+def position(
+    vm: Interpreter, box: Sequence[Any], item: Any, frame: Frame, start: int = 0,
+    stop: int | None = None,
+) -> Any:
+    """`box.index(item, start, stop)`, where values of the run decide."""
     missing = f"{type(box).__name__}.index(x): x not in {type(box).__name__}" \
         if isinstance(box, tuple) or holds_runtime(item) else f"{item!r} is not in list"
     place: Any = len(box)
-    for number, element in reversed([*enumerate(box)]):
+    for number, element in reversed([*enumerate(box)][start:stop]):
         here = _found(vm, element, item, frame)
         if isinstance(here, Tensor):
             behind = place if isinstance(place, Tensor) else as_kind(place, int)

@@ -84,7 +84,7 @@ class MultitypeFuncGraph:
                 return call_here(fn, args)
         raise misuse("MultitypeFuncGraph", f"'{self.name}' has no function for arguments of types "
                      f"{[type(a).__name__ for a in args]}; there are "
-                     f"{[names for names, _ in self.entries]}")
+                     f"{[names for names, _ in self.entries]}", kind=TypeError)
 
 
 def _kind_name(given: Any) -> str:

@@ -89,7 +89,7 @@ def ms_memory_recycle() -> None:
 
 def set_dump(target: Any, enabled: bool = True) -> None:
     """Whether an Ascend device dumps the data of a Cell or Primitive: the attribute `dump` of the
-    Primitive, or of all that the Cell holds. A CPU dumps none.
+    Primitive, or of all that the Cell holds, and the flag of its Cells. A CPU dumps none.
 
     Args:
         target: a Cell or Primitive.
@@ -104,6 +104,8 @@ def set_dump(target: Any, enabled: bool = True) -> None:
         raise ValueError('The "enabled" parameter must be bool, but got '
                          f"{type(enabled).__name__}.")
     cells = [cell for _, cell in target.cells_and_names()] if isinstance(target, Cell) else []
+    for cell in cells:
+        cell.add_flags(dump=enabled)
     held = [value for cell in cells for value in vars(cell).values()]
     for primitive in [value for value in [target, *held] if isinstance(value, Primitive)]:
         primitive.add_prim_attr("dump", str(enabled).lower())

@@ -18,6 +18,7 @@ from ..compiled.entries import EntryTable
 from ..compiled.inline import inline
 from ..core.dispatch import active_tracer, apply, apply_one, assign
 from ..eager.recorder import active_recordings
+from ..tensors import views
 from ..tensors.tensor import Tensor, Tensors
 from ..tracing.pytree import Box, Known, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer, named
@@ -107,7 +108,10 @@ class Vectorized:
         fn = self.fn if cells is None else cells[0]
         shared = Batch(fn, structure, given, [a is not None for a in axes], count, cells or [])
         tensors, flags = shared.run(active_tracer())
-        return self._placed(shared.out, tensors, flags, count)
+        n = len(tensors) - len(shared.written)
+        for i, t, m in zip(shared.written, tensors[n:], flags[n:], strict=True):
+            _write(leaves[i], t, m, axes[i], count)
+        return self._placed(shared.out, tensors[:n], flags[:n], count)
 
     def _placed(self, out: Structure, tensors: Tensors, flags: Sequence[bool], count: int) -> Any:
         """The outputs with their axes of examples where they are wanted."""
@@ -127,9 +131,23 @@ class Vectorized:
             if axis is None:
                 moved.append(t)
                 continue
-            whole = t if mapped else apply("broadcast_to", t, shape=(count, *t.shape))
-            moved.append(_from_front(whole, axis))
+            moved.append(_from_front(_whole(t, mapped, count), axis))
         return put_together(out, moved)
+
+
+def _whole(t: Tensor, mapped: bool, count: int) -> Tensor:
+    """The value of all examples, which are alike unless it is `mapped`."""
+    return t if mapped else apply("broadcast_to", t, shape=(count, *t.shape))
+
+
+def _write(argument: Tensor, t: Tensor, mapped: bool, axis: int | None, count: int) -> None:
+    """Let an argument hold what the function has written to its examples."""
+    if axis is not None:
+        t = _from_front(_whole(t, mapped, count), axis)
+    elif mapped:
+        raise RuntimeError("For 'vmap', the function writes values that differ from example to "
+                           "example to an argument that all examples share.")
+    views.change(argument, t)
 
 
 def _per_leaf(name: str, axes: Axes, structure: Structure, what: str) -> list[int | None]:
@@ -205,6 +223,8 @@ class Batch:
 
     Attributes:
         out: the structure of the outputs.
+        written: the numbers of the arguments that the function writes, whose new values follow
+            the outputs.
     """
 
     def __init__(
@@ -220,6 +240,7 @@ class Batch:
         self.mapped = [*mapped, *[True] * len(stacks)]
         self.arguments = len(given)
         self.out: Structure = Known(None)
+        self.written: list[int] = []
 
     def _types(self) -> list[Any]:
         return [example_type(t._type) if m else t._type
@@ -229,10 +250,13 @@ class Batch:
         region = tracer.regions[-1]
         for p, t in zip(self.own, inputs[self.arguments:], strict=True):
             region.env[p] = tracer.lift(t)
-        given = put_together(self.structure, inputs[: self.arguments])
-        out = inline(tracer, self.fn, given, {})
+        own = inputs[: self.arguments]
+        before = [tracer.lift(t) for t in own]
+        out = inline(tracer, self.fn, put_together(self.structure, own), {})
         self.out, tensors = take_apart(self._with_numbers(out))
-        return tensors
+        self.written = [i for i, (t, value) in enumerate(zip(own, before, strict=True))
+                        if tracer.lift(t) is not value]
+        return [*tensors, *(own[i] for i in self.written)]
 
     def _with_numbers(self, out: Any) -> Any:
         """The outputs, Python numbers as tensors."""
@@ -260,7 +284,7 @@ class Batch:
         count = len(results) - len(assigned)
         for p, t, m in zip(assigned, results[count:], flags[count:], strict=True):
             if p in self.own:
-                whole = t if m else apply("broadcast_to", t, shape=(self.count, *t.shape))
+                whole = _whole(t, m, self.count)
                 for i, cell in enumerate(self.by_cell):
                     row = apply("slice", whole, start=(i, *(0,) * (whole.ndim - 1)),
                                 stop=(i + 1, *whole.shape[1:]), step=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,9 @@ def _made(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) 
         return _of_library(vm, cls, args, kwargs, frame)
     if module_of(cls) == "builtins" and cls not in _WALKS and not issubclass(cls, BaseException):
         if cls is range:
-            return vm.call(range, [number_of(vm, a, frame) for a in args], kwargs, frame)
+            whole = [called(vm, operator.index, [a], {}, frame) if type(a) is RunObject else a
+                     for a in args]
+            return vm.call(range, whole, kwargs, frame)
         return called(vm, cls, args, kwargs, frame) if direct else MISSING
     if direct and module_of(cls) != "builtins" and is_foreign_class(cls) \
             and not hasattr(cls, "_fields"):

@@ -68,6 +68,10 @@ class Bijector(Parametrized):
                             f"{self._dtype}, but got {found.dtype}.")
         return found
 
+    def cast_param_by_value(self, value: Tensor, para: Tensor) -> Tensor:
+        """A parameter in the type of a value."""
+        return ops.cast(para, value.dtype)
+
     _check_value_dtype = _check_value  # MindSpore's name for it, which bijectors of users call
 
     is_constant_jacobian = held(

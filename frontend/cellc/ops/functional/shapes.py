@@ -43,9 +43,10 @@ def rank(input_x: Tensor) -> int:
     return tensor(input_x, "rank", "input_x").ndim
 
 
-def dtype(x: Tensor) -> DType:
-    """The element type."""
-    return tensor(x, "dtype", "x").dtype
+def dtype(x: Any) -> DType:
+    """The element type, of a sparse tensor too."""
+    found: DType = x.dtype if hasattr(type(x), "to_dense") else tensor(x, "dtype", "x").dtype
+    return found
 
 
 def is_tensor(obj: Any) -> bool:

@@ -343,6 +343,9 @@ def _extreme_method(name: str, between: Callable[[Any, Any], Tensor]) -> Callabl
         self: Tensor, *args: Any, axis: Any = None, keepdims: bool = False, initial: Any = None,
         where: Any = True, return_indices: bool = False, dim: Any = None, keepdim: bool = False,
     ) -> Any:
+        if len(args) > 2:
+            raise TypeError(f"{name}() takes at most 2 positional arguments, 'dim' and 'keepdim', "
+                            f"but got {len(args)}.")
         if args or dim is not None:  # max(dim, keepdim): values and positions
             along = args[0] if args else dim
             if isinstance(along, Tensor):
