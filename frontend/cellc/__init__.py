@@ -42,6 +42,7 @@ _HOMES = {
     ".ops.primitives.user": "constexpr",
     ".profiler": "Profiler",
     ".profiles": "profile",
+    ".quantization": "quantize",
     ".log": "get_level get_log_config",
     ".parallel":
         "Layout build_searched_strategy load_distributed_checkpoint load_segmented_checkpoints "

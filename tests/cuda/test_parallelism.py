@@ -101,6 +101,9 @@ LINES = {
     "matmul of integers": _graph(
         f"%x: int32[1,{N}] input, %y: int32[{N},1] input", "int32[1,1]",
         "matmul(%x, %y) {transpose_a=False, transpose_b=False}"),
+    "dequantized_matmul": _graph(
+        f"%x: float32[1,{N}] input, %w: float16[1,{N},64] input", "float32[1,2]",
+        "dequantized_matmul(%x, %w) {columns=2, group=0}"),
     "avg_pool2d": _graph(
         _IMAGE, "float32[1,1,1,1]", "avg_pool2d(%x) {kernel=(64, 64), stride=(64, 64), "
         f"{_POOL}, count_include_pad=True, divisor=None}}"),
@@ -187,6 +190,7 @@ CHAINS = {
     "logcumsumexp": "each sum is scaled by the largest element before it",
     "linear_recurrence": "each element is rounded before it is multiplied",
     "scatter to one place": "floats are added in their order",
+    "dequantized_matmul": "an element is one chain a segment, in the order of segments",
     "conv2d": "an element is one chain", "conv2d_backward_data": "an element is one chain",
     "avg_pool2d": _WINDOW, "adaptive_avg_pool2d": _WINDOW, "max_pool2d": _WINDOW,
     "adaptive_max_pool2d": _WINDOW, "adaptive_max_pool2d_backward": _WINDOW,

@@ -23,7 +23,7 @@ OURS = {
     "train": {"ProgressBar", "get_metrics"},
     "train.callback": {"ProgressBar"},
 }
-OURS[""] |= {"latest_checkpoint", "load_torch_weights"}
+OURS[""] |= {"latest_checkpoint", "load_torch_weights", "quantize"}
 OURS["train"] |= {"latest_checkpoint", "load_torch_weights"}
 OURS[""] |= {"NonFiniteError", "compile_artifact", "watch_nans", "watch_ranges"}
 """What only cellc has. To add a name here, tell of it in the guide or in support.md."""

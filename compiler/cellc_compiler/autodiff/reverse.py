@@ -132,6 +132,8 @@ def _step(
     for operand, grad in zip(node.operands, grads, strict=True):
         if grad is not None and operand in active:
             accumulate(b, cotangents, operand, grad)
+        elif operand in active and op.why_no_gradient(node):
+            raise GradientError(op.why_no_gradient(node), node)
 
 
 def accumulate(b: Builder, cotangents: Cotangents, value: Value, grad: Value) -> None:

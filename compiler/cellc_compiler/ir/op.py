@@ -187,6 +187,10 @@ class Op:
     expand: Callable[..., Any] | None = None
     """`expand(b, *operands, **attrs)`: the composition, built with `b`."""
 
+    composition: Callable[..., Any] | None = None
+    """`composition(b, *operands, **attrs)`: what an opaque op is in files that have no such op, in
+    another order of sums."""
+
     batch: Callable[..., Any] | None = None
     """`batch(b, node, operands, mapped, n)`: the op on `n` examples; see `ops/batching.py`.
     Without it a composition is expanded, and anything else runs in a loop over the examples."""
@@ -277,7 +281,8 @@ class Op:
         raise TypeError(f"the op {self.name} is not computed by the host")
 
     def why_no_gradient(self, node: Node) -> str:
-        """Return the error text for the gradient of an op that is not differentiable."""
+        """Return the error text for the gradient of an op that is not differentiable, or for that
+        of an operand for which `gradient` gives None."""
         return ""
 
 

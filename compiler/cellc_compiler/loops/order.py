@@ -91,6 +91,10 @@ _COLUMNS = 128
 """A product of fewer columns is cut further, so that columns times segments are about as many."""
 
 
+SMALL_COLUMNS = 64
+"""Columns of a panel of weights that are stored in few bits (the op `dequantized_matmul`)."""
+
+
 def product_segment(n: int, k: int, itemsize: int) -> int:
     """Steps of k in a segment of a product with n columns; 0 if there is one segment.
 

@@ -1,7 +1,8 @@
 """Which ops have what in ONNX: filled by the modules of this package, one per op family.
 
 A rule gets the writer, the node and the names of its operands, and gives the names of the results,
-or None: then the op is written as the composition that its definition gives (`expand`).
+or None: then the op is written as the composition that its definition gives (`expand`,
+`composition`).
 """
 
 from __future__ import annotations
@@ -113,10 +114,12 @@ def write_node(w: Writer, node: Node) -> None:
 
 def _expanded(w: Writer, node: Node) -> tuple[str, ...]:
     op = lookup(node.op)
-    if op.expand is None:
+    composition = op.expand or op.composition
+    if composition is None:
         raise refuse(node, "it has no counterpart there")
     inner = Graph(node.op)
-    out = op.expand(Builder(inner, span=node.span, scope=node.scope), *node.operands, **node.attrs)
+    b = Builder(inner, span=node.span, scope=node.scope)
+    out = composition(b, *node.operands, **node.attrs)
     inner.outputs = list(out) if isinstance(out, tuple) else [out]
     # Nodes that only an unused result needs are not written.
     inner.outputs = [v for v, r in zip(inner.outputs, node.results, strict=True) if r in w.used]

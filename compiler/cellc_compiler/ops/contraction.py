@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import NUMBERS, Array, Op, Sample, register
 from ..ir.types import TensorType, broadcast_shapes, prod
-from ..loops.order import product_segment
+from ..loops.order import SMALL_COLUMNS, product_segment
 from . import _batch_axis, _identities
 from ._complex import conj
 from ._members import Grads, case, sharding
@@ -183,3 +186,144 @@ class Dense(Op):
         return (case((4, 5), (3, 5), (3,)), case((2, 3, 5), (4, 5), (4,)), case((5,), (3, 5)),
                 case((17, 33), (19, 33), (19,)), case((2, 0, 3), (4, 3), (4,)),
                 case((1, 40), (2, 40), (2,)))
+
+
+@register
+class DequantizedMatmul(Op):
+    """input @ weight.T in float32, by a weight stored in 4, 8 or 16 bits and widened in registers.
+    `(..., k)` by n columns gives `(..., n)`. Only in cellc.
+
+    The weight lies in panels of 64 columns, `(panels, k, 64)`: bfloat16 and float16 as they are,
+    int8, or uint8 `(panels, ceil(k / 2), 64)`, whose low four bits are of an even step of k and
+    whose high ones of the step after it. An int q stands for `(q - zero) * scale`, computed in
+    float32 and rounded after each operation. Scales and zeros are `(panels, groups, 64)`, a group
+    is `group` steps of k (the last one may be shorter). Without zeros, zero is 0 for int8 and 8 for
+    four bits. Columns from n on are padding.
+
+    Attributes:
+        columns: n.
+        group: steps of k that share a scale, a multiple of 32; 0: all of them.
+    """
+
+    name = "dequantized_matmul"
+    opaque = True
+    operands = ("input", "weight", "*scales")
+    attrs = {"columns": attr.size(least=1), "group": attr.size(0)}
+    dtypes = (dtypes.float32,)
+    cost = "heavy"
+    tolerance = 16.0
+
+    def infer(self, x: TensorType, w: TensorType, *scales: TensorType, columns: int,
+              group: int) -> TensorType:
+        if x.dtype is not dtypes.float32 or w.dtype not in _SMALL:
+            raise TypeError("dequantized_matmul takes an input of float32 and a weight of "
+                            f"bfloat16, float16, int8 or uint8, got {x} and {w}")
+        k = x.shape[-1] if x.rank else 0
+        panels = -(-columns // SMALL_COLUMNS)
+        steps = -(-k // 2) if w.dtype is dtypes.uint8 else k
+        if not x.rank or w.shape != (panels, steps, SMALL_COLUMNS):
+            raise ValueError(f"dequantized_matmul of {x} to {columns} columns needs a weight of "
+                             f"shape {(panels, steps, SMALL_COLUMNS)}, got {w}")
+        if group % 32:
+            raise ValueError(f"dequantized_matmul needs a group of a multiple of 32, got {group}")
+        shape = (panels, -(-k // group) if group else 1, SMALL_COLUMNS)
+        least = w.dtype.is_integer
+        if not least <= len(scales) <= 2 * least or any(s.shape != shape for s in scales):
+            needed = f"scales and at most zeros of shape {shape}" if least else "no scales"
+            raise ValueError(f"dequantized_matmul by {w} needs {needed}, got "
+                             + (", ".join(map(str, scales)) or "none"))
+        if any(s.dtype not in kinds for s, kinds in zip(scales, _SCALES, strict=False)):
+            raise TypeError("dequantized_matmul takes scales of float16 or float32 and zeros of "
+                            "int8, uint8 or float32, got " + ", ".join(map(str, scales)))
+        return x.with_shape((*x.shape[:-1], columns))
+
+    def flops(self, node: Node) -> int:
+        return 2 * node.operands[0].shape[-1] * node.result.type.size
+
+    def reference(self, x: Array, w: Array, *scales: Array, columns: int, group: int) -> Array:
+        k, zero = x.shape[-1], 0
+        if w.dtype == np.uint8:
+            w, zero = np.stack((w & 15, w >> 4), axis=2).reshape(w.shape[0], -1, SMALL_COLUMNS), 8
+        wide, parts = w[:, :k].astype(x.dtype), (np.ones((1, 1, 1)), np.full((1, 1, 1), zero))
+        scale, zeros = (np.repeat(s, group or k, axis=1)[:, :k] if s.shape[2] > 1 else s
+                        for s in (*scales, *parts[len(scales):]))
+        wide = (wide - zeros.astype(x.dtype)) * scale.astype(x.dtype)
+        out: Array = np.matmul(x, np.moveaxis(wide, 1, 2).reshape(-1, k)[:columns].T)
+        return out
+
+    def composition(self, b: Builder, x: Value, w: Value, *scales: Value, columns: int,
+                    group: int) -> Value:
+        wide = self._widened(b, x, w, scales, columns, group)
+        rows = b.reshape(x, shape=(prod(x.shape[:-1]), x.shape[-1]))
+        out: Value = b.reshape(b.matmul(rows, wide, transpose_b=True),
+                               shape=(*x.shape[:-1], columns))
+        return out
+
+    def _widened(self, b: Builder, x: Value, w: Value, scales: Sequence[Value], columns: int,
+                 group: int) -> Value:
+        """The weight in float32, (n, k)."""
+        panels, k, four = w.shape[0], x.shape[-1], w.dtype is dtypes.uint8
+
+        def first(v: Value) -> Value:
+            v = b.slice(v, start=(0, 0, 0), stop=(panels, k, SMALL_COLUMNS))
+            return b.cast(v, dtype=x.dtype)
+
+        if four:
+            halves = (b.bitwise_and(w, b.scalar(15, like=w)), b.shift_right(w, b.scalar(4, like=w)))
+            w = b.reshape(b.stack(*halves, axis=2), shape=(panels, 2 * w.shape[1], SMALL_COLUMNS))
+        wide = first(w)
+        if scales:
+            scale, *zero = (first(b.repeat(s, repeats=group or k, axis=1)) for s in scales)
+            if not zero and four:
+                zero = [b.scalar(8, like=wide)]
+            wide = b.mul(b.sub(wide, *zero) if zero else wide, scale)
+        wide = b.reshape(b.transpose(wide, perm=(0, 2, 1)), shape=(panels * SMALL_COLUMNS, k))
+        out: Value = b.slice(wide, start=(0, 0), stop=(columns, k))
+        return out
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        """That of the input, by the weight in float32."""
+        x, w, *scales = node.operands
+        wide = self._widened(b, x, w, scales, **node.attrs)
+        dy = b.reshape(dys[0], shape=(prod(x.shape[:-1]), wide.shape[0]))
+        return [b.reshape(b.matmul(dy, wide), shape=x.shape), None, *[None] * len(scales)]
+
+    def why_no_gradient(self, node: Node) -> str:
+        return ("weights stored in few bits, and their scales, have no gradient; train the network "
+                "before cellc.quantize, or leave its layer out (skip)")
+
+    def batch(self, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool],
+              n: int) -> Sequence[Value] | None:
+        """More rows; None where weights differ between examples."""
+        return b.node(node.op, xs, node.attrs).results if not any(mapped[1:]) else None
+
+    def samples(self) -> Sequence[Sample]:
+        rng = np.random.default_rng(5)
+
+        def weight(kind: DType, columns: int, k: int, group: int = 0, zeros: DType | None = None,
+                   scales: DType = dtypes.float16, x: tuple[int, ...] = (3,)) -> Sample:
+            panels, groups = -(-columns // SMALL_COLUMNS), -(-k // group) if group else 1
+            steps = -(-k // 2) if kind is dtypes.uint8 else k
+            low, high = (0, 256) if kind is dtypes.uint8 else (-128, 128)
+            w = rng.integers(low, high, (panels, steps, SMALL_COLUMNS))
+            parts = [(w if kind.is_integer else w / 64).astype(kind.numpy)]
+            shape = panels, groups, SMALL_COLUMNS
+            if kind.is_integer:
+                parts.append(rng.uniform(0.01, 0.02, shape).astype(scales.numpy))
+            if zeros is not None:
+                parts.append(rng.integers(0, 15, shape).astype(zeros.numpy))
+            return case((*x, k), *parts, grad=False, columns=columns, group=group)
+
+        f32 = dtypes.float32
+        return (
+            weight(dtypes.int8, 5, 7), weight(dtypes.uint8, 70, 33, 32),
+            weight(dtypes.int8, 64, 200, 64, dtypes.int8, x=(1,)),
+            weight(dtypes.uint8, 3, 800, 128, dtypes.uint8, x=(2, 9)),
+            weight(dtypes.uint8, 130, 65, 32, f32, f32, x=()),
+            weight(dtypes.bfloat16, 65, 40), weight(dtypes.float16, 2, 130, x=(17,)),
+            weight(dtypes.int8, 3, 40, scales=f32, x=(0,)))
+
+
+_SMALL = (dtypes.bfloat16, dtypes.float16, dtypes.int8, dtypes.uint8)
+_SCALES = ((dtypes.float16, dtypes.float32), (dtypes.int8, dtypes.uint8, dtypes.float32))
+"""Element types of scales, of zeros."""

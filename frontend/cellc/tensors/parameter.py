@@ -128,6 +128,8 @@ class Parameter(Tensor):
     names_read: ClassVar[int] = 0
     """How often the name of one was asked for: what depends on names is not taken over from one
     to another."""
+    is_small: bool = False
+    """Whether it is part of a weight in few bits, which keeps its type under `to_float`."""
     auto_named: bool = True
     """Whether the name was made up because none was given."""
     requires_grad = _Checked(bool, True)
@@ -253,7 +255,7 @@ class Parameter(Tensor):
 
     def _read_as(self, own: DType, wanted: DType | None) -> DType:
         """The element type it is read in where floats are wanted in another one."""
-        if wanted is None or not own.is_float or self.is_state:
+        if wanted is None or not own.is_float or self.is_state or self.is_small:
             return own
         return wanted
 

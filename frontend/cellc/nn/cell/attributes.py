@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -266,3 +267,14 @@ class Attributes:
                 k: copy(v) if hasattr(v, "sharded") else v for k, v in state["_inner"].items()})
         if state.get("_set_inputs") is not None:
             self._entries.open(state["_set_inputs"])
+
+
+def replace_cells(owner: Attributes, others: Mapping[int, Any]) -> None:
+    """Put other cells in the place of some that a cell holds, by identity; Parameters keep their
+    names, so they are not inserted anew."""
+    for key, cell in owner._cells.items():
+        if id(cell) in others:
+            owner._cells[key] = others[id(cell)]
+            changed(owner, key)
+    if "cell_list" in owner.__dict__:  # of a container
+        owner.__dict__["cell_list"] = tuple(owner._cells.values())

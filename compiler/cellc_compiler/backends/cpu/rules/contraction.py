@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from ...llvm import convert
     from ...llvm.text import Function, V
     from ..kernels.gemm import product as gemm
+    from ..kernels.gemm import small
     from ..nests.epilogue import Fused
 else:  # kernel families load when one is generated
     convert = lazy_module("cellc_compiler.backends.llvm.convert")
-    gemm = lazy_module("cellc_compiler.backends.cpu.kernels.gemm.product")
+    gemm, small = (lazy_module(f"cellc_compiler.backends.cpu.kernels.gemm.{name}")
+                   for name in ("product", "small"))
 
 _FETCHED_BYTES = 1 << 18
 """A smaller operand of an epilogue is likely to be near."""
@@ -88,3 +90,14 @@ def matmul(node: Node, target: Target, epilogue: Fused | None = None) -> KernelP
         spec = matmul_spec(node, _tile_epilogue(epilogue, n, target), epilogue.roots[0].dtype)
     return adopt(gemm.matmul_kernels(spec, target),
                  {"a": operand(0), "b": operand(1), "out": result(0)})
+
+
+@lowers("dequantized_matmul")
+def dequantized_matmul(node: Node, target: Target) -> KernelPlan:
+    """Weights of few bits, widened in registers or a panel at a time."""
+    x, w, *scales = (v.type for v in node.operands)
+    p = small.SmallProduct(prod(x.dims[:-1]), node.attrs["columns"], x.dims[-1],
+                           node.attrs["group"], w.dtype, tuple(s.dtype for s in scales))
+    names = {"x": operand(0), "w": operand(1), "out": result(0)}
+    names |= {f"scale{i}": operand(2 + i) for i in range(len(scales))}
+    return adopt(small.small_kernels(p, target), names)

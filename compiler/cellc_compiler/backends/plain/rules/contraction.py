@@ -74,6 +74,46 @@ def matmul(f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[B
             out.set(idx, sums[p].get(), p)
 
 
+@lowers("dequantized_matmul")
+def dequantized_matmul(
+    f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]
+) -> None:
+    (x, w, *scales), (out,) = ins, outs
+    panels, steps = w.shape[0], x.shape[-1]
+    segment = order.product_segment(panels * order.SMALL_COLUMNS, steps, 4) or steps
+    group = node.attrs["group"] or steps
+
+    def weight(k: X, j: X) -> X:
+        panel, column = j.op("udiv", order.SMALL_COLUMNS), j.op("urem", order.SMALL_COLUMNS)
+        if w.dtype.is_float:
+            return w.get((panel, k, column))
+        if w.dtype is dtypes.uint8:
+            pair = w.get((panel, k.op("udiv", 2), column)).to("zext", "i64")
+            q = pair.op("lshr", k.op("urem", 2) * 4) & 15
+        else:
+            q = w.get((panel, k, column)).to("sext", "i64")
+        scale, *zero = ((s, s.get((panel, k.op("udiv", group), column))) for s in scales)
+        wide = q.to("sitofp", "float")
+        if zero:
+            (s, z), = zero
+            wide -= z if s.dtype.is_float else z.to(
+                "sitofp" if s.dtype is dtypes.int8 else "uitofp", "float")
+        elif w.dtype is dtypes.uint8:
+            wide -= 8.0
+        return wide * scale[1]
+
+    with f.items(prod(x.shape[:-1]), node.attrs["columns"]) as (i, j):
+        total = f.var(f.number(out.dtype, 0))
+        with f.each(-(-steps // segment)) as (s,):
+            part = f.var(f.number(out.dtype, 0))
+            with f.each(segment) as (t,):
+                k = s * segment + t
+                with f.given(k.cmp("slt", steps)):
+                    fused(part, x.get(i * steps + k), weight(k, j))
+            total.set(part.get() if segment == steps else total.get() + part.get())
+        out.set(i * node.attrs["columns"] + j, total.get())
+
+
 def _taps(f: PlainFunction, node: Node, image: Sequence[int]) -> Callable[..., Any]:
     """`with tap(oy, ox, a, c) as (y, x):` the pixel under a tap, if it is in the image."""
     (sy, sx), (dy, dx), pads = (node.attrs[k] for k in ("stride", "dilation", "pads"))

@@ -1,0 +1,181 @@
+"""Layers that hold small weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from ..core.declared import misuse
+from ..core.dispatch import apply_one
+from ..nn.cell import Cell
+from ..ops.functional import arith, shapes
+from ..tensors.parameter import Parameter
+from ..tensors.promotion import cast_to
+from ..tensors.tensor import Tensor, tensor_of
+from .weights import Array, SmallWeight, paired, panels
+
+A = apply_one
+
+
+class _Small(Cell):
+    """A matrix (n, k) in few bits, as Parameters that are not trained.
+
+    Attributes:
+        kind, group: as those of `SmallWeight`.
+        rows, columns: n and k.
+        scales, zeros: None where there are none.
+    """
+
+    def _hold(self, prefix: str, weight: SmallWeight, parts: dict[str, Array | None]) -> None:
+        self.kind, self.group = weight.kind, weight.group
+        self.rows, self.columns = weight.values.shape
+        for name, array in parts.items():
+            held = None
+            if array is not None:
+                held = Parameter(tensor_of(np.ascontiguousarray(array)), prefix + name, False)
+                held.is_small = True
+            setattr(self, name, held)
+
+    @property
+    def small_bytes(self) -> int:
+        """Bytes of the matrix in few bits."""
+        return sum(p.nbytes for p in self.get_parameters(expand=False) if p.is_small)
+
+
+class SmallDense(_Small):
+    """activation(x @ weight.T + bias) by a weight in few bits; what `cellc.quantize` makes of a
+    `Dense` or `Linear`.
+
+    Args:
+        weight: the matrix (out, in).
+        bias: (out), or None.
+        activation: a Cell or Primitive applied to the result, or None.
+        prefix: what the names of its Parameters begin with.
+
+    The product is computed in float32; the result has the type of x.
+    """
+
+    def __init__(
+        self, weight: SmallWeight, bias: Parameter | None = None, activation: Any = None,
+        prefix: str = "",
+    ) -> None:
+        super().__init__()
+        values = paired(weight.values) if weight.kind == "int4" else weight.values
+        self._hold(prefix, weight, {
+            "panels": panels(values), "order": weight.order,
+            **{name: None if a is None else panels(a)
+               for name, a in (("scales", weight.scales), ("zeros", weight.zeros))}})
+        self.bias = bias
+        self.activation = activation
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix (out, in) in float32, computed at each reading."""
+        scales = [s for s in (self.scales, self.zeros) if s is not None]
+        parts = [_unpaired(self.panels, self.kind, self.columns), *(
+            _spread(s, self.group, self.columns) for s in scales)]
+        wide = shapes.transpose(_real(self.kind, *parts), (0, 2, 1))
+        wide = shapes.reshape(wide, (-1, self.columns))[:self.rows]
+        return wide if self.order is None else A("gather", wide, _inverse(self.order), axis=1)
+
+    def construct(self, x: Tensor) -> Tensor:
+        """(..., in) to (..., out)."""
+        if not x.dtype.is_float or x.dtype is dtypes.float64:
+            raise misuse("SmallDense", "'x' must be of float32, float16 or bfloat16", x.dtype,
+                         TypeError)
+        if not x.ndim or x.shape[-1] != self.columns:
+            raise misuse("SmallDense", f"the last axis of 'x' must be {self.columns}", x.shape)
+        wide = cast_to(x, dtypes.float32)
+        if self.order is not None:
+            wide = A("gather", wide, self.order, axis=x.ndim - 1)
+        scales = [s for s in (self.scales, self.zeros) if s is not None]
+        y = A("dequantized_matmul", wide, self.panels, *scales, columns=self.rows,
+              group=self.group)
+        y = cast_to(y, x.dtype)
+        if self.bias is not None:
+            y = arith.add(y, cast_to(self.bias, x.dtype))
+        return y if self.activation is None else self.activation(y)
+
+    def extend_repr(self) -> str:
+        """Sizes and options."""
+        text = f"input_channels={self.columns}, output_channels={self.rows}, kind={self.kind}"
+        text += f", group={self.group}" * bool(self.group)
+        return text + f", has_bias={self.bias is not None}"
+
+
+class SmallEmbedding(_Small):
+    """Rows of a table in few bits; what `cellc.quantize` makes of an `Embedding`.
+
+    Args:
+        weight: the table.
+        dtype: element type of the result.
+        prefix: what the names of its Parameters begin with.
+    """
+
+    def __init__(
+        self, weight: SmallWeight, dtype: DType = dtypes.float32, prefix: str = ""
+    ) -> None:
+        super().__init__()
+        self.dtype = dtype
+        values = paired(weight.values) if weight.kind == "int4" else weight.values
+        self._hold(prefix, weight, {
+            "table": values, "scales": weight.scales, "zeros": weight.zeros})
+
+    @property
+    def embedding_table(self) -> Tensor:
+        """The table in float32, computed at each reading."""
+        return self._rows(lambda part: part)
+
+    weight = embedding_table
+    """The name it has in `mint.nn.Embedding`."""
+
+    def _rows(self, take: Any) -> Tensor:
+        parts = [take(p) for p in (self.table, self.scales, self.zeros) if p is not None]
+        flat = [shapes.reshape(p, (-1, p.shape[-1], 1)) for p in parts]
+        wide = _real(self.kind, _unpaired(flat[0], self.kind, self.columns), *(
+            _spread(s, self.group, self.columns) for s in flat[1:]))
+        return shapes.reshape(wide, (*parts[0].shape[:-1], self.columns))
+
+    def construct(self, ids: Tensor) -> Tensor:
+        """Indices of any shape to that shape with the axis of a row added."""
+        return cast_to(self._rows(lambda part: A("gather", part, ids, axis=0)), self.dtype)
+
+    def extend_repr(self) -> str:
+        """Sizes and options."""
+        return f"vocab_size={self.rows}, embedding_size={self.columns}, kind={self.kind}"
+
+
+def _unpaired(x: Tensor, kind: str, steps: int) -> Tensor:
+    """The elements (a, steps, b) in float32 of stored ones, (a, pairs, b) if they are four bits."""
+    if kind == "int4":
+        low = A("bitwise_and", x, tensor_of(np.array(15, np.uint8)))
+        high = A("shift_right", x, tensor_of(np.array(4, np.uint8)))
+        x = A("stack", low, high, axis=2)
+        x = shapes.reshape(x, (x.shape[0], -1, x.shape[-1]))[:, :steps]
+    return cast_to(x, dtypes.float32)
+
+
+def _spread(x: Tensor, group: int, steps: int) -> Tensor:
+    """Scales or zeros (a, groups, b) in float32 for each step (a, steps, b)."""
+    x = cast_to(x, dtypes.float32)
+    return A("repeat", x, repeats=group, axis=1)[:, :steps] if group else x
+
+
+def _real(kind: str, values: Tensor, *scales: Tensor) -> Tensor:
+    """`(values - zeros) * scales`, each operation rounded, as `dequantized_matmul` has it."""
+    if not scales:
+        return values
+    middle = scales[1] if len(scales) > 1 else tensor_of(np.array(8, np.float32))
+    if len(scales) > 1 or kind == "int4":
+        values = A("sub", values, middle)
+    return A("mul", values, scales[0])
+
+
+def _inverse(order: Tensor) -> Tensor:
+    """The permutation that undoes one."""
+    places = A("iota", shape=order.shape, axis=0, dtype=order.dtype)
+    return A("scatter", places, order, places, axis=0)

@@ -1,0 +1,130 @@
+"""`quantize`: a network whose layers hold small weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+from cellc_runtime import dtypes
+
+from ..core.declared import Flag, Rule, checks_arguments, instance, is_int, misuse, one_of
+from ..nn.cell import Cell
+from ..nn.cell.attributes import replace_cells
+from ..nn.layer.basic import Dense, Linear
+from ..nn.layer.embedding import Embedding
+from ..nn.layer.ext import EmbeddingExt
+from ..nn.optim.optimizer import Optimizer
+from ..tensors.parameter import Parameter
+from .layers import SmallDense, SmallEmbedding
+from .weights import KINDS, Kind, small_weight
+
+_GROUPS = {"int8": 0, "int4": 64}
+"""Steps that share a scale where nothing else is said."""
+_TAKEN = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
+Group = Annotated[int | None, Rule(
+    "a multiple of 32, 0 for one scale a row, or None", lambda x: x is None or is_int(x),
+    lambda x: x is None or (x >= 0 and x % 32 == 0))]
+
+
+@checks_arguments
+def quantize(
+    network: Annotated[Any, instance(Cell)], weights: Annotated[Kind, one_of(*KINDS)] = "int8", *,
+    group_size: Group = None, symmetric: Flag = True, skip: Sequence[str] | str = (),
+) -> Cell:
+    """A network whose layers `Dense`, `Linear` and `Embedding` hold weights in few bits.
+
+    Args:
+        network: a Cell. It is changed in place, its layers are replaced; one that is itself such a
+            layer is left, and the new layer returned.
+        weights: `"bfloat16"`, `"float16"`, `"int8"` or `"int4"`.
+        group_size: how many inputs of an output share a scale, a multiple of 32; 0: all of them.
+            By default 0 for int8 and 64 for int4. The last group may be shorter.
+        symmetric: whether the ints of a group lie symmetric about zero. Otherwise a zero point is
+            stored for each group, which suits weights of one sign.
+        skip: names of layers that are left as they are, as `cells_and_names` gives them, or
+            patterns of them (`"blocks.*.head"`).
+
+    Returns:
+        The network. Small weights are not trained; biases, and all else, stay as they were.
+
+    Raises:
+        ValueError: a weight with NaN or infinity; a name of `skip` that no layer has; a network
+            without such a layer.
+        TypeError: a network with an optimizer.
+
+    A product by a small weight is computed in float32, in one order, so both modes and all
+    machines give the same bits. `left_as_they_are` of `cellc.quantization` names the layers with
+    matrices that keep their weights.
+
+    Example:
+        >>> net = nn.SequentialCell(nn.Dense(64, 32), nn.ReLU(), nn.Dense(32, 10))
+        >>> net = ms.quantize(net, "int4", group_size=32, skip="2")
+
+    Only in cellc.
+    """
+    names = (skip,) if isinstance(skip, str) else tuple(skip)
+    layers = {}
+    for name, cell in network.cells_and_names():
+        if isinstance(cell, Optimizer):
+            raise misuse("quantize", "'network' must be without an optimizer, whose Parameters stay"
+                         " floats", f"{type(cell).__name__} in it", TypeError)
+        if type(cell) in _MAKERS and _weight_of(cell).dtype in _TAKEN:
+            layers[name] = cell
+    _refuse_unknown(names, layers)
+    chosen = {id(c): (n, c) for n, c in layers.items() if not _matches(n, names)}
+    if not chosen:
+        raise misuse("quantize", "'network' must have a Dense, Linear or Embedding of float32 or "
+                     "16-bit floats" + " that is not skipped" * bool(names), type(network).__name__)
+    group = _GROUPS.get(weights, 0) if group_size is None else group_size
+    made = {i: _small(n, c, weights, group, symmetric) for i, (n, c) in chosen.items()}
+    for _, owner in [*network.cells_and_names()]:
+        replace_cells(owner, made)
+    found: Cell = made.get(id(network), network)
+    return found
+
+
+def left_as_they_are(network: Cell) -> Iterator[tuple[str, Cell]]:
+    """The cells, by name, that hold Parameters of two or more axes which are no small weights."""
+    for name, cell in network.cells_and_names():
+        if any(p.ndim > 1 and not p.is_small for p in cell.get_parameters(expand=False)):
+            yield name, cell
+
+
+def _weight_of(cell: Any) -> Parameter:
+    found: Parameter = cell.embedding_table if type(cell) is Embedding else cell.weight
+    return found
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, p) for p in patterns)
+
+
+def _refuse_unknown(patterns: Sequence[str], layers: dict[str, Cell]) -> None:
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not any(fnmatchcase(n, pattern) for n in layers):
+            raise misuse("quantize", "'skip' must name layers of the network "
+                         f"({', '.join(map(repr, layers)) or 'there are none'})", repr(pattern))
+
+
+def _small(name: str, cell: Any, kind: Kind, group: int, symmetric: bool) -> Cell:
+    """The layer with small weights for a layer."""
+    held = _weight_of(cell)
+    prefix = held.name.rpartition(".")[0]
+    prefix += "." * bool(prefix)
+    weight = small_weight(held.asnumpy().astype("float32"), kind, group, symmetric, "quantize",
+                          held.name)
+    new = _MAKERS[type(cell)](cell, weight, prefix)
+    new.set_train(cell.training)
+    return new
+
+
+def _dense(cell: Any, weight: Any, prefix: str) -> Cell:
+    return SmallDense(weight, cell.bias, getattr(cell, "activation", None), prefix)
+
+
+def _embedding(cell: Any, weight: Any, prefix: str) -> Cell:
+    return SmallEmbedding(weight, _weight_of(cell).dtype, prefix)
+
+
+_MAKERS = {Dense: _dense, Linear: _dense, Embedding: _embedding, EmbeddingExt: _embedding}
