@@ -16,6 +16,7 @@ import cellc as ms
 import cellc_runtime
 from cellc import nn, ops
 from cellc.cli import main
+from cellc.compiled.traced import trace
 from cellc.onnx_import import read_model
 
 onnx = pytest.importorskip("onnx")
@@ -192,6 +193,38 @@ def test_quantised_weights_of_four_bits(tmp_path: Path) -> None:
     (y,) = outputs_of(net, x)
     w = ((q.astype(np.float32) - 8) * np.repeat(scales, block, 1))[:, :k]
     np.testing.assert_allclose(y, x @ w.T, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("bits, zeros", [(4, "none"), (8, "none"), (4, "ints"), (8, "ints"),
+                                         (4, "floats"), (8, "floats")])
+@pytest.mark.parametrize("n, k, block", [(70, 128, 32), (70, 100, 64), (5, 48, 128)])
+def test_quantised_weights_are_widened_in_registers(
+    tmp_path: Path, bits: int, zeros: str, n: int, k: int, block: int
+) -> None:
+    """MatMulNBits is the op `dequantized_matmul`, near the product by the weights it stands for."""
+    blocks = -(-k // block)
+    q = RNG.integers(0, 1 << bits, (n, blocks * block)).astype(np.uint8)
+    scales = RNG.uniform(0.01, 0.1, (n, blocks)).astype(np.float32)
+    point = RNG.integers(1, 1 << bits, (n, blocks)).astype(np.uint8)
+    weights = {"b": (q[:, ::2] | q[:, 1::2] << 4 if bits == 4 else q).reshape(n, blocks, -1),
+               "s": scales.reshape(-1)}
+    if zeros == "ints":
+        even = np.pad(point, ((0, 0), (0, blocks % 2)))
+        weights["z"] = (even[:, ::2] | even[:, 1::2] << 4 if bits == 4 else point).reshape(-1)
+    elif zeros == "floats":
+        weights["z"] = (point + np.float32(0.25)).reshape(-1)
+    node = N("MatMulNBits", ["x", "b", "s", "z"][: 3 + ("z" in weights)], ["y"],
+             domain="com.microsoft", K=k, N=n, bits=bits, block_size=block)
+    net = loaded(model([node], [value("x", ["r", k])], ["y"], weights), tmp_path)
+    x = RNG.standard_normal((3, k)).astype(np.float32)
+    (y,) = outputs_of(net, x)
+    zero = {"none": np.float32(1 << bits - 1), "ints": point.astype(np.float32),
+            "floats": point + np.float32(0.25)}[zeros]
+    full = (q.astype(np.float32).reshape(n, blocks, block) - np.reshape(
+        np.broadcast_to(zero, (n, blocks)), (n, blocks, 1))) * scales[..., None]
+    np.testing.assert_allclose(y, x @ full.reshape(n, -1)[:, :k].T, 1e-4, 1e-3)
+    names = [node.op for node in trace(net, [ms.Tensor(x)], {}).graph.nodes]
+    assert names.count("dequantized_matmul") == 1 and "matmul" not in names
 
 
 def test_elements_are_mapped_and_external_data_read(tmp_path: Path) -> None:

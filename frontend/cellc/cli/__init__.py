@@ -97,8 +97,11 @@ def _compile(sub: Commands) -> None:
             ("object", "o", "an object to link")):
         p.add_argument(f"--{kind}", metavar=f"NET.{ending}", help=f"write {what} with a C "
                        "interface, and beside it NET.h and cellc.hpp, in the place of an artifact")
-    p.add_argument("--weights", metavar="NET.safetensors", help="write the weights of a C library "
-                   "to a file of their own, which its sessions map")
+    p.add_argument("--weights", action="append", default=[], metavar="KIND|NET.safetensors",
+                   help="store weights of Dense and Embedding layers as bfloat16, float16, int8 or "
+                   "int4, with options after commas: group=64, asymmetric, skip=LAYER; or write "
+                   "those of a C library to a file of their own, which its sessions map "
+                   "(repeatable)")
     p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
                    "FILE.py that takes the network and returns the step as a Cell")
     p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",

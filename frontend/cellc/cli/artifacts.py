@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import numpy as np
 from cellc_compiler import driver
 from cellc_compiler.backends.base import Built
 from cellc_compiler.interpret import run as interpret
-from cellc_compiler.ir.graph import Graph
+from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import Op, lookup
 from cellc_compiler.ir.text import print_graph
+from cellc_compiler.ir.types import TensorType
+from cellc_compiler.passes.base import rewrite
 from cellc_runtime import artifact
 from cellc_runtime.device import best_for
+from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass, field, replace
@@ -32,7 +36,7 @@ from ..core.later import open_sizes
 from ..lang import CompileError
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, cast_array
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
 from ..train.weights_file import read
@@ -95,7 +99,7 @@ def make(
     Args:
         objects: whether the objects of the code are wanted.
     """
-    weights, found = _Weights(), Compiled()
+    weights, found = _Weights(_narrow([t for p in entries.values() for t in p.traces])), Compiled()
     for name, plan in entries.items():
         for traced in plan.traces:
             _refuse_python(traced)
@@ -300,18 +304,50 @@ def _refuse_host(traced: Traced) -> None:
                             "which Python does when it runs; a C library cannot: take it away")
 
 
+def _narrow(traces: Sequence[Traced]) -> dict[Tensor, DType]:
+    """The parameters that every graph reads in one 16-bit type alone (`to_float`). Their inputs get
+    that type, and their casts go, so that nobody stores 32 bits and casts them again."""
+    given = [dict(zip((v for v in t.graph.inputs if v.kind != "input"), t.parameters, strict=True))
+             for t in traces]
+    kinds: dict[Tensor, set[Any]] = {p: set() for inputs in given for p in inputs.values()}
+    for t, inputs in zip(traces, given, strict=True):
+        for node in t.graph.walk():
+            for v in set(node.operands) & inputs.keys():
+                kinds[inputs[v]].add(node.attrs["dtype"] if node.op == "cast" else None)
+        for v in {*t.graph.outputs, *(u for pair in t.graph.updates for u in pair)} & inputs.keys():
+            kinds[inputs[v]].add(None)
+    found = {p: next(iter(k)) for p, k in kinds.items() if k in ({float16}, {bfloat16})
+             and p._type.dtype is float32}
+    for t, inputs in zip(traces, given, strict=True):
+        narrow = {v for v, p in inputs.items() if p in found}
+        for v in narrow:
+            v.type = TensorType(v.type.shape, found[inputs[v]])
+        if narrow:
+            rewrite(t.graph, partial(_read, narrow), asks="cast".__eq__)
+    return found
+
+
+def _read(narrow: Set[Value], b: Builder, node: Node) -> Sequence[Value] | None:
+    """The operand in the place of a cast of some values."""
+    return node.operands[:1] if node.op == "cast" and node.operands[0] in narrow else None
+
+
 class _Weights:
     """The parameters of all entries as weights of the artifact.
 
     Entries share a weight where they share the parameter, whatever it is called by then: a Cell
     that wraps a network renames its parameters. The name is that of the first entry.
 
+    Args:
+        narrow: the 16-bit types of those that are stored in one.
+
     Attributes:
         arrays: by name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, narrow: Mapping[Tensor, DType]) -> None:
         self.arrays: dict[str, Array] = {}
+        self._narrow = narrow
         self._names: dict[Tensor, str] = {}
         self._constants: set[str] = set()
 
@@ -322,7 +358,7 @@ class _Weights:
         for value, parameter in zip(inputs, traced.parameters, strict=True):
             if parameter not in self._names:
                 constant = value not in updated and not isinstance(parameter, Parameter)
-                array = parameter._snapshot()
+                array = cast_array(parameter._snapshot(), self._narrow.get(parameter))
                 name = self._names[parameter] = self._same(value.name, array) \
                     if constant and value.name in self._constants else self._free(value.name)
                 self.arrays[name] = array

@@ -32,12 +32,13 @@ from ..calls.budget import least, parse
 from ..compiled.traced import Traced, trace
 from ..core.later import open_sizes
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
+from ..quantization.weights import KINDS
 from ..tensors.tensor import OpenTensor, arrays_of
 from ..tools import budget_view, profiling_gpu
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
-from . import artifacts, watch
+from . import artifacts, small_weights, watch
 from .at_sizes import (
     Opened,
     at_sizes,
@@ -172,17 +173,20 @@ def _plan_step(
 def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
-    output = _output(args)
+    small, file = small_weights.weights_options(args.weights)
+    output = _output(args, file)
     if args.entry:
         if is_saved(args.network) or is_model(args.network):
             raise UserError(f"{args.network}: --entry goes with FILE.py:NAME")
         module, net = load_network(args.network)
         if args.checkpoint:
             artifacts.load_parameters(net, args.checkpoint)
+        net, lines = small_weights.with_small_weights(net, small)
         made = named_entries(module, net, args.entry)
         inputs = entry_inputs(made, args.input)
     else:
         module, net, specs = _loaded(args, whole=True)
+        net, lines = small_weights.with_small_weights(net, small)
         made, inputs = {DEFAULT_ENTRY: net}, {DEFAULT_ENTRY: specs}
     targets = [_target(name) for name in args.target] or [backends.default_target()]
     listed = listed_sizes(args.sizes)
@@ -190,6 +194,9 @@ def compile_(args: argparse.Namespace) -> int:
     refuse_unknown(listed, open_names([*named, *args.input, *args.train_input]))
     entries = {name: _plan(fn, inputs[name], listed, targets) for name, fn in made.items()}
     if args.train:
+        if small:
+            raise UserError(f"--train {args.train}: small weights are not trained; take --weights "
+                            f"{small['weights']} away")
         if "train" in entries:
             raise UserError("--entry train: --train compiles the entry of this name")
         entries["train"] = _plan_step(args, module, net, listed, targets)
@@ -199,15 +206,17 @@ def compile_(args: argparse.Namespace) -> int:
         donate.setdefault(entry or DEFAULT_ENTRY, []).append(name)
     donated = donated_inputs(entries, donate)
     if output.endswith(LIBRARIES):
-        print(c_libraries.write_library(
-            output, entries, targets, _budget(args), donated, args.weights))
+        lines.append(c_libraries.write_library(
+            output, entries, targets, _budget(args), donated, file))
     else:
-        print(artifacts.write(output, entries, targets, _budget(args), not args.no_graph, donated))
+        lines.append(artifacts.write(
+            output, entries, targets, _budget(args), not args.no_graph, donated))
+    print("\n".join(lines))
     return 0
 
 
-def _output(args: argparse.Namespace) -> str:
-    """The one file to write."""
+def _output(args: argparse.Namespace, weights: str | None) -> str:
+    """The one file to write; `weights` is that of a library's weights."""
     given = {name: path for name in ("output", *LIBRARY_ENDINGS)
              if (path := getattr(args, name)) is not None}
     options = ", ".join(f"--{name}" for name in ("output", *LIBRARY_ENDINGS))
@@ -218,9 +227,10 @@ def _output(args: argparse.Namespace) -> str:
     ending = LIBRARY_ENDINGS.get(name)
     if ending is not None and not path.endswith(ending):
         raise UserError(f"--{name} {path}: expected a name that ends in {ending}")
-    if args.weights is not None and not path.endswith(LIBRARIES):
-        raise UserError("--weights goes with --shared, --static or --object: an artifact holds its "
-                        "weights")
+    if weights is not None and not path.endswith(LIBRARIES):
+        raise UserError("--weights goes with --shared, --static or --object where it names a file, "
+                        f"as {weights!r}: an artifact holds its weights. Kinds of weights are "
+                        f"{', '.join(KINDS)}")
     return str(path)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_compiler.loops.order import SMALL_COLUMNS
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
@@ -254,22 +255,47 @@ def _matmul_nbits(c: Call, a: Tensor, b: Tensor, scales: Tensor, zeros: Tensor |
         raise c.refuse(f"weights of {bits} bits in blocks of {block}"
                        f"{' with an order of their own' if order is not None else ''} are not read")
     blocks = -(-k // block)
-    scale = reshaped(to(scales, a.dtype), (n, blocks, 1))
-    q = to(_unpacked(reshaped(b, (n, blocks, block * bits // 8)), bits), a.dtype)
-    if zeros is None:
-        point: Tensor = like(1 << (bits - 1), a)
-    elif zeros.dtype is dtypes.uint8:
+    if zeros is not None and zeros.dtype is dtypes.uint8:
         packed = reshaped(zeros, (n, -(-blocks * bits // 8)))
-        point = reshaped(to(sliced(_unpacked(packed, bits), 1, 0, blocks), a.dtype),
-                         (n, blocks, 1))
-    else:
-        point = reshaped(to(zeros, a.dtype), (n, blocks, 1))
-    w = reshaped(A("mul", A("sub", q, point), scale), (n, blocks * block))
-    w = sliced(w, 1, 0, k)
+        zeros = sliced(_unpacked(packed, bits), 1, 0, blocks)
+    facts = [reshaped(f, (n, blocks)) for f in (scales, zeros) if f is not None]
+    if bits > 2 and (blocks == 1 or block % 32 == 0):
+        y = _widened_product(a, reshaped(b, (n, blocks * block * bits // 8)), facts, bits, block)
+        return y if bias is None else A("add", y, bias)
+    scale, *point = (reshaped(to(f, a.dtype), (n, blocks, 1)) for f in facts)
+    q = to(_unpacked(reshaped(b, (n, blocks, block * bits // 8)), bits), a.dtype)
+    w = A("mul", A("sub", q, *(point or [like(1 << (bits - 1), a)])), scale)
+    w = sliced(reshaped(w, (n, blocks * block)), 1, 0, k)
     flat = reshaped(a, (math.prod(a.shape[:-1]), k))
     y = A("matmul", flat, w, transpose_a=False, transpose_b=True)
     y = y if bias is None else A("add", y, bias)
     return reshaped(y, (*a.shape[:-1], n))
+
+
+def _widened_product(a: Tensor, q: Tensor, facts: list[Tensor], bits: int, block: int) -> Tensor:
+    """The product by rows of ints that are widened in registers. What is made of weights here is
+    made once in a graph, when they are bound."""
+    n, k = q.shape[0], a.shape[-1]
+    q, (scales, *zeros) = sliced(q, 1, 0, -(-k * bits // 8)), facts
+    if bits == 8:  # ints from 0 to 255 as those from -128 to 127
+        q = to(A("bitwise_xor", q, tensor_of(np.array(128, np.uint8))), dtypes.int8)
+        zeros = [A("sub", to(z, dtypes.float32), tensor_of(np.array(128, np.float32)))
+                 for z in zeros]
+    elif zeros and zeros[0].dtype is not dtypes.uint8:
+        zeros = [to(zeros[0], dtypes.float32)]
+    kind = scales.dtype if scales.dtype is dtypes.float16 else dtypes.float32
+    parts = [q, to(scales, kind), *zeros]
+    y = A("dequantized_matmul", to(a, dtypes.float32), *(_panels(p) for p in parts), columns=n,
+          group=block if scales.shape[1] > 1 else 0)
+    return to(y, a.dtype)
+
+
+def _panels(x: Tensor) -> Tensor:
+    """(n, m) as panels of 64 rows, transposed: (panels, m, 64)."""
+    n, m = x.shape
+    count = -(-n // SMALL_COLUMNS)
+    padded = A("pad", x, low=(0, 0), high=(count * SMALL_COLUMNS - n, 0), interior=(0, 0))
+    return A("transpose", reshaped(padded, (count, SMALL_COLUMNS, m)), perm=(0, 2, 1))
 
 
 def _unpacked(x: Tensor, bits: int) -> Tensor:

@@ -9,6 +9,7 @@ from cellc_runtime.lazy import facade
 _HOMES = {
     ".layers": "SmallDense SmallEmbedding",
     ".network": "left_as_they_are quantize",
+    ".readers": "load_quantized",
     ".weights": "SmallWeight small_weight",
 }
 facade(__name__, _HOMES)

@@ -110,13 +110,17 @@ def _refuse_unknown(patterns: Sequence[str], layers: dict[str, Cell]) -> None:
 def _small(name: str, cell: Any, kind: Kind, group: int, symmetric: bool) -> Cell:
     """The layer with small weights for a layer."""
     held = _weight_of(cell)
-    prefix = held.name.rpartition(".")[0]
-    prefix += "." * bool(prefix)
     weight = small_weight(held.asnumpy().astype("float32"), kind, group, symmetric, "quantize",
                           held.name)
-    new = _MAKERS[type(cell)](cell, weight, prefix)
+    new = _MAKERS[type(cell)](cell, weight, prefix_of(held))
     new.set_train(cell.training)
     return new
+
+
+def prefix_of(parameter: Parameter) -> str:
+    """What the names of a layer's other Parameters begin with."""
+    owner = parameter.name.rpartition(".")[0]
+    return owner + "." * bool(owner)
 
 
 def _dense(cell: Any, weight: Any, prefix: str) -> Cell:

@@ -18,7 +18,7 @@ KINDS = ("bfloat16", "float16", "int8", "int4")
 _RANGES = {("int8", True): (-127, 127), ("int8", False): (-128, 127),
            ("int4", True): (1, 15), ("int4", False): (0, 15)}
 """The ints that are used, by kind and whether they lie symmetric about zero."""
-_MIDDLE = {"int8": 0, "int4": 8}
+MIDDLE = {"int8": 0, "int4": 8}
 """The int that stands for zero where no zeros are stored."""
 
 
@@ -46,7 +46,7 @@ class SmallWeight:
         """The matrix in float32, its columns in the order of the input's."""
         wide = self.values.astype(np.float32)
         if self.scales is not None:
-            zeros = np.full_like(self.scales, _MIDDLE[self.kind]) if self.zeros is None \
+            zeros = np.full_like(self.scales, MIDDLE[self.kind]) if self.zeros is None \
                 else self.zeros
             scale, zero = (np.repeat(a.astype(np.float32), self.group or wide.shape[1], 1)
                            [:, :wide.shape[1]] for a in (self.scales, zeros))
@@ -96,7 +96,7 @@ def small_weight(
         spread, steps = np.maximum(most, 0) - np.minimum(least, 0), high - low
     scales = _scales(spread / steps)
     divisor = scales.astype(np.float64)
-    zero = np.full(scales.shape, float(_MIDDLE[kind])) if symmetric else np.clip(
+    zero = np.full(scales.shape, float(MIDDLE[kind])) if symmetric else np.clip(
         low - np.rint(np.minimum(least, 0) / divisor), low, high)
     element = np.uint8 if kind == "int4" else np.int8
     values = np.clip(np.rint(wide / divisor[..., None]) + zero[..., None], low, high)
