@@ -316,8 +316,8 @@ def _narrow(traces: Sequence[Traced]) -> dict[Tensor, DType]:
                 kinds[inputs[v]].add(node.attrs["dtype"] if node.op == "cast" else None)
         for v in {*t.graph.outputs, *(u for pair in t.graph.updates for u in pair)} & inputs.keys():
             kinds[inputs[v]].add(None)
-    found = {p: next(iter(k)) for p, k in kinds.items() if k in ({float16}, {bfloat16})
-             and p._type.dtype is float32}
+    found = {p: next(iter(kinds[p])) for inputs in given for v, p in inputs.items()
+             if kinds[p] in ({float16}, {bfloat16}) and v.type.dtype is float32}
     for t, inputs in zip(traces, given, strict=True):
         narrow = {v for v, p in inputs.items() if p in found}
         for v in narrow:

@@ -273,8 +273,8 @@ def _matmul_nbits(c: Call, a: Tensor, b: Tensor, scales: Tensor, zeros: Tensor |
 
 
 def _widened_product(a: Tensor, q: Tensor, facts: list[Tensor], bits: int, block: int) -> Tensor:
-    """The product by rows of ints that are widened in registers. What is made of weights here is
-    made once in a graph, when they are bound."""
+    """The product by rows of ints that are widened in registers. A graph computes once, when they
+    are bound, all that depends on weights alone."""
     n, k = q.shape[0], a.shape[-1]
     q, (scales, *zeros) = sliced(q, 1, 0, -(-k * bits // 8)), facts
     if bits == 8:  # ints from 0 to 255 as those from -128 to 127

@@ -118,7 +118,7 @@ def _small(name: str, cell: Any, kind: Kind, group: int, symmetric: bool) -> Cel
 
 
 def prefix_of(parameter: Parameter) -> str:
-    """What the names of a layer's other Parameters begin with."""
+    """The beginning of the names of a layer's other Parameters."""
     owner = parameter.name.rpartition(".")[0]
     return owner + "." * bool(owner)
 
