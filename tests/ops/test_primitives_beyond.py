@@ -109,6 +109,29 @@ def test_bad_arguments(kind: type[Exception], text: str, call: Any) -> None:
         call()
 
 
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
+def test_an_argument_that_is_set_later(mode: int) -> None:
+    """It counts from the next call on, as if the primitive had been made with it."""
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sums, self.parts = ops.ReduceSum(keep_dims=False), ops.Softmax(1)
+
+        def construct(self, x: Tensor) -> Any:
+            return self.sums(x, 0), self.parts(x)
+
+    ms.set_context(mode=mode)
+    net, x = Net(), Tensor([[0.0, 0.0], [2.0, 2.0]])
+    sums, parts = net(x)
+    assert (sums.shape, parts.asnumpy().tolist(), net.parts.axis) == ((2,), [[0.5] * 2] * 2, (1,))
+    net.sums.keep_dims, net.parts.axis = True, (0,)
+    sums, parts = net(x)
+    assert sums.shape == (1, 2) and net.sums.attrs["keep_dims"] is net.sums.keep_dims is True
+    assert parts.asnumpy().tolist() == ops.softmax(x, 0).asnumpy().tolist()
+    net.sums.note = "kept"
+    assert net.sums.note == "kept" and "note" not in net.sums.attrs
+
+
 def test_volumes() -> None:
     x = Tensor(np.arange(12).reshape(1, 2, 1, 2, 3).astype(np.float32))
     assert ops.MaxPool3D((1, 2, 2), 1)(x).asnumpy().ravel().tolist() == [4, 5, 10, 11]

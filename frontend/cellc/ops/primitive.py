@@ -125,6 +125,12 @@ class Primitive:
         added = self.__dict__.get("_added")
         return self.attrs if not added else {k: v for k, v in self.attrs.items() if k not in added}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.parameters and name in self.__dict__.get("attrs", ()):
+            self.add_prim_attr(name, value)
+        else:
+            object.__setattr__(self, name, value)
+
     def __getattr__(self, name: str) -> Any:
         attrs = self.__dict__.get("attrs", {})
         if name in attrs:

@@ -8,8 +8,8 @@ meet only themselves and bool. One extension: they also accept Python ints.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,9 +165,30 @@ def operand(x: Any, what: str, name: str = "input") -> Any:
     )
 
 
+def listed(x: Any) -> Tensor:
+    """A list or tuple as a Tensor; one that holds values of a graph is stacked in it."""
+    leaves = list(_leaves(x))
+    if all(t._eager for t in leaves if isinstance(t, Tensor)):
+        return Tensor(x)
+    dtype = reduce(
+        promoted, (t.dtype if isinstance(t, Tensor) else default_dtype(t) for t in leaves))
+
+    def walk(part: Any) -> Tensor:
+        if isinstance(part, (list, tuple)):
+            return apply_one("stack", *map(walk, part), axis=0)
+        return cast_to(part, dtype) if isinstance(part, Tensor) else constant(part, dtype)
+
+    return walk(x)
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    for part in x:
+        yield from _leaves(part) if isinstance(part, (list, tuple)) else (part,)
+
+
 def _of_list(x: Any, what: str, name: str) -> Tensor:
     try:
-        return Tensor(x)
+        return listed(x)
     except (TypeError, ValueError) as error:
         if not str(error).startswith("For Tensor, the input_data"):
             raise

@@ -21,7 +21,7 @@ from ...core.declared import misuse
 from ...core.native import native, native_body, native_of_any_shape, native_of_types
 from ...tensors.dtype import convert
 from ...tensors.indexing import become, getitem, setitem, write
-from ...tensors.promotion import cast_to, fresh, is_scalar
+from ...tensors.promotion import cast_to, fresh, is_scalar, listed
 from ...tensors.tensor import Tensor
 from ...tensors.views import recipe_of
 from ..arguments import is_int, own_axis, tensor
@@ -61,7 +61,7 @@ def _beside(self: Tensor, other: Any, name: str) -> Any:
     """The other operand; a list as a tensor, where the operator gives it the tensor's type."""
     if isinstance(other, (list, tuple)) and name in _KEEP_TYPE and (
             self.dtype is not bool_ or name == "floordiv"):
-        return cast_to(Tensor(other), self.dtype)
+        return cast_to(listed(other), self.dtype)
     if isinstance(other, (str, bytes)) and name == "mul":
         raise TypeError(f"a tensor cannot be multiplied with a {type(other).__name__}")
     return other

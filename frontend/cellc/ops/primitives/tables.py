@@ -218,6 +218,19 @@ def _layer_norm(
     return out, center, var
 
 
+class _Along(Primitive):
+    """A Primitive whose `axis` is a tuple of one, as MindSpore keeps it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        axis = self.attrs["axis"]
+        self.attrs["axis"] = axis if isinstance(axis, tuple) else (axis,)
+
+
+def _softmax(input: Tensor, axis: Any) -> Tensor:
+    return activation.softmax(input, axis[0] if len(axis) == 1 else axis)
+
+
 def _l2_normalize(x: Tensor, *, axis: Any = 0, epsilon: float = 1e-4) -> Tensor:
     wide = arith.wide(x)
     total = reductions.sum(arith.mul(wide, wide), axis, True)
@@ -416,7 +429,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Sort": (sorting.sort, {"axis": -1, "descending": False}),
     "IsClose": (arith.isclose, {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}),
     "NanToNum": (special.nan_to_num, {"nan": None, "posinf": None, "neginf": None}),
-    "Cdist": (reductions.cdist, {"p": 2.0}), "Softmax": (activation.softmax, {"axis": -1}),
+    "Cdist": (reductions.cdist, {"p": 2.0}),
     "LogSoftmax": (activation.log_softmax, {"axis": -1}), "Elu": (activation.elu, {"alpha": 1.0}),
     "CeLU": (activation.celu, {"alpha": 1.0}), "GLU": (activation.glu, {"axis": -1}),
     "RmsNorm": (activation.rms_norm, {"epsilon": 1e-06}),
@@ -538,6 +551,7 @@ PRIMITIVES: Mapping[str, type[Primitive]] = {
     **make_primitives(_PLAIN, _WITH_INIT | {
         name: (_scatter_with(f), {"use_locking": name in ("ScatterUpdate", "ScatterNdUpdate")})
         for name, f in _SCATTERS.items()}, _OWN),
+    **make_primitives({}, {"Softmax": (_softmax, {"axis": -1})}, base=_Along),
 }
 """Every primitive class by name."""
 
