@@ -49,13 +49,14 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def get_py_obj_dtype(obj: Any) -> Any:
-    """The dtype a Python value has as a Tensor; that of a Tensor is its own.
+    """The dtype a Python value, or one of a Python type, has as a Tensor; that of a Tensor is its
+    own.
 
     Source: `mindspore.get_py_obj_dtype`.
     """
     if isinstance(obj, Tensor):
         return obj.dtype
-    return pytype_to_dtype(type(obj))
+    return pytype_to_dtype(obj if isinstance(obj, type) else type(obj))
 
 
 def is_tensor(obj: Any) -> bool:

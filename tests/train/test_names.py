@@ -219,5 +219,8 @@ def test_messages(capsys, monkeypatch):
 def test_dtypes_of_python_values():
     # as MindSpore 2.10 has them
     assert ms.get_py_obj_dtype(1.0) == ms.float64
-    assert ms.get_py_obj_dtype(True) == ms.bool_
+    assert ms.get_py_obj_dtype(True) == ms.get_py_obj_dtype(bool) == ms.bool_
+    assert ms.get_py_obj_dtype([1]) == ms.get_py_obj_dtype(list) == ms.list_
+    with pytest.raises(NotImplementedError, match="convert python type <class 'type'>"):
+        ms.get_py_obj_dtype(type)
     assert ms.get_py_obj_dtype(ms.Tensor([1], ms.int8)) == ms.int8
