@@ -32,7 +32,7 @@ from cellc_runtime.dtypes import (
 )
 from cellc_runtime.lazy import lazy_module
 
-from ..core.dispatch import apply_one
+from ..core.dispatch import active_tracer, apply_one
 from .tensor import Array, Tensor, short, tensor_of
 
 if TYPE_CHECKING:
@@ -166,9 +166,9 @@ def operand(x: Any, what: str, name: str = "input") -> Any:
 
 
 def listed(x: Any) -> Tensor:
-    """A list or tuple as a Tensor; one that holds values of a graph is stacked in it."""
+    """A list or tuple as a Tensor; one that holds tensors is stacked while a graph is traced."""
     leaves = list(_leaves(x))
-    if all(t._eager for t in leaves if isinstance(t, Tensor)):
+    if active_tracer() is None or not any(isinstance(t, Tensor) for t in leaves):
         return Tensor(x)
     dtype = reduce(
         promoted, (t.dtype if isinstance(t, Tensor) else default_dtype(t) for t in leaves))

@@ -227,8 +227,9 @@ class _Along(Primitive):
         self.attrs["axis"] = axis if isinstance(axis, tuple) else (axis,)
 
 
-def _softmax(input: Tensor, axis: Any) -> Tensor:
-    return activation.softmax(input, axis[0] if len(axis) == 1 else axis)
+def _softmax(input: Tensor, axis: int | tuple[int, ...] = -1) -> Tensor:
+    one: Any = axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
+    return activation.softmax(input, one)
 
 
 def _l2_normalize(x: Tensor, *, axis: Any = 0, epsilon: float = 1e-4) -> Tensor:
