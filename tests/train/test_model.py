@@ -315,11 +315,37 @@ class Dataset:
         return 2
 
 
+class OwnIterator:
+    """A dataset that is its own iterator, as those of MindSpore's own tests."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.left = list(BATCHES)
+
+    def get_dataset_size(self):
+        return len(BATCHES)
+
+    def create_tuple_iterator(self, num_epochs=-1, do_copy=True):
+        return self
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self.left:
+            raise StopIteration
+        return tuple(map(Tensor, self.left.pop(0)))
+
+
 @pytest.mark.parametrize("data", [
-    BATCHES, Dataset(), *map(Loader, ("dict", "list", "tensor", "foreign")),
+    BATCHES, Dataset(), OwnIterator(), *map(Loader, ("dict", "list", "tensor", "foreign")),
     lambda: iter(BATCHES), lambda: (b for b in BATCHES),
 ])  # fmt: skip
 def test_any_source_of_batches(capsys, data):
+    if isinstance(data, OwnIterator):
+        data.reset()  # after the other mode
     _, model = make()
     model.train(3, data, callbacks=LossMonitor())
     assert np.allclose(numbers(capsys.readouterr().out), LOSSES, rtol=1e-6)

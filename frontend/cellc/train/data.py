@@ -45,7 +45,9 @@ class Batches:
     def epoch(self) -> Iterator[Batch]:
         """The batches of the next epoch, as Tensors."""
         reset = getattr(self.source, "reset", None)
-        if callable(reset) and self._epochs and not hasattr(self.source, "create_tuple_iterator"):
+        if callable(reset) and self._epochs and (
+                isinstance(self.source, Iterator)
+                or not hasattr(self.source, "create_tuple_iterator")):
             reset()
         count = 0
         for element in self._iterate():
