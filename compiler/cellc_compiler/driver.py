@@ -35,22 +35,21 @@ if TYPE_CHECKING:
 
     from .backends.base import Build, Built
     from .ir import printing
-    from .loops import nest
     from .lower import budget as budgets
     from .lower import checks, instructions, lowering, memory, placeholder_sizes
     from .lower import machine as machines
     from .lower.kernel import Kernel
-    from .lower.lowered import HostCallback, Lowered, PrecomputedBlock
+    from .lower.lowered import HostCallback, Lowered, PrecomputedBlock, ShownNest
     from .passes import base, pipeline
 else:  # a program found in the cache needs few of these
     collectives = lazy_module("cellc_runtime.collectives")
     printing = lazy_module("cellc_compiler.ir.printing")
-    (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, nest, base,
+    (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, base,
      pipeline) = (
         lazy_module(f"cellc_compiler.{name}")
         for name in ("lower.budget", "lower.checks", "lower.instructions", "lower.lowering",
-                     "lower.machine", "lower.memory", "lower.placeholder_sizes", "loops.nest",
-                     "passes.base", "passes.pipeline")
+                     "lower.machine", "lower.memory", "lower.placeholder_sizes", "passes.base",
+                     "passes.pipeline")
     )
 
 
@@ -65,7 +64,7 @@ class Report:
         arena_bytes: peak of temporaries, known before the run.
         precomputed_bytes: what is computed from parameters once (packed weights, say);
             `released_bytes` of the parameters need not be kept beside it.
-        nests: text of every loop nest, where `keep_nests` asks for it.
+        nests: every loop nest, where `keep_nests` asks for them.
         recomputed: what was chosen to be kept and computed again, if there is a budget.
     """
 
@@ -77,7 +76,7 @@ class Report:
     precomputed_bytes: int = 0
     released_bytes: int = 0
     keep_nests: bool = False
-    nests: list[str] = field(default_factory=list)
+    nests: list[ShownNest] = field(default_factory=list)
     recomputed: budgets.Plan | None = None
 
 
@@ -472,7 +471,7 @@ def fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
     report.precomputed_bytes = lowered.precomputed_bytes
     report.calls = len(lowered.instructions)
     if report.keep_nests:
-        report.nests = [f"{n.label}\n{nest.print_nest(n.nest)}" for n in lowered.nests]
+        report.nests = lowered.nests
 
 
 def graph_slots(graph: Graph) -> list[Slot]:

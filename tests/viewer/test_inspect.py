@@ -71,7 +71,7 @@ def test_a_dump_shows_the_stages_of_its_files(folder: Path) -> None:
     for read, run in zip(data["graphs"], live["graphs"], strict=True):
         assert read["name"] == run["name"]
         assert [(s["name"], s["count"]) for s in read["stages"]] \
-            == [(s["name"], s["count"]) for s in run["stages"]]
+            == [(s["name"], s["count"]) for s in run["stages"] if "graph" in s]
         assert [c["label"] for c in read["code"]["calls"]] \
             == [c["label"] for c in run["code"]["calls"]]
 

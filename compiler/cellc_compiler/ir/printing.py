@@ -7,6 +7,7 @@ cache, and few read one.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,21 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.$/-]+")
 _SMALL = 16
 
 
-def print_graph(graph: Graph, *, spans: bool = True) -> str:
-    """The complete text of a graph. `spans=False` leaves out source places (for hashing)."""
-    return "\n".join(_graph_lines(graph, "", spans)) + "\n"
+def print_graph(
+    graph: Graph, *, spans: bool = True, called: Mapping[Value, str] | None = None
+) -> str:
+    """The complete text of a graph.
+
+    Args:
+        spans: False leaves out source places (for hashing).
+        called: numbers of results, for one graph at several stages; else they are in order.
+    """
+    return "\n".join(_graph_lines(graph, "", spans, called)) + "\n"
 
 
-def _graph_lines(graph: Graph, pad: str, spans: bool) -> list[str]:
+def _graph_lines(
+    graph: Graph, pad: str, spans: bool, called: Mapping[Value, str] | None
+) -> list[str]:
     names: dict[Value, str] = {}
     for v in graph.inputs:
         names[v] = _name(v.name)
@@ -39,13 +49,13 @@ def _graph_lines(graph: Graph, pad: str, spans: bool) -> list[str]:
     for node in graph.nodes:
         results = []
         for r in node.results:
-            names[r] = f"%{counter}"
+            names[r] = f"%{counter}" if called is None else called[r]
             counter += 1
             text = types.get(r.type)
             if text is None:
                 text = types[r.type] = str(r.type)
             results.append(f"{names[r]}: {text}")
-        lines += _node_lines(node, ", ".join(results), names, pad + "  ", spans)
+        lines += _node_lines(node, ", ".join(results), names, pad + "  ", spans, called)
     lines.append(f"{pad}  return {', '.join(names[v] for v in graph.outputs)}".rstrip())
     lines += [f"{pad}  update {names[old]} = {names[new]}" for old, new in graph.updates]
     lines.append(pad + "}")
@@ -53,7 +63,8 @@ def _graph_lines(graph: Graph, pad: str, spans: bool) -> list[str]:
 
 
 def _node_lines(
-    node: Node, results: str, names: dict[Value, str], pad: str, spans: bool
+    node: Node, results: str, names: dict[Value, str], pad: str, spans: bool,
+    called: Mapping[Value, str] | None,
 ) -> list[str]:
     operands = ", ".join([names[v] for v in node.operands])
     attrs = ", ".join([f"{k}={print_attr(v)}" for k, v in node.attrs.items()])
@@ -67,7 +78,7 @@ def _node_lines(
         return [text]
     lines = [text + " ["]
     for region in node.regions:
-        lines += _graph_lines(region, pad + "  ", spans)
+        lines += _graph_lines(region, pad + "  ", spans, called)
     return [*lines, pad + "]"]
 
 

@@ -237,7 +237,11 @@ def _substitute(nest: Nest, table: dict[Var, Index]) -> None:
 
 
 def print_nest(nest: Nest, names: Callable[[Any], str] | None = None) -> str:
-    """The nest as readable text (for dumps)."""
+    """The nest as readable text (for dumps).
+
+    Args:
+        names: what buffers are called; "" for a number.
+    """
     return _Printer(names).nest(nest)
 
 
@@ -289,9 +293,7 @@ class _Printer:
 
     def buffer(self, buffer: Any) -> str:
         """The name of a buffer."""
-        if self.names is not None:
-            return self.names(buffer)
-        own: str = getattr(buffer, "name", "")
+        own: str = self.names(buffer) if self.names else getattr(buffer, "name", "")
         return own or f"b{self.numbers.setdefault(buffer, len(self.numbers))}"
 
     def index(self, index: Index) -> str:

@@ -24,7 +24,7 @@ else:
 
 COMMANDS: Mapping[str, str] = {
     "compile": "commands:compile_", "export": "commands:export_", "run": "commands:run",
-    "profile": "commands:profile", "dump": "commands:dump", "verify": "verification:verify_",
+    "profile": "commands:profile", "dump": "dumping:dump", "verify": "verification:verify_",
     "check": "commands:check", "cache": "commands:cache_", "explain": "commands:explain",
     "completion": "completion:completion", "inspect": "commands:inspect_",
     "plan": "planning:plan_", "bisect": "reproducing:bisect", "replay": "reproducing:replay",
@@ -54,10 +54,11 @@ class Parser(argparse.ArgumentParser):
         return action
 
 
-def _network(commands: Commands, name: str, text: str) -> Parser:
-    """A command that reads a network."""
+def _network(commands: Commands, name: str, text: str, optional: bool = False) -> Parser:
+    """A command that reads a network, or may do without one."""
     p = commands.add_parser(name, help=text, description=text)
     p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|NET.onnx",
+                   nargs="?" if optional else None,
                    help="a Cell class, Cell or function, or a call of a class or factory with "
                    "literals ('net.py:Net(layers=4)'); an artifact's entry (NET.cellc:train; "
                    "without a name, infer); a portable file that cellc wrote; or an ONNX model")
@@ -299,9 +300,15 @@ def parser() -> Parser:
     _sizes(p)
     _numerics(p)
     _budget(p)
-    p = _network(sub, "dump", "write the graph after each pass as text and DOT, and the loop nests")
+    p = _network(sub, "dump", "write the graph after each pass that changed it as text and DOT, "
+                 "and the loop nests; or show differences", optional=True)
     p.add_argument("--output", "-o", default="cellc_dump", metavar="DIR",
                    help="the folder to write (default cellc_dump)")
+    p.add_argument("--diff", nargs=2, metavar=("A", "B"), help="print what differs, and write "
+                   "nothing: two stages (traced cse), folders of dumps, files of graphs, networks, "
+                   "or options (numerics=strict numerics=fast)")
+    p.add_argument("--train", metavar="NAME", help="dump a training step: a function of FILE.py "
+                   "that takes the network and returns the step as a Cell")
     p.add_argument("--grad", action="store_true", help="dump the gradient by the "
                    "parameters (by the inputs, if there are none) too")
     _sizes(p)
@@ -313,7 +320,10 @@ def parser() -> Parser:
     _verify(sub)
     _stages(sub)
     _reproducing(sub)
-    _sizes(_network(sub, "check", "report every error of a network"))
+    p = _network(sub, "check", "report every error of a network")
+    p.add_argument("--train", metavar="NAME", help="check a training step: a function of FILE.py "
+                   "that takes the network and returns the step as a Cell")
+    _sizes(p)
     _about_cellc(sub)
     return parser
 

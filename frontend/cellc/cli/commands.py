@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler import backends, driver
+from cellc_compiler import backends
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.batch_axis import PROBE
-from cellc_compiler.ir.dims import Undecided, deciding
-from cellc_compiler.ir.dot import graph_dot
+from cellc_compiler.ir.dims import Undecided
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.shapes import Shapes
-from cellc_compiler.ir.text import print_graph
 from cellc_compiler.lower.budget import BudgetError
 from cellc_compiler.passes.instantiate import SizeError
 from cellc_runtime import cache
 from cellc_runtime.artifact import DEFAULT_ENTRY
 from cellc_runtime.errors import ArtifactError
-from cellc_runtime.files import replacing, write_texts
+from cellc_runtime.files import replacing
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
 
 from .. import context
-from ..calls.budget import least, parse
+from ..calls.budget import parse
 from ..compiled.traced import Traced, trace
-from ..core.later import open_sizes
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
 from ..quantization.weights import KINDS
 from ..tensors.tensor import OpenTensor, arrays_of
-from ..tools import budget_view, profiling_gpu
+from ..tools import profiling_gpu
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
 from ..train.export import export, named_weights
@@ -75,7 +72,7 @@ else:  # the viewer and networkx, which no other command needs
 
 
 @contextmanager
-def _errors_told(
+def errors_told(
     kinds: tuple[type[Exception], ...] = (CompileError, BudgetError, SizeError)
 ) -> Iterator[None]:
     """Raise errors of the network and its budget as those of the command line."""
@@ -105,6 +102,18 @@ def _loaded(args: argparse.Namespace, whole: bool = False) -> tuple[Any, Any, li
     return module, net, ordered_inputs(net, args.input)
 
 
+def _subject(args: argparse.Namespace) -> tuple[Any, list[str]]:
+    """The network of the command line, or the training step of `--train`, and its inputs."""
+    if not getattr(args, "train", None):
+        return _loaded(args)[1:]
+    if is_saved(args.network):
+        _saved(args)  # which refuses it
+    module, net = load_network(args.network)
+    if getattr(args, "checkpoint", None):
+        artifacts.load_parameters(net, args.checkpoint)
+    return training_step(module, net, args.train, args.input)
+
+
 def _saved(args: argparse.Namespace, say: bool = False) -> tuple[Saved, list[str]]:
     """The entry of the artifact of the command line, and its `--input` options, with numbers for
     open sizes."""
@@ -119,20 +128,16 @@ def _saved(args: argparse.Namespace, say: bool = False) -> tuple[Saved, list[str
     return load_saved(args.network, [known_shape(s) for s in specs]), specs
 
 
-def _traced(args: argparse.Namespace) -> tuple[Traced, list[Any], Opened | None]:
+def traced_of(args: argparse.Namespace) -> tuple[Traced, list[Any], Opened | None]:
     """The network of the command line (or the training step of `--train`) as a graph, its inputs'
     arrays, and the graph with open sizes if some are open."""
     if is_saved(args.network):
         saved, specs = _saved(args, say=True)
         return saved.traced, sample_arrays(specs), None
-    if getattr(args, "train", None):
-        module, net = load_network(args.network)
-        net, specs = training_step(module, net, args.train, args.input)
-    else:
-        _, net, specs = _loaded(args)
+    net, specs = _subject(args)
     sizes = chosen(specs, args.sizes)
     inputs = sample_inputs(at_sizes(specs, sizes))
-    with _errors_told():
+    with errors_told():
         traced = trace(net, inputs, {})
         symbolic = opened(net, specs, sizes) if sizes else None
     return traced, traced.fed([t._snapshot() for t in inputs]), symbolic
@@ -169,7 +174,7 @@ def _plan_step(
         raise UserError(f"--train {args.train}: its step, for ({types}): {e}") from e
 
 
-@_errors_told()
+@errors_told()
 def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
@@ -207,10 +212,10 @@ def compile_(args: argparse.Namespace) -> int:
     donated = donated_inputs(entries, donate)
     if output.endswith(LIBRARIES):
         lines.append(c_libraries.write_library(
-            output, entries, targets, _budget(args), donated, file))
+            output, entries, targets, budget_of(args), donated, file))
     else:
         lines.append(artifacts.write(
-            output, entries, targets, _budget(args), not args.no_graph, donated))
+            output, entries, targets, budget_of(args), not args.no_graph, donated))
     print("\n".join(lines))
     return 0
 
@@ -244,7 +249,7 @@ def export_(args: argparse.Namespace) -> int:
     if path.suffix not in (".onnx", ".mindir"):
         raise UserError(f"--output {path}: expected a name that ends in .onnx or .mindir")
     _, net, specs = _loaded(args, whole=True)
-    with _errors_told((CompileError, ImportError, TypeError, ValueError)), writing(path):
+    with errors_told((CompileError, ImportError, TypeError, ValueError)), writing(path):
         if path.suffix == ".mindir":
             if args.opset is not None:
                 raise UserError("--opset goes with a .onnx file")
@@ -273,12 +278,12 @@ def _onnx(net: Any, specs: list[str], path: Path, opset: int | None) -> str:
     return "\n".join(lines)
 
 
-def _numerics(args: argparse.Namespace) -> str:
+def numerics_of(args: argparse.Namespace) -> str:
     """How arithmetic is compiled: as the options say, or as the artifact was."""
     return _saved(args)[0].numerics if is_saved(args.network) else str(args.numerics)
 
 
-def _budget(args: argparse.Namespace) -> int | None:
+def budget_of(args: argparse.Namespace) -> int | None:
     """The bytes of `--recompute-budget`."""
     try:
         return None if args.recompute_budget is None else parse(args.recompute_budget)
@@ -286,7 +291,7 @@ def _budget(args: argparse.Namespace) -> int | None:
         raise UserError(str(e).replace("For 'recompute', 'budget'", "--recompute-budget")) from e
 
 
-@_errors_told((backends.UnknownTarget,))
+@errors_told((backends.UnknownTarget,))
 def _target(name: str) -> Target:
     return backends.target_named(name)
 
@@ -345,12 +350,12 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
     return 0
 
 
-@_errors_told()
+@errors_told()
 def profile(args: argparse.Namespace) -> int:
     """`cellc profile`."""
     if args.runs < 1 or args.limit < 1:
         raise UserError("--runs and --limit must be positive")
-    traced, arrays, symbolic = _traced(args)
+    traced, arrays, symbolic = traced_of(args)
     found = _profiled(args, traced, arrays, symbolic)
     found.show(args.by, args.limit)
     if args.trace:
@@ -364,7 +369,7 @@ def _profiled(
     args: argparse.Namespace, traced: Traced, arrays: list[Any], symbolic: Opened | None
 ) -> Any:
     """The profile of the program for all sizes, where there is one; else of that for these."""
-    rest = arrays, args.runs, _numerics(args), _budget(args)
+    rest = arrays, args.runs, numerics_of(args), budget_of(args)
     if symbolic is not None:
         at, opened_at = said(symbolic.sizes), (symbolic.shapes, symbolic.sizes)
         try:
@@ -377,33 +382,7 @@ def _profiled(
     return profiling_gpu.profile_here(traced, *rest)
 
 
-@_errors_told()
-def dump(args: argparse.Namespace) -> int:
-    """`cellc dump`."""
-    context.set_context(numerics=_numerics(args))
-    traced, _, symbolic = _traced(args)
-    budget = least(_budget(args), traced.budget)
-    graded = args.grad or budget is not None
-    files: dict[str, str] = {}
-    lines: list[str] = []
-    if symbolic is not None:
-        try:
-            symbolic.refuse_numbers()
-            for prefix, graph in _graphs(symbolic.traced, graded, symbolic.shapes).items():
-                files.update(_dumped_open(graph, prefix, symbolic.shapes))
-        except Undecided as e:
-            files.clear()
-            lines.append(f"the program for {said(symbolic.sizes)} alone: {e}")
-    for prefix, graph in () if files else _graphs(traced, graded).items():
-        files.update(_dumped(graph, prefix, budget, lines))
-    print("".join(f"{line}\n" for line in lines), end="")
-    out = Path(args.output)
-    _write_all(out, files)
-    print(f"wrote {len(files)} files to {out}")
-    return 0
-
-
-@_errors_told((CompileError, BudgetError, backends.UnknownTarget))
+@errors_told((CompileError, BudgetError, backends.UnknownTarget))
 def inspect_(args: argparse.Namespace) -> int:
     """`cellc inspect`."""
     context.set_context(numerics=args.numerics)
@@ -419,91 +398,20 @@ def inspect_(args: argparse.Namespace) -> int:
 
 def _inspect_network(args: argparse.Namespace, target: Target | None) -> int:
     """`cellc inspect` of a network in Python."""
-    if args.train:
-        module, net = load_network(args.network)
-        if args.checkpoint:
-            artifacts.load_parameters(net, args.checkpoint)
-        net, specs = training_step(module, net, args.train, args.input)
-    else:
-        _, net, specs = _loaded(args)
+    net, specs = _subject(args)
     sizes = chosen(specs, args.sizes)
     inputs = sample_inputs(at_sizes(specs, sizes))
     traced = trace(net, inputs, {})
     graphs = {"training step" if args.train else "forward": traced.graph}
     if args.grad:
-        graphs["gradient"] = _gradient(traced)
+        graphs["gradient"] = gradient(traced)
     arrays = traced.fed(arrays_of(inputs))
-    shown = inspecting.of_network(args, traced, graphs, arrays, _budget(args), sizes)
+    shown = inspecting.of_network(args, traced, graphs, arrays, budget_of(args), sizes)
     print(inspecting.write(args, shown, target))
     return 0
 
 
-def _write_all(out: Path, files: Mapping[str, str]) -> None:
-    """Write files into a folder, which is created if there is none."""
-    with writing(out, "no folder to write to"):
-        out.mkdir(parents=True, exist_ok=True)
-    with writing(out):
-        write_texts(out, files)
-
-
-def _graphs(traced: Traced, graded: bool, shapes: Shapes | None = None) -> dict[str, Graph]:
-    """The graph and, if it is wanted, the gradient, by the beginning of their files' names."""
-    graphs = {"": traced.graph}
-    if graded:
-        with deciding(Shapes() if shapes is None else shapes):
-            graphs["grad_"] = _gradient(traced)
-    return graphs
-
-
-class _Steps:
-    """The files of a graph and of what passes make of it, in order."""
-
-    def __init__(self, graph: Graph, prefix: str) -> None:
-        self.prefix, self.count = prefix, 0
-        self.files: dict[str, str] = {}
-        self.add("traced", graph)
-
-    def add(self, name: str, graph: Graph) -> None:
-        """The next step."""
-        start = f"{self.prefix}{self.count:02d}_{name}"
-        self.files[f"{start}.txt"] = print_graph(graph)
-        self.files[f"{start}.dot"] = graph_dot(graph)
-        self.count += 1
-
-
-def _dumped_open(graph: Graph, prefix: str, shapes: Shapes) -> dict[str, str]:
-    """Names and contents of the files about a graph with open sizes.
-
-    Raises:
-        Undecided: there is no program for all sizes.
-    """
-    steps, report = _Steps(graph, prefix), driver.Report(keep_nests=True)
-    program = open_sizes.compile_open_observed(graph, shapes, steps.add, report, context.numerics())
-    assert program.open is not None
-    conditions = "".join(f"{line}\n" for line in program.open.conditions())
-    return {**steps.files, f"{prefix}nests.txt": "\n".join(report.nests),
-            f"{prefix}sizes.txt": conditions}
-
-
-def _dumped(graph: Graph, prefix: str, budget: int | None, lines: list[str]) -> dict[str, str]:
-    """Names and contents of the files about a graph; what is to be printed goes to `lines`."""
-    steps = _Steps(graph, prefix)
-    driver.optimize(graph, steps.add, context.numerics(), backends.default_target())
-    files = steps.files
-    report = driver.Report(keep_nests=True)
-    driver.compile_program(
-        graph, report=report, use_cache=False, numerics=context.numerics(), budget=budget
-    )
-    if report.recomputed is not None:
-        lines += budget_view.text(report.recomputed)
-        files[f"{prefix}recomputed.txt"] = \
-            "\n".join(budget_view.text(report.recomputed, full=True)) + "\n"
-        files[f"{prefix}recomputed.svg"] = budget_view.svg(report.recomputed, graph.name)
-    files[f"{prefix}nests.txt"] = "\n".join(report.nests)
-    return files
-
-
-def _gradient(traced: Traced) -> Graph:
+def gradient(traced: Traced) -> Graph:
     """The gradient by the parameters; by the inputs, if there are none."""
     floats = [i for i, v in enumerate(traced.graph.inputs) if v.dtype.is_float]
     wanted = [i for i in floats if traced.graph.inputs[i].kind == "param"] or floats
@@ -516,7 +424,7 @@ def _gradient(traced: Traced) -> Graph:
 
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
-    _, net, specs = _loaded(args)
+    net, specs = _subject(args)
     sizes = chosen(specs, args.sizes)
     types, shapes = symbolic_types(input_types(specs) or (), sizes) if sizes else (
         [t._type for t in sample_inputs(specs)], Shapes())
