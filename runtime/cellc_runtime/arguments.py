@@ -12,6 +12,7 @@ from . import dtypes
 from .abi import LARGE
 from .device_array import DeviceArray
 from .dtypes import Array, DType
+from .errors import counted
 from .records import dataclass
 from .variants import OpenSizes
 
@@ -50,7 +51,7 @@ class Inputs:
                 raise self._wrong(f"{twice!r} is given twice")
             given, named = [], {**given[0], **named}
         if len(given) > len(self.types):
-            raise self._wrong(f"got {len(given)} arguments")
+            raise self._wrong(f"got {counted(len(given), 'argument')}")
         names = [name for name, _, _ in self.types]
         for name in named:
             if name not in names:

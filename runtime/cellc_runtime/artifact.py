@@ -33,7 +33,7 @@ from .batched import Batched
 from .bound import BoundProgram, Weights, suits, updated
 from .container import Container, is_count, pack, unpack
 from .device import best_for
-from .errors import ArtifactError, in_file
+from .errors import ArtifactError, counted, in_file
 from .executable import Executable
 from .files import read_file, write_atomically
 from .open_sizes import shown
@@ -362,7 +362,7 @@ class Artifact:
         state = "trusted" if self._trusted else "native code not trusted"
         lines = [f"{name}({_words(e.named_inputs())}) -> {_words(e.named_outputs())}; for "
                  f"{', '.join(e.targets)}" for name, e in self._entries.items()]
-        return "\n  ".join([f"<Artifact {self.name}: {_counted(self.weights)}, "
+        return "\n  ".join([f"<Artifact {self.name}: {counted(len(self.weights), 'weight')}, "
                             f"{nbytes / 2**20:.2f} MiB, {state}", *lines]) + ">"
 
     def _repr_html_(self) -> str:
@@ -372,7 +372,7 @@ class Artifact:
         head = ("entry", "inputs", "outputs", "target", "temporaries", "kept", "code")
         rows = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>"
                        for row in cells)
-        return (f"<b>{html.escape(self.name)}</b>: {_counted(self.weights)}, "
+        return (f"<b>{html.escape(self.name)}</b>: {counted(len(self.weights), 'weight')}, "
                 f"{sum(a.nbytes for a in self.weights.values()) / 2**20:.2f} MiB<table><tr>"
                 f"{''.join(f'<th>{h}</th>' for h in head)}</tr>{rows}</table>")
 
@@ -670,10 +670,6 @@ def _types_of(program: Program, kind: str) -> tuple[tuple[str, str, tuple[Any, .
     shapes = [s.shape for s in program.slots] if program.open is None else program.open.shapes
     return tuple((s.name, s.dtype.name, shape)
                  for s, shape in zip(program.slots, shapes, strict=True) if s.kind == kind)
-
-
-def _counted(weights: Mapping[str, Any]) -> str:
-    return f"{len(weights)} weight{'s' * (len(weights) != 1)}"
 
 
 def _words(types: Sequence[tuple[str, str, Sequence[int | str]]]) -> str:

@@ -26,6 +26,14 @@ class UnsupportedType(ArtifactError):
     """A file is valid, but holds elements of a type that tensors do not have."""
 
 
+_MANY = {"axis": "axes", "entry": "entries"}
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things, for messages: "1 weight", "2 weights", "0 entries"."""
+    return f"{n} {what if n == 1 else _MANY.get(what, what + 's')}"
+
+
 @contextlib.contextmanager
 def in_file(name: str | os.PathLike[str]) -> Iterator[None]:
     """Add a file's name to the errors of reading it.

@@ -21,7 +21,7 @@ from .abi import CALLBACK_FAILED, CHECK_FAILED, DEVICE_FAILED, ENTRY, LARGE, MAI
 from .device import Device, Memory, device_of
 from .device_array import DeviceArray, allocate, on_device, on_host
 from .dtypes import Array, DType
-from .errors import message_text, run_error
+from .errors import counted, message_text, run_error
 from .lazy import lazy_module
 from .loader import Host
 from .prepacking import Blocks, Source
@@ -245,7 +245,7 @@ class _Core:
         """See `Executable.bind`."""
         if len(params) != len(self._params):
             raise TypeError(
-                f"program {self.program.name!r} has {len(self._params)} parameters, "
+                f"program {self.program.name!r} has {counted(len(self._params), 'parameter')}, "
                 f"got {len(params)}"
             )
         # First of all: elements that are written from now on are of other contents.
@@ -350,12 +350,13 @@ class _Core:
         if len(arrays) != len(self._inputs):
             expected = ", ".join(f"{s.name}: {s}" for _, s in self._inputs)
             raise TypeError(
-                f"{self.program.name} takes {len(self._inputs)} arguments ({expected}), "
+                f"{self.program.name} takes {counted(len(self._inputs), 'argument')} ({expected}), "
                 f"got {len(arrays)}"
             )
         if not self._ready:
             raise RuntimeError(
-                f"bind the {len(self._params)} parameters of {self.program.name!r} before a call"
+                f"bind the {counted(len(self._params), 'parameter')} of {self.program.name!r} "
+                "before a call"
             )
         bound = self._bound  # kept until the call ends, whatever is bound meanwhile
         slots = (ctypes.c_void_p * max(len(self.program.slots), 1))()
@@ -582,7 +583,7 @@ class _ShapePolymorphicCore(_Core):
         program = self.program
         if len(arrays) != len(self._inputs):
             raise TypeError(
-                f"{program.name} takes {len(self._inputs)} arguments, got {len(arrays)}")
+                f"{program.name} takes {counted(len(self._inputs), 'argument')}, got {len(arrays)}")
         shapes = [np.shape(a) for a in arrays]
         found = measure(program.broadcasts, shapes)
         if found is None:

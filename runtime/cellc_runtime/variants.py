@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .container import is_count
-from .errors import ArtifactError
+from .errors import ArtifactError, counted
 from .records import dataclass
 
 ANY = -1
@@ -121,7 +121,7 @@ class OpenSizes:
     ) -> None:
         """The error of shapes that do not fit."""
         if len(shapes) != len(inputs):
-            raise TypeError(f"expected {len(inputs)} inputs, got {len(shapes)}")
+            raise TypeError(f"expected {counted(len(inputs), 'input')}, got {len(shapes)}")
         for i, ((name, dtype, want), shape) in enumerate(zip(inputs, shapes, strict=True)):
             if len(want) != len(shape) or not all(map(_allows, want, shape)):
                 expected = ", ".join(map(str, self.shown(i, want)))

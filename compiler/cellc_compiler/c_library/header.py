@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cellc_runtime.errors import counted
+
 from .tables import Network
 
 CPP = "cellc.hpp"
@@ -32,7 +34,7 @@ def header(network: Network, described: Mapping[str, Any]) -> str:
     held = "inside the library" if network.data is not None else "in a file of their own"
     about = "\n".join([f"/* The network {name!r} for {network.target}, compiled by cellc.", "",
                        *lines, "",
-                       f"   {len(network.weights)} weights, {held}: {network.hash} */"])
+                       f"   {counted(len(network.weights), 'weight')}, {held}: {network.hash} */"])
     return f"""{about}
 #ifndef CELLC_{upper}_H
 #define CELLC_{upper}_H

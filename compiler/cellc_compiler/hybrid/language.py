@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from cellc_runtime.dtypes import BY_NAME, DType
+from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass, field
 
 from ..ir.bounds import check_size
@@ -396,7 +397,8 @@ class Typed:
     def __init__(self, kernel: Kernel, operands: Sequence[TensorType]) -> None:
         self.kernel = kernel
         if len(operands) != len(kernel.params):
-            kernel.source.fail(1, f"the kernel {kernel.name}() takes {len(kernel.params)} tensors "
+            kernel.source.fail(1, f"the kernel {kernel.name}() takes "
+                                  f"{counted(len(kernel.params), 'tensor')} "
                                   f"({', '.join(kernel.params)}), but got {len(operands)}")
         self.types = dict(zip(kernel.params, operands, strict=True))
         for name, ty in self.types.items():

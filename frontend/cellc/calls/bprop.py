@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from cellc_compiler.ir.types import seedable
+from cellc_runtime.errors import counted
 
 from ..core.dispatch import active_tracer, apply
 from ..core.module_names import plain
@@ -107,8 +108,9 @@ def bprop_grads(
     given = grads if isinstance(grads, (tuple, list)) else (grads,)
     if len(given) != len(structure.parts):
         raise TypeError(
-            f"the bprop of {type(cell).__name__} must give {len(structure.parts)} gradients, one "
-            f"for each input of construct, got {len(given)}"
+            f"the bprop of {type(cell).__name__} must give "
+            f"{counted(len(structure.parts), 'gradient')}, one for each input of construct, got "
+            f"{len(given)}"
         )
     out: list[Tensor | None] = [None] * count
     for number, (part, grad) in enumerate(zip(structure.parts, given, strict=True)):

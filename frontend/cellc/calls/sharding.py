@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cellc_runtime.errors import counted
+
 from ..core.dispatch import active_tracer, apply
 from ..ranks.layout import Placement, check_strategy, placements
 from ..ranks.settings import cuts_networks, ranks_of_a_stage
@@ -108,16 +110,17 @@ def _called(
     if given:
         given, operands = _of_tensors(given, operands, args, len(tensors))
         if len(given) != len(tensors):
-            raise ValueError(f"For '{what}', 'in_strategy' has {len(given)} entries, but there are "
-                             f"{len(tensors)} tensors.")
+            raise ValueError(f"For '{what}', 'in_strategy' has {counted(len(given), 'entry')}, "
+                             f"but the call has {counted(len(tensors), 'tensor')}.")
         args = put_together(structure, list(map(_laid_operand, tensors, operands)))
     out = fn(*args, **kwargs)
     if not results:
         return out
     several = out if isinstance(out, tuple) else (out,)
     if len(results) != len(several):
-        raise ValueError(f"For '{what}', 'out_strategy' has {len(made or given)} entries, but "
-                         f"there are {len(several)} results.")
+        raise ValueError(f"For '{what}', 'out_strategy' has "
+                         f"{counted(len(made or given), 'entry')}, but the call has "
+                         f"{counted(len(several), 'result')}.")
     laid = tuple(map(lay_out, several, results))
     return laid if isinstance(out, tuple) else laid[0]
 

@@ -21,6 +21,7 @@ from cellc_compiler.passes.base import rewrite
 from cellc_runtime import artifact
 from cellc_runtime.device import best_for
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
+from cellc_runtime.errors import counted
 from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass, field, replace
@@ -69,7 +70,8 @@ def write(
     with writing(path):
         artifact.save(path, made.entries, made.weights, {"numerics": context.numerics()})
     size = Path(path).stat().st_size
-    made.lines.append(f"wrote {path}: {size / 1024:.0f} KiB, {len(made.weights)} weights")
+    weights = counted(len(made.weights), "weight")
+    made.lines.append(f"wrote {path}: {size / 1024:.0f} KiB, {weights}")
     return "\n".join(made.lines)
 
 
@@ -225,7 +227,7 @@ def _written_over(graph: Graph, donated: Sequence[tuple[int, int]]) -> Graph:
 
 def _one(head: str, program: Program, report: driver.Report) -> list[str]:
     """Return the printed lines about a program."""
-    source = "from the cache" if report.cached else f"{report.kernels} kernels"
+    source = "from the cache" if report.cached else counted(report.kernels, 'kernel')
     memory = program.memory()
     parts = ", ".join(f"{what} {n / 1024:.0f}" for what, n in memory.items() if n)
     lines = [f"{head}: {source}, {report.arena_bytes / 1024:.0f} KiB of temporaries"]
@@ -246,7 +248,8 @@ def _many(
     code = sum(p.image.size + len(p.constants) for p in programs)
     source = f", {cached} of them from the cache" if cached else ""
     return [f"{head}: serves {sizes}",
-            f"  {len(programs)} programs{source}, {code / 1024:.0f} KiB of code and constants",
+            f"  {counted(len(programs), 'program')}{source}, {code / 1024:.0f} KiB of code and "
+            "constants",
             *_largest(known if len(known) == len(programs) else []),
             *_conditions(next((p for p in programs if p.open is not None), None))]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cellc_compiler.c_library.abi import NotInC
 from cellc_compiler.c_library.write import Compiled, check_target, library_name, write
+from cellc_runtime.errors import counted
 from cellc_runtime.target import Target
 
 from . import artifacts
@@ -45,4 +46,5 @@ def write_library(
         with writing(e.filename or path):
             raise
     sizes = (f"{f} ({Path(f).stat().st_size / 1024:.0f} KiB)" for f in files)
-    return "\n".join([*made.lines, f"wrote {', '.join(sizes)}; {len(made.weights)} weights"])
+    weights = counted(len(made.weights), "weight")
+    return "\n".join([*made.lines, f"wrote {', '.join(sizes)}; {weights}"])

@@ -20,7 +20,7 @@ from cellc_compiler.lower.budget import BudgetError
 from cellc_compiler.passes.instantiate import SizeError
 from cellc_runtime import cache
 from cellc_runtime.artifact import DEFAULT_ENTRY
-from cellc_runtime.errors import ArtifactError
+from cellc_runtime.errors import ArtifactError, counted
 from cellc_runtime.files import replacing
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.target import Target
@@ -342,7 +342,7 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
         out = options.output if options.output.endswith(".npz") else options.output + ".npz"
         with replacing(out) as file:
             np.savez(file, *outputs)
-        print(f"wrote {len(outputs)} output{'s' * (len(outputs) != 1)} to {out}")
+        print(f"wrote {counted(len(outputs), 'output')} to {out}")
         return 0
     for i, a in enumerate(outputs):
         print(f"output {i}: {a.dtype}{list(a.shape)}")
@@ -449,11 +449,11 @@ def cache_(args: argparse.Namespace) -> int:
     """`cellc cache`."""
     store = cache.default()
     if args.action == "clear":
-        print(f"removed {store.clear()} entries")
+        print(f"removed {counted(store.clear(), 'entry')}")
         return 0
     entries = store.entries()
-    print(f"{store.directory}: {len(entries)} entries, {store.size() / 2**20:.1f} MiB of at most "
-          f"{store.limit / 2**20:.0f} MiB")
+    print(f"{store.directory}: {counted(len(entries), 'entry')}, {store.size() / 2**20:.1f} MiB "
+          f"of at most {store.limit / 2**20:.0f} MiB")
     return 0
 
 

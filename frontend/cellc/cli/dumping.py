@@ -23,6 +23,7 @@ from cellc_compiler.ir.text import ParseError, parse_graph
 from cellc_compiler.loops.nest import print_nest
 from cellc_compiler.lower.lowered import ShownNest
 from cellc_compiler.passes.base import copy_graph
+from cellc_runtime.errors import counted
 from cellc_runtime.files import write_texts
 from cellc_runtime.records import dataclass, field
 
@@ -55,7 +56,7 @@ def dump(args: argparse.Namespace) -> int:
         out.mkdir(parents=True, exist_ok=True)
     with writing(out):
         write_texts(out, files)
-    print(f"wrote {len(files)} files to {out}")
+    print(f"wrote {counted(len(files), 'file')} to {out}")
     return 0
 
 

@@ -21,7 +21,7 @@ from cellc_compiler.lower.machine import NoRule
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_runtime import artifact, portable
 from cellc_runtime.device import best_for
-from cellc_runtime.errors import ArtifactError
+from cellc_runtime.errors import ArtifactError, counted
 from cellc_runtime.files import write_text
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass, field
@@ -100,7 +100,7 @@ def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> 
     with writing(out):
         write_text(out, text)
     nodes = sum(sum(1 for _ in s.graph.walk()) for s in shown.subjects)
-    return f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB, {nodes} node{'s' * (nodes != 1)}"
+    return f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB, {counted(nodes, 'node')}"
 
 
 def of_network(
@@ -179,7 +179,7 @@ def of_file(args: argparse.Namespace) -> Inspected:
     except OSError as e:
         raise UserError(f"{path}: {e.strerror or e}") from e
     except (ArtifactError, ParseError) as e:
-        raise UserError(f"{path}: {e}") from e
+        raise UserError(str(e) if str(path) in str(e) else f"{path}: {e}") from e
 
 
 def _folder(path: Path, args: argparse.Namespace) -> Inspected:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cellc_runtime.errors import counted
 from cellc_runtime.lazy import lazy_module
 
 from ..nn.graph_cell import GraphCell
@@ -47,8 +48,8 @@ def compare(path: str, net: GraphCell, inputs: Sequence[Tensor], report: Report)
         worst = max(worst, part)
         if fault:
             report.findings.append(Finding("output", f"output {i}", f"ONNX's reference: {fault}"))
-    report.notes.append(f"ONNX's reference: {len(outputs)} outputs, largest difference {worst:.1e} "
-                        "of the largest number")
+    report.notes.append(f"ONNX's reference: {counted(len(outputs), 'output')}, largest difference "
+                        f"{worst:.1e} of the largest number")
 
 
 def _difference(found: Any, wanted: Any) -> tuple[str, float]:

@@ -20,7 +20,7 @@ from cellc_runtime import artifact
 from cellc_runtime.artifact import Artifact
 from cellc_runtime.device import best_for
 from cellc_runtime.dtypes import float32
-from cellc_runtime.errors import ArtifactError
+from cellc_runtime.errors import ArtifactError, counted
 from cellc_runtime.records import dataclass
 from cellc_runtime.variants import ANY, OpenSizes
 
@@ -256,7 +256,7 @@ def code_fault(saved: Saved, arrays: Sequence[Array]) -> tuple[str, str]:
     updated = [old.name for old, _ in graph.updates]
     names = [*(f"output {i}" for i in range(len(outputs))), *(f"weight {n}" for n in updated)]
     made = [*outputs, *(trusted.weights[n] for n in updated)]
-    what = (f"{len(outputs)} output{'s' * (len(outputs) != 1)} and {len(updated)} updated "
+    what = (f"{counted(len(outputs), 'output')} and {len(updated)} updated "
             f"weight{'s' * (len(updated) != 1)} on {target.name}")
     for name, a, b in zip(names, made, want, strict=True):
         if not same_bits(a, b):

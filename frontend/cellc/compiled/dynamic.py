@@ -24,6 +24,7 @@ from cellc_compiler.ir.dims import (
 from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType, show_shape
 from cellc_runtime.dtypes import DType
+from cellc_runtime.errors import counted
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
@@ -75,7 +76,7 @@ def open_axes(
         inner = list(spec.values()) if isinstance(spec, dict) else list(spec)
         if len(inner) != len(structure.parts):
             raise ValueError(
-                f"{position} was declared with {len(inner)} elements, but "
+                f"{position} was declared with {counted(len(inner), 'element')}, but "
                 f"{len(structure.parts)} came"
             )
         for i, (part, s) in enumerate(zip(structure.parts, inner, strict=True)):
@@ -98,7 +99,7 @@ def _checked(ty: TensorType, spec: Tensor, position: str) -> Axes | None:
     if len(axes) != ty.rank:
         shown = show_shape(tuple("None" if a is None else str(a) for a in axes))
         raise ValueError(
-            f"{position} was declared with {len(axes)} axes {shown}, but a tensor "
+            f"{position} was declared with {counted(len(axes), 'axis')} {shown}, but a tensor "
             f"of {ty.rank} axes came: {show_shape(ty.shape)}"
         )
     for i, (axis, size) in enumerate(zip(axes, ty.dims, strict=True)):

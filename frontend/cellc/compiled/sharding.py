@@ -29,6 +29,7 @@ from cellc_compiler.passes.sharding.rewrite import (
     shard,
 )
 from cellc_compiler.passes.sharding.search import searched
+from cellc_runtime.errors import counted
 from cellc_runtime.files import write_text
 from cellc_runtime.world import world
 
@@ -203,8 +204,8 @@ def _data_placements(leaves: Sequence[Tensor]) -> list[Placement | None]:
     strategy = get_auto_parallel_context("dataset_strategy")
     if isinstance(strategy, tuple):
         if len(strategy) != len(leaves):
-            raise ValueError(f"'dataset_strategy' has {len(strategy)} entries, but the network "
-                             f"takes {len(leaves)} tensors.")
+            raise ValueError(f"'dataset_strategy' has {counted(len(strategy), 'entry')}, but "
+                             f"the network takes {counted(len(leaves), 'tensor')}.")
         return list(placements(strategy, "dataset_strategy", settings.ranks_of_a_stage(),
                                leading=True))
     if _full_batch():
@@ -219,7 +220,7 @@ def _whole(ty: TensorType, placement: Placement | None) -> TensorType:
         return ty
     matrix, layout = placement
     if len(layout) != ty.rank:
-        raise ValueError(f"'dataset_strategy' has {len(layout)} axes for {ty}.")
+        raise ValueError(f"'dataset_strategy' has {counted(len(layout), 'axis')} for {ty}.")
     return ty.with_shape(d * math.prod(matrix[a] for a in cut)
                          for d, cut in zip(ty.dims, layout, strict=True))
 

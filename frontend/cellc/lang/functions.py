@@ -7,6 +7,8 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cellc_runtime.errors import counted
+
 from ..core.module_names import plain
 from .values import MISSING, any_runtime
 
@@ -158,7 +160,7 @@ def bind(
     missing = [f"'{p}'" for p in needed if p not in table]
     if missing:
         raise TypeError(
-            f"{name}() is missing {len(missing)} argument{'s' * (len(missing) > 1)}: "
+            f"{name}() is missing {counted(len(missing), 'argument')}: "
             f"{', '.join(missing)}"
         )
     return table

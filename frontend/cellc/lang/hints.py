@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass
 
 from ..core.later import other_names
@@ -275,7 +276,7 @@ def _of_container(error: LookupError, frame: Frame) -> tuple[str, str]:
         return f"its keys are {keys}", f"did you mean {like!r}?" if like else ""
     if isinstance(held, (list, tuple, str)) and isinstance(node, ast.Subscript):
         name, count = ast.unparse(node.value), len(held)
-        return f"{name} has {count} element{'s' * (count != 1)}", ""
+        return f"{name} has {counted(count, 'element')}", ""
     return "", ""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
+from cellc_runtime.errors import counted
 from cellc_runtime.world import world
 
 from .. import context, ops
@@ -74,7 +75,7 @@ class DistributedGradReducer(Cell):
         if self.ends and self.ends[-1] >= len(self.fusions):
             raise misuse(self.cls_name, "gradients are to be sent together up to places "
                          f"{list(self.ends)} (all_reduce_fusion_config, or comm_fusion by index), "
-                         f"but there are {len(self.fusions)} gradients")
+                         f"but there are {counted(len(self.fusions), 'gradient')}")
 
     def construct(self, grads: Any) -> Any:
         """The sums, or means; the gradients of parameters with `layerwise_parallel` as they are."""

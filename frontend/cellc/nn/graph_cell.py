@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.graph import Graph, Value
+from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass
 
 from ..calls.replay import run_graph
@@ -43,7 +44,8 @@ class LoadedGraph:
     run: Callable[[list[Tensor], list[Parameter]], Any] | None = None
 
     def __repr__(self) -> str:
-        what = f"{len(self.graph.nodes)} nodes" if self.run is None else "a model of its own sizes"
+        what = "a model of its own sizes" if self.run is not None \
+            else counted(len(self.graph.nodes), "node")
         return f"<graph {self.graph.name}: {what}>"
 
     @property

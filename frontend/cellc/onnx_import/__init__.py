@@ -15,6 +15,7 @@ from cellc_compiler.ir.dims import Dim, is_symbolic
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import from_numpy
+from cellc_runtime.errors import counted
 
 from ..nn.graph_cell import LoadedGraph
 from ..tensors.tensor import Tensor
@@ -92,7 +93,7 @@ def as_loaded(
     names = _names([i.name for i in network.inputs])
     weights = _names(network.weights)
     if len(names) > _MOST_OPEN:
-        raise OnnxError(f"it has {len(names)} inputs")
+        raise OnnxError(f"it has {counted(len(names), 'input')}")
     graph = Graph(re.sub(r"\W", "_", name)[:64] or "network")
     symbols: dict[str, Dim] = {}
     for i, plain in zip(network.inputs, names, strict=True):

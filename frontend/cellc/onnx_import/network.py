@@ -14,7 +14,7 @@ from typing import Any
 
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.dtypes import DType
-from cellc_runtime.errors import ArtifactError
+from cellc_runtime.errors import ArtifactError, counted
 from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import active_tracer
@@ -173,7 +173,8 @@ class Run:
             call = Call(self, node, scope.opsets.get(node.domain, 1), attrs)
             outputs = self._apply(call, inputs, scope)
         if len(outputs) < len(node.outputs) and any(node.outputs[len(outputs):]):
-            raise OnnxError(f"it has {len(node.outputs)} outputs, but its op gives {len(outputs)}")
+            raise OnnxError(f"it has {counted(len(node.outputs), 'output')}, but its op gives "
+                            f"{len(outputs)}")
         for name, value in zip(node.outputs, outputs, strict=False):
             if name:
                 scope.values[name] = value
@@ -183,7 +184,7 @@ class Run:
     ) -> list[Value]:
         """The call of a local function."""
         if len(inputs) > len(body.inputs):
-            raise OnnxError(f"it has {len(inputs)} inputs, but its function takes "
+            raise OnnxError(f"it has {counted(len(inputs), 'input')}, but its function takes "
                             f"{len(body.inputs)}")
         values: dict[str, Value] = dict.fromkeys(i.name for i in body.inputs)
         values.update(zip((i.name for i in body.inputs), inputs, strict=False))
@@ -199,7 +200,8 @@ class Run:
             inputs.pop()
         if not rule.least <= len(inputs) <= rule.most:
             most = "" if rule.most == rule.least else f" to {rule.most}"
-            raise OnnxError(f"it has {len(inputs)} inputs, but its op takes {rule.least}{most}")
+            raise OnnxError(f"it has {counted(len(inputs), 'input')}, but its op takes "
+                            f"{rule.least}{most}")
         if rule.raw:
             given: list[Any] = [scope, *inputs] if call.node.op in SCOPED else inputs
         else:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cellc_compiler.ir.op import REQUIRED
+from cellc_runtime.errors import counted
 from cellc_runtime.lazy import lazy_module, no_attribute
 
 from ..calls.recompute import result_again
@@ -313,7 +314,8 @@ def _bind(
 ) -> dict[str, Any]:
     """The arguments of an init, defaults filled in."""
     if len(args) > len(parameters):
-        raise TypeError(f"{name} takes {len(parameters)} arguments, but {len(args)} were given")
+        raise TypeError(f"{name} takes {counted(len(parameters), 'argument')}, but {len(args)} "
+                        "were given")
     given = dict(zip(parameters, args, strict=False))
     for key, value in kwargs.items():
         if key not in parameters:

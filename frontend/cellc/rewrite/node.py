@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import TYPE_CHECKING, Any
 
+from cellc_runtime.errors import counted
+
 from ..core.declared import Flag, checks_arguments, instance
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
@@ -269,7 +271,7 @@ class Node:
         targets = src_node.get_targets()
         if out_idx is None and len(targets) != 1:
             raise ValueError(f"For 'set_arg_by_node', 'out_idx' is needed: node {src_node.name} "
-                             f"has {len(targets)} outputs.")
+                             f"has {counted(len(targets), 'output')}.")
         place = out_idx or 0
         if not 0 <= place < len(targets):
             raise ValueError(f"For 'set_arg_by_node', 'out_idx' must be below {len(targets)}, but "

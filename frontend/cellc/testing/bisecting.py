@@ -15,6 +15,7 @@ from typing import Any
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.printing import print_graph
+from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass, field
 
 from .. import context
@@ -87,7 +88,7 @@ class Bisection:
                  f"stage: {self.stage}", f"node:  {node}", *(f"note:  {n}" for n in self.notes)]
         if self.case is not None and self.case.graph is not None:
             count = sum(not n.is_constant for n in self.case.graph.nodes)
-            lines += [f"smallest graph: {count} node{'s' * (count != 1)}, {self.tried} graph"
+            lines += [f"smallest graph: {counted(count, 'node')}, {self.tried} graph"
                       f"{'s' * (self.tried != 1)} tried", *map(_cut, self.case.text().splitlines())]
         return "\n".join(lines)
 

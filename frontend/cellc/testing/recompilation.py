@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cellc_runtime.errors import counted
+
 from ..core.observers import watching_compilations
 
 
@@ -19,7 +21,7 @@ def _no_recompile(allowed: int) -> Iterator[None]:
 
 
 def _text(found: list[tuple[str, Any]], allowed: int) -> str:
-    count = f"{len(found)} compilation{'s' * (len(found) != 1)}"
+    count = counted(len(found), 'compilation')
     lines = [f"assert_no_recompile: {count}, where {allowed or 'none'} "
              f"{'is' if allowed < 2 else 'are'} allowed"]
     for name, made in found:

@@ -15,6 +15,7 @@ from typing import Any
 from weakref import ref
 
 from cellc_runtime import dtypes, loader
+from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass, field
 
 from .. import context
@@ -189,11 +190,11 @@ def summary(rows: Sequence[Row]) -> tuple[list[str], bool]:
     """The lines of a summary, and whether anything differs."""
     cells, functions = (len({row["call"].partition("(")[0] for row in rows if row["cell"] == kind})
                         for kind in (True, False))
-    counts = f"{cells} Cell{'s' * (cells != 1)}"
-    counts += f" and {functions} function{'s' * (functions != 1)}" if functions else ""
+    counts = counted(cells, 'Cell')
+    counts += f" and {counted(functions, 'function')}" if functions else ""
     bad = [row for row in rows if row["differs"]]
     skipped = [row for row in rows if row["skipped"]]
-    lines = [f"{len(rows)} signature{'s' * (len(rows) != 1)} of {counts} verified: {len(bad)} "
+    lines = [f"{counted(len(rows), 'signature')} of {counts} verified: {len(bad)} "
              f"differ, {len(skipped)} not compared in full, "
              f"{sum(row['not_finite'] for row in rows)} not finite"]
     judged = [row for row in rows if row["worst"] is not None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cellc_runtime.errors import counted
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
@@ -79,17 +80,17 @@ class Explanation:
         total = sum(c.seconds for c in self.history)
         made = [c for c in self.history if not c.instance]
         served = len(self.history) - len(made)
-        lines = [f"{self.name}: {_count(len(self.entries), 'signature')}, "
-                 f"{_count(len(made), 'compilation')}"
-                 + (f" and {_count(served, 'instance')} of open sizes" if served else "")
+        lines = [f"{self.name}: {counted(len(self.entries), 'signature')}, "
+                 f"{counted(len(made), 'compilation')}"
+                 + (f" and {counted(served, 'instance')} of open sizes" if served else "")
                  + f" in {total:.2f} s"]
         for i, e in enumerate(self.entries, 1):
             source = ", program from the disk cache" if e.cached else ""
             stale = "" if e.fresh else " (out of date: the next call compiles again)"
             lines.append(f"  {i}. {e.signature}{stale}")
-            lines.append(f"     {e.seconds:.3f} s{source}; {_count(e.nodes, 'node')}, "
-                         f"{_count(e.kernels, 'kernel')}, {e.arena_bytes / 1024:.0f} KiB of "
-                         f"temporaries; {_count(e.calls, 'call')}, native ones not counted")
+            lines.append(f"     {e.seconds:.3f} s{source}; {counted(e.nodes, 'node')}, "
+                         f"{counted(e.kernels, 'kernel')}, {e.arena_bytes / 1024:.0f} KiB of "
+                         f"temporaries; {counted(e.calls, 'call')}, native ones not counted")
             if e.precomputed_bytes:
                 lines.append(f"     {_size(e.precomputed_bytes)} computed once from the parameters"
                              + (f"; {_size(e.released_bytes)} of original weights are freed"
@@ -112,11 +113,7 @@ class Explanation:
 
 
 def _size(n: int) -> str:
-    return f"{n / 1024:.0f} KiB" if n >= 1024 else _count(n, "byte")
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'s' * (n != 1)}"
+    return f"{n / 1024:.0f} KiB" if n >= 1024 else counted(n, "byte")
 
 
 def explain(target: Any) -> Explanation:

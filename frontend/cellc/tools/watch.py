@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime.dtypes import bfloat16, finfo, float16, from_numpy
-from cellc_runtime.errors import InNotebook
+from cellc_runtime.errors import InNotebook, counted
 from cellc_runtime.records import dataclass
 
 from ..lang.errors import CellcError
@@ -211,7 +211,7 @@ class Ranges:
                           in enumerate(zip(row, widths, strict=True))).rstrip() for row in table]
         return "\n".join([
             *body,
-            f"{len(rows)} tensor{'s' * (len(rows) != 1)}; {len(outside)} of them have elements "
+            f"{counted(len(rows), 'tensor')}; {len(outside)} of them have elements "
             "outside of float16 "
             f"(|x| >= {_top(FLOAT16):.0f} becomes infinite, |x| <= {_bottom(FLOAT16):.2g} "
             "becomes 0)",

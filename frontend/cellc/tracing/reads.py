@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cellc_runtime import words
+from cellc_runtime.errors import counted
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
@@ -108,7 +109,7 @@ def short(value: Any, depth: int = 4) -> str:
     elif value is _GONE:
         text = "nothing"
     elif type(value).__name__ == "CellHooks":
-        text = f"{len(value)} hook{'s' * (len(value) != 1)}"
+        text = counted(len(value), 'hook')
     else:
         text = value.__qualname__ if isinstance(value, _NAMED) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -87,7 +87,8 @@ def read(
         found, has_crc = _decoded(data, what, format, crc)
     except ArtifactError as e:
         reason = _in_plain_words(bytes(data[:256]), format, e)
-        raise type(e)(f"the {what} cannot be loaded: {reason}. ({e})") from None
+        detail = str(e).replace(f"the {what} ", "it ")
+        raise type(e)(f"the {what} cannot be loaded: {reason}. ({detail})") from None
     if crc and not has_crc:
         raise ArtifactError(f"the {what} has no CRC-32 to check: it was saved without crc_check, "
                             "or it is cut off. Leave crc_check out if you know that it was")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cellc_compiler.ir.types import differentiable, seedable
+from cellc_runtime.errors import counted
 
 from ..calls.bprop import fitted, with_gradient
 from ..compiled.inline import call_here
@@ -154,8 +155,8 @@ class _Call:
         while len(many) > count and many[-1] is None:
             many.pop()
         if len(many) != count:
-            raise RuntimeError(f"{name} must give {count} gradients, one for each argument of "
-                               f"forward, but gave {len(many)}")
+            raise RuntimeError(f"{name} must give {counted(count, 'gradient')}, one for each "
+                               f"argument of forward, but gave {len(many)}")
         by_place = dict(zip(self.places, operands, strict=True))
         for i, grad in enumerate(many):
             if grad is None:

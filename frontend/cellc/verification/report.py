@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from cellc_compiler.ir.graph import Node, Span
+from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass, field
 
 KINDS = (
@@ -189,7 +190,7 @@ class Report:
         """The status in words."""
         if self.status == 1:
             n = len(self.findings) + self.dropped
-            return f"{n} finding{'s' * (n != 1)}"
+            return counted(n, 'finding')
         return "not all could be compared" if self.status else "all agrees"
 
     def to_json(self) -> str:

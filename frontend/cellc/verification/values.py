@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cellc_runtime.dtypes import finfo
+from cellc_runtime.errors import counted
 
 from ..core.module_names import elements, module_of, plain
 from ..lang.values import MISSING
@@ -256,7 +257,7 @@ def _short(x: Any) -> str:
     if isinstance(x, tuple):
         kind, what = x
         if isinstance(what, int):
-            return f"a {kind} ({what} element{'s' * (what != 1)})"
+            return f"a {kind} ({counted(what, 'element')})"
         return f"a {kind} ({', '.join(map(str, what)) if isinstance(what, tuple) else what})"
     text = repr(x)
     return text if len(text) < 80 else text[:77] + "..."

@@ -16,6 +16,7 @@ import numpy as np
 from cellc_compiler.ir.op import lookup
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType, bool_, float32, int64
+from cellc_runtime.errors import counted
 
 from ...core.declared import misuse
 from ...core.native import native, native_body, native_of_any_shape, native_of_types
@@ -520,7 +521,7 @@ def itemset(self: Tensor, *args: Any) -> Tensor:
     """A copy with one element set: `itemset(value)`, `itemset(position, value)`."""
     if len(args) not in (1, 2):
         raise misuse("itemset", "a value, or a position and a value are needed",
-                     f"{len(args)} arguments", TypeError)
+                     counted(len(args), 'argument'), TypeError)
     value = args[-1]
     if not is_scalar(value):
         raise misuse("itemset", "the value must be a number", type(value).__name__, TypeError)
