@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from cellc import cli
+
 from .conftest import NET, NETS, SAMPLES, STEP, Page
 from .nets import HOSTILE, Classifier
 
@@ -435,3 +437,97 @@ def test_ranks_of_collectives(page: Open) -> None:
     alone = page(*STEP)
     alone.js("viewer.app.toTab('Ranks')")
     assert "one process" in alone.one("#pane").get_property("textContent")
+
+
+def test_search_finds_what_a_pass_has_expanded(page: Open) -> None:
+    p = page(*NET)
+    last = p.js("viewer.app.graph.stages.length - 1")
+    p.js(f"viewer.app.toStage({last})")
+    p.one("#search").send_keys("softmax")
+    assert p.texts("#found .total") == ["0 nodes here, 1 at other stages"]
+    stages = p.js("viewer.app.graph.stages.map((s) => s.name)")
+    assert p.texts("#found .absent") == [
+        f"expanded by pass {stages.index('expand')}: expand → reduce_max, sub, exp, reduce_sum, …"]
+    p.click(p.one("#found button"))
+    assert p.texts("#graph .node.selected .op") == ["softmax"]
+
+
+def test_kernels_say_to_which_part_they_belong(page: Open) -> None:
+    p = page(*STEP)
+    p.js("viewer.app.toTab('Kernels')")
+    parts = p.texts(".kernels td.part")
+    assert {"forward", "gradient"} <= set(parts) and any("update" in part for part in parts)
+    assert not any(page(*NET).texts(".kernels td.part"))
+
+
+def test_an_update_has_a_box_for_each_parameter(page: Open) -> None:
+    p = page(*STEP)
+    box = "viewer.app.stage.graph.box.c.find((b) => b.l === 'optimizer' || b.l === 'update')"
+    names = p.js(f"({box}).c.map((c) => c.l ?? viewer.app.graph.nodes[c].op)")
+    own = [q.name for q in Classifier().get_parameters()]
+    single = p.js(f"Object.values(({box}).t)")
+    assert set(own) <= {*names, *single}
+
+
+def test_inputs_of_a_training_step_have_their_names(page: Open) -> None:
+    p = page(*STEP)
+    assert {"x", "label"} <= set(p.texts("#graph .end text"))
+
+
+def test_tiles_of_a_product_stand_where_there_is_no_nest(page: Open) -> None:
+    p = page(*STEP)
+    p.js("viewer.app.toStage(viewer.app.graph.stages.length - 1)")
+    call = p.js("viewer.app.graph.code.calls.findIndex((c) => c.family === 'gemm' && !c.nest)")
+    p.js(f"viewer.app.showCall({call}, true)")
+    p.wait("/tile of/.test(document.querySelector('.nest').textContent)")
+    text = "\n".join(p.texts(".nest .line span"))
+    assert "matmul." in text and "stay in registers" in text
+    rows, columns = (int(n) for n in text.partition("tile of ")[2].split(":")[0].split(" x "))
+    assert f"@tile_{rows}x{columns}" in "\n".join(p.texts(".llvm .line span"))
+
+
+def test_two_sets_of_options(page: Open) -> None:
+    p = page(f"{NETS}:Classifier", "--input", "x=float32[2,16]", "--diff", "numerics=strict",
+             "numerics=fast")
+    p.click(p.all(".stages .stage")[1])
+    assert p.one("#inspector h2.pass").text == "numerics=fast"
+    assert any("div" in t and "mul" in t for t in p.texts(".rewrite summary"))
+    assert p.texts(".facts dt")[:2] == ["numerics=strict", "numerics=fast"]
+
+
+def test_the_compilations_of_a_script(driver: Any, tmp_path: Path) -> None:
+    script = tmp_path / "again.py"
+    script.write_text(textwrap.dedent("""\
+        import numpy as np, mindspore as ms
+        from mindspore import nn
+        class Net(nn.Cell):
+            def __init__(self):
+                super().__init__()
+                self.dense, self.flag = nn.Dense(4, 4), False
+            def construct(self, x):
+                return self.dense(x) * 2 if self.flag else self.dense(x)
+        ms.set_context(mode=ms.GRAPH_MODE)
+        net, x = Net(), ms.Tensor(np.ones((2, 4), np.float32))
+        net(x)
+        net.flag = True
+        net(x)
+        net(ms.Tensor(np.ones((3, 4), np.float32)))
+        net(ms.Tensor(np.ones((5, 4), np.float32)))
+        """))
+    out = tmp_path / "report.html"
+    assert cli.main(["run", "--report", str(out), str(script)]) == 0
+    p = Page(driver, out)
+    assert p.one("#tabs [aria-selected=true]").text == "Compilations"
+    rows = [[c.get_property("textContent") for c in r.find_elements("css selector", "td")]
+            for r in p.all(".compilations tbody tr")]
+    assert [row[2] for row in rows] == [f"again.py:{n}" for n in (11, 13, 14, 15)]
+    assert rows[0][4] == "the first of this network"
+    assert "flag of Net: False -> True (read at again.py:8)" in rows[1][4]
+    assert "what helps: make it an argument or a Parameter" in rows[1][4]
+    assert rows[3][4].startswith("served by the graph with open sizes")
+    assert len(p.all(".compilations tr.again")) == 2
+    assert "mul" not in p.js("[...viewer.app.stage.order].map((u) => viewer.app.graph.nodes[u].op)")
+    p.click(p.all(".compilations tbody tr")[1])
+    assert "mul" in p.js("[...viewer.app.stage.order].map((u) => viewer.app.graph.nodes[u].op)")
+    assert p.one("#graphs").get_property("value") == "1"
+    assert p.problems() == []

@@ -139,3 +139,19 @@ def test_model_explorers_json(folder: Path) -> None:
     assert product["namespace"] == "blocks/0/dense"
     assert {"key": "source", "value": "nets.py"} in [
         {"key": a["key"], "value": a["value"].split(":")[0]} for a in product["attrs"]]
+
+
+def test_a_report_of_a_script(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("none.py").write_text("print('nothing is compiled')\n")
+    assert cli.main(["run", "--report", "r.html", "none.py"]) == 0
+    assert "no network was compiled" in capsys.readouterr().out and not Path("r.html").exists()
+    assert cli.main(["run", "--report", "r.png", "none.py"]) == 2
+    assert "ends in .html" in capsys.readouterr().err
+    assert cli.main(["run", "--report", "r.html", "net.cellc"]) == 2
+    assert "--report goes with a script" in capsys.readouterr().err
+    Path("bad.py").write_text("import cellc as ms\n@ms.jit\ndef double(x):\n    return x * 2\n"
+                              "double(ms.Tensor(1.0))\nraise SystemExit(3)\n")
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--report", "r.html", "bad.py"])
+    (row,) = data_of(Path("r.html"))["compilations"]
+    assert row["name"] == "double" and row["place"] == "bad.py:5" and row["graph"] == 0

@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "compile": "commands:compile_", "export": "commands:export_", "run": "commands:run",
     "profile": "commands:profile", "dump": "dumping:dump", "verify": "verification:verify_",
     "check": "commands:check", "cache": "commands:cache_", "explain": "commands:explain",
-    "completion": "completion:completion", "inspect": "commands:inspect_",
+    "completion": "completion:completion", "inspect": "inspecting:inspect_",
     "plan": "planning:plan_", "bisect": "reproducing:bisect", "replay": "reproducing:replay",
     "stages": "stages:stages",
 }
@@ -129,6 +129,8 @@ def _run(sub: Commands) -> None:
     p = sub.add_parser("run", help=text, description=text + " in the place of MindSpore")
     p.add_argument("--watch", choices=("nan", "range"), help="of a script: stop at the first op "
                    "that makes NaN or infinity, or print the range of every tensor at the end")
+    p.add_argument("--report", metavar="FILE.html", help="of a script: write a page about all of "
+                   "its compilations: cause and line of each, graphs, passes and code")
     p.add_argument("program", metavar="NET.cellc|SCRIPT.py", help="what to run")
     p.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help="of an artifact: --input "
                    "x=@x.npy and more (`cellc run NET.cellc --help`); of a script: its arguments")
@@ -156,11 +158,14 @@ def _reproducing(sub: Commands) -> None:
 def _inspect(sub: Commands) -> None:
     text = "write one page to look at: graph, passes, code, memory, times and values"
     p = sub.add_parser("inspect", help=text, description=text)
-    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|NET.onnx|DIR",
+    p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|NET.onnx|DIR", nargs="?",
                    help="a network, an artifact, a portable file, an ONNX model, or a folder of "
                    "`cellc dump`")
     p.add_argument("--output", "-o", default="report.html", metavar="FILE.html|FILE.json",
                    help="the page (default report.html), or JSON for Model Explorer")
+    p.add_argument("--diff", nargs=2, metavar=("A", "B"), help="show two graphs after all passes "
+                   "and what differs: networks, files of a dump, or options (numerics=strict "
+                   "numerics=fast)")
     p.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",
                    help="an input by name: x=float32[1,1,32,32], or x=@file.npy")
     p.add_argument("--grad", action="store_true", help="show the gradient by the "

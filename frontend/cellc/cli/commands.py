@@ -30,7 +30,7 @@ from ..calls.budget import parse
 from ..compiled.traced import Traced, trace
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
 from ..quantization.weights import KINDS
-from ..tensors.tensor import OpenTensor, arrays_of
+from ..tensors.tensor import OpenTensor
 from ..tools import profiling_gpu
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
@@ -65,10 +65,10 @@ from .saved import Saved, input_specs, is_saved, load_saved
 from .scripts import run_script
 
 if TYPE_CHECKING:
-    from . import c_libraries, inspecting
+    from . import c_libraries, run_report
 else:  # the viewer and networkx, which no other command needs
-    c_libraries, inspecting = (
-        lazy_module(f"cellc.cli.{name}") for name in ("c_libraries", "inspecting"))
+    c_libraries, run_report = (
+        lazy_module(f"cellc.cli.{name}") for name in ("c_libraries", "run_report"))
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _loaded(args: argparse.Namespace, whole: bool = False) -> tuple[Any, Any, li
     return module, net, ordered_inputs(net, args.input)
 
 
-def _subject(args: argparse.Namespace) -> tuple[Any, list[str]]:
+def subject_of(args: argparse.Namespace) -> tuple[Any, list[str]]:
     """The network of the command line, or the training step of `--train`, and its inputs."""
     if not getattr(args, "train", None):
         return _loaded(args)[1:]
@@ -134,13 +134,25 @@ def traced_of(args: argparse.Namespace) -> tuple[Traced, list[Any], Opened | Non
     if is_saved(args.network):
         saved, specs = _saved(args, say=True)
         return saved.traced, sample_arrays(specs), None
-    net, specs = _subject(args)
+    net, specs = subject_of(args)
     sizes = chosen(specs, args.sizes)
     inputs = sample_inputs(at_sizes(specs, sizes))
     with errors_told():
-        traced = trace(net, inputs, {})
+        traced = named(trace(net, inputs, {}), specs)
         symbolic = opened(net, specs, sizes) if sizes else None
+    if symbolic is not None:
+        named(symbolic.traced, specs)
     return traced, traced.fed([t._snapshot() for t in inputs]), symbolic
+
+
+def named(traced: Traced, specs: Sequence[str]) -> Traced:
+    """The graph, its inputs called as `--input` calls them: a training step takes `*inputs`."""
+    inputs = [v for v in traced.graph.inputs if v.kind == "input"]
+    names = [spec.partition("=")[0] for spec in specs]
+    if len(inputs) == len(names) and {v.name for v in traced.graph.inputs}.isdisjoint(names):
+        for value, name in zip(inputs, names, strict=True):
+            value.name = name
+    return traced
 
 
 def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
@@ -193,7 +205,7 @@ def compile_(args: argparse.Namespace) -> int:
         module, net, specs = _loaded(args, whole=True)
         net, lines = small_weights.with_small_weights(net, small)
         made, inputs = {DEFAULT_ENTRY: net}, {DEFAULT_ENTRY: specs}
-    targets = [_target(name) for name in args.target] or [backends.default_target()]
+    targets = [target_named(name) for name in args.target] or [backends.default_target()]
     listed = listed_sizes(args.sizes)
     named = [spec for specs in inputs.values() for spec in specs]
     refuse_unknown(listed, open_names([*named, *args.input, *args.train_input]))
@@ -292,18 +304,19 @@ def budget_of(args: argparse.Namespace) -> int | None:
 
 
 @errors_told((backends.UnknownTarget,))
-def _target(name: str) -> Target:
+def target_named(name: str) -> Target:
     return backends.target_named(name)
 
 
 def run(args: argparse.Namespace) -> int:
     """`cellc run`."""
     if args.program.endswith(".py"):
-        with watch.watching(args.watch):
+        with run_report.reporting(args.report, args.program), watch.watching(args.watch):
             run_script(args.program, args.rest)
         return 0
-    if args.watch:
-        raise UserError(f"{args.program}: an artifact is not watched; --watch goes with a script")
+    for option in ("watch", "report"):
+        if getattr(args, option):
+            raise UserError(f"{args.program}: --{option} goes with a script, not an artifact")
     parser = argparse.ArgumentParser(
         prog=f"cellc run {args.program}", description="run an artifact, which is trusted: its code "
         "can do whatever you can")
@@ -382,35 +395,6 @@ def _profiled(
     return profiling_gpu.profile_here(traced, *rest)
 
 
-@errors_told((CompileError, BudgetError, backends.UnknownTarget))
-def inspect_(args: argparse.Namespace) -> int:
-    """`cellc inspect`."""
-    context.set_context(numerics=args.numerics)
-    if args.runs < 1:
-        raise UserError("--runs must be positive")
-    target = _target(args.target) if args.target else None
-    if inspecting.is_file(args.network):
-        print(inspecting.write(args, inspecting.of_file(args), target))
-        return 0
-    with inspecting.ranks(args):
-        return _inspect_network(args, target)
-
-
-def _inspect_network(args: argparse.Namespace, target: Target | None) -> int:
-    """`cellc inspect` of a network in Python."""
-    net, specs = _subject(args)
-    sizes = chosen(specs, args.sizes)
-    inputs = sample_inputs(at_sizes(specs, sizes))
-    traced = trace(net, inputs, {})
-    graphs = {"training step" if args.train else "forward": traced.graph}
-    if args.grad:
-        graphs["gradient"] = gradient(traced)
-    arrays = traced.fed(arrays_of(inputs))
-    shown = inspecting.of_network(args, traced, graphs, arrays, budget_of(args), sizes)
-    print(inspecting.write(args, shown, target))
-    return 0
-
-
 def gradient(traced: Traced) -> Graph:
     """The gradient by the parameters; by the inputs, if there are none."""
     floats = [i for i, v in enumerate(traced.graph.inputs) if v.dtype.is_float]
@@ -424,7 +408,7 @@ def gradient(traced: Traced) -> Graph:
 
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
-    net, specs = _subject(args)
+    net, specs = subject_of(args)
     sizes = chosen(specs, args.sizes)
     types, shapes = symbolic_types(input_types(specs) or (), sizes) if sizes else (
         [t._type for t in sample_inputs(specs)], Shapes())

@@ -37,6 +37,7 @@ from .commands import budget_of, errors_told, gradient, numerics_of, traced_of
 from .errors import UserError
 from .loading import writing
 
+NO_NETWORK = "a network is expected: FILE.py:NAME, NET.cellc, NET.mindir or NET.onnx"
 _STAGE = re.compile(r"(?:grad_)?\d+_(.+)")
 _PLACE = re.compile(r' loc\("(?:[^"\\]|\\.)*":\d+:\d+\)')
 _COLORS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
@@ -64,7 +65,7 @@ def _parts(args: argparse.Namespace) -> dict[str, _Part]:
     """The graph of the command line and, if it is wanted, the gradient, by the beginning of their
     files' names."""
     if args.network is None:
-        raise UserError("a network is expected: FILE.py:NAME, NET.cellc, NET.mindir or NET.onnx")
+        raise UserError(NO_NETWORK)
     context.set_context(numerics=numerics_of(args))
     traced, _, symbolic = traced_of(args)
     budget = least(budget_of(args), traced.budget)
@@ -227,7 +228,7 @@ def _pairs(
     if Path(first).is_dir() and Path(second).is_dir():
         graphs = [_ends(Path(folder)) for folder in (first, second)]
     else:
-        graphs = [_graphs_of(args, what) for what in (first, second)]
+        graphs = [graphs_of(args, what) for what in (first, second)]
     for name in sorted({*graphs[0], *graphs[1]}):
         a, b = _alike(graphs[0].get(name), graphs[1].get(name))
         yield a, b, f"{first} {name}".rstrip(" _"), f"{second} {name}".rstrip(" _")
@@ -262,7 +263,7 @@ def _staged(parts: Mapping[str, _Part], name: str) -> tuple[str, str]:
     return fits[0], _PLACE.sub("", stages[fits[0]])
 
 
-def _graphs_of(args: argparse.Namespace, what: str) -> dict[str, Graph]:
+def graphs_of(args: argparse.Namespace, what: str) -> dict[str, Graph]:
     """The graph in a file, or those after all passes of another network or with other options."""
     given = copy.copy(args)
     if Path(what).is_file() and what.endswith(".txt"):

@@ -13,11 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler import backends
+from cellc_compiler import backends, driver
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import ParseError
 from cellc_compiler.ir.verify import untrusted_graph
+from cellc_compiler.lower import memory
+from cellc_compiler.lower.budget import BudgetError
+from cellc_compiler.lower.instructions import Call, walk
 from cellc_compiler.lower.machine import NoRule
+from cellc_compiler.passes.base import copy_graph
 from cellc_compiler.passes.instantiate import graph_symbols, instantiate
 from cellc_runtime import artifact, portable
 from cellc_runtime.device import best_for
@@ -31,16 +35,19 @@ from cellc_runtime.world import Planned, playing
 from .. import context
 from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
-from ..compiled.traced import Traced
+from ..compiled.traced import Traced, trace
 from ..core import progress
+from ..lang import CompileError
 from ..ranks import settings
-from ..tensors.tensor import host_arrays_of
-from ..tools.profiling import profile_traced
+from ..tensors.tensor import arrays_of, host_arrays_of
+from ..tools.profiling import profile_traced, size
 from ..viewer.model_explorer import collection
 from ..viewer.page import page
 from ..viewer.report import Subject, document
 from ..viewer.sources import Sources
-from .at_sizes import chosen, said
+from . import dumping
+from .at_sizes import at_sizes, chosen, said
+from .commands import budget_of, errors_told, gradient, named, subject_of, target_named
 from .errors import UserError
 from .loading import sample_inputs, writing
 from .open_sizes import listed_sizes
@@ -72,12 +79,46 @@ class Inspected:
     target: Target | None = None
 
 
-def is_file(what: str) -> bool:
+@errors_told((CompileError, BudgetError, backends.UnknownTarget))
+def inspect_(args: argparse.Namespace) -> int:
+    """`cellc inspect`."""
+    context.set_context(numerics=args.numerics)
+    if args.runs < 1:
+        raise UserError("--runs must be positive")
+    target = target_named(args.target) if args.target else None
+    if args.diff:
+        print(_write(args, _of_pair(args, target or backends.default_target()), target))
+        return 0
+    if args.network is None:
+        raise UserError(dumping.NO_NETWORK)
+    if _is_file(args.network):
+        print(_write(args, _of_file(args), target))
+        return 0
+    with _ranks(args):
+        return _inspect_network(args, target)
+
+
+def _inspect_network(args: argparse.Namespace, target: Target | None) -> int:
+    """`cellc inspect` of a network in Python."""
+    net, specs = subject_of(args)
+    sizes = chosen(specs, args.sizes)
+    inputs = sample_inputs(at_sizes(specs, sizes))
+    traced = named(trace(net, inputs, {}), specs)
+    graphs = {"training step" if args.train else "forward": traced.graph}
+    if args.grad:
+        graphs["gradient"] = gradient(traced)
+    arrays = traced.fed(arrays_of(inputs))
+    shown = _of_network(args, traced, graphs, arrays, budget_of(args), sizes)
+    print(_write(args, shown, target))
+    return 0
+
+
+def _is_file(what: str) -> bool:
     """Whether a graph is read from files, and no Python."""
     return Path(what).is_dir() or is_saved(what)
 
 
-def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> str:
+def _write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> str:
     """Write the page, or the JSON of Model Explorer; a line about it.
 
     Raises:
@@ -103,7 +144,7 @@ def write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> 
     return f"wrote {out}: {out.stat().st_size / 1024:.0f} KiB, {counted(nodes, 'node')}"
 
 
-def of_network(
+def _of_network(
     args: argparse.Namespace, traced: Traced, graphs: Mapping[str, Graph], inputs: list[Array],
     budget: int | None, sizes: Mapping[str, int],
 ) -> Inspected:
@@ -136,8 +177,30 @@ def of_network(
     return Inspected(name, subjects, Sources([Path(file).parent, Path.cwd()]), facts)
 
 
+def _of_pair(args: argparse.Namespace, target: Target) -> Inspected:
+    """Two graphs after all passes, the second as a stage that follows from the first."""
+    first, second = (what.rpartition("/")[2] for what in args.diff)
+    facts = []
+    subjects = []
+    graphs = [dumping.graphs_of(args, what) for what in args.diff]
+    for prefix in graphs[0]:
+        if prefix not in graphs[1]:
+            raise UserError(f"--diff: {second} has no gradient, but {first} has one")
+        a, b = graphs[0][prefix], graphs[1][prefix]
+        name = "gradient" if prefix else "forward"
+        subjects.append(Subject(name, a, [(second, b)], first=first, notes=[
+            f"Both are shown after all passes; code, memory and kernels are those of {second}."]))
+        for what, graph in ((first, a), (second, b)):
+            lowered = driver.lower(copy_graph(graph), target)
+            calls = sum(isinstance(i, Call) for i in walk(lowered.instructions))
+            arena = memory.plan(x for x in lowered.buffers if x.first >= 0)
+            label = what if len(graphs[0]) == 1 else f"{name}, {what}"
+            facts.append((label, f"{counted(calls, 'kernel')}, {size(arena)}"))
+    return Inspected(f"{first} and {second}", subjects, Sources([Path.cwd()]), facts)
+
+
 @contextmanager
-def ranks(args: argparse.Namespace) -> Iterator[None]:
+def _ranks(args: argparse.Namespace) -> Iterator[None]:
     """Open the world of `--ranks`: this process is the first of that number that train by data.
 
     Raises:
@@ -159,7 +222,7 @@ def ranks(args: argparse.Namespace) -> Iterator[None]:
         settings.set_auto_parallel_context(parallel_mode=mode)
 
 
-def of_file(args: argparse.Namespace) -> Inspected:
+def _of_file(args: argparse.Namespace) -> Inspected:
     """Return the contents of files: an artifact, a portable network, or a folder of `cellc dump`.
 
     Raises:

@@ -253,7 +253,7 @@ class EntryTable:
                 del self.history[1]
             self.entries[key] = made
             for told in observers.compilations:
-                told(function_name(fn), self.history[-1])
+                told(function_name(fn), self.history[-1], made)
             self._warn(function_name(fn))
             return made
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -195,12 +197,25 @@ def _traced_once(
                     returned=state.returned_arguments)
     if python is not None:
         traced.pieces, traced.changes = tuple(python.found), state.changes()
+        for what, where in python.found:
+            if what.startswith("numpy."):
+                _warn_of_numpy(function_name(fn), what, where)
     if result is None and not (graph.results() or changed) and graph.nodes and not any(
             map(has_effect, graph.nodes)):
         logging.getLogger("cellc").warning(
             "%s computes values and gives None: does it end without return?", function_name(fn))
     watch(traced.attributes, traced.flag)
     return traced
+
+
+@functools.cache  # once: a call that meets Python is traced again
+def _warn_of_numpy(network: str, what: str, where: str) -> None:
+    """Say that numpy computes with a tensor, and what to write if gradients are to pass."""
+    name = what.removeprefix("numpy.").removesuffix("()")
+    known = hasattr(sys.modules.get("cellc.ops"), name)
+    logging.getLogger("cellc").warning(
+        "%s: %s, %s, is run by numpy in each call, and no gradient passes through it%s",
+        network, what, where, f"; ops.{name} is compiled" if known else "")
 
 
 def _pieces(

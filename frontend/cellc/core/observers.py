@@ -16,8 +16,8 @@ Run = Callable[[], Any]
 """The function that answers the observed call."""
 CallWatcher = Callable[[Any, tuple[Any, ...], Mapping[str, Any], Run], Any]
 """(Cell or function, arguments, named arguments, what answers) -> the answer."""
-CompilationWatcher = Callable[[str, Any], None]
-"""(name of the network, `compiled.causes.Compilation`) -> None."""
+CompilationWatcher = Callable[[str, Any, Any], None]
+"""(name of the network, `compiled.causes.Compilation`, `compiled.entry.Entry`) -> None."""
 
 calls: list[CallWatcher] = []
 """The watchers of calls, of which the last is asked."""

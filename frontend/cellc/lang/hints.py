@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import linecache
 import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from cellc_compiler.ir.graph import Span
 from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass
 
@@ -264,6 +268,22 @@ def in_layer(frame: Frame) -> str:
     types = operand_types(frame)
     cell = f" (cell {frame.scope})" if frame.scope else ""
     return f"raised in {frame.name}{cell}" + (f", with {types}" if types else "")
+
+
+def calling_place() -> Place | None:
+    """The user's line that calls a layer of cellc; None where a command of cellc does."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "cellc":
+        if frame.f_globals["__name__"] == "cellc.cli":
+            return None
+        frame = frame.f_back
+    if frame is None:
+        return None
+    code = frame.f_code
+    line, end, column, end_column = next(islice(code.co_positions(), frame.f_lasti // 2, None))
+    span = Span(file=code.co_filename, line=line or frame.f_lineno, column=column or 0,
+                end_line=end, end_column=end_column)
+    return Place(span, linecache.getline(span.file, span.line).rstrip(), code.co_qualname)
 
 
 def _of_container(error: LookupError, frame: Frame) -> tuple[str, str]:

@@ -33,7 +33,7 @@ from .errors import (
 )
 from .foresight import Foresight
 from .frames import Frame
-from .hints import Fault, explain, in_layer
+from .hints import Fault, calling_place, explain, in_layer
 from .journal import BOXES, Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, NotRollable, Outcome
@@ -278,10 +278,13 @@ class Interpreter:
         if self.fault is None or self.fault.error is not error:
             notes, hint = explain(error, frame, self.callee)
             user = _user_frame(frame)
-            if user is not frame:
+            place = self.place(user, user.node)
+            if user.globals.get("__name__", "").startswith("cellc."):
+                place = calling_place() or place
+                notes = [in_layer(frame)]
+            elif user is not frame:
                 notes = [in_layer(frame), *operand_notes(user)]
-            self.fault = Fault(error, self.place(user, user.node), self.calls(user), notes, hint,
-                               (user, user.node))
+            self.fault = Fault(error, place, self.calls(user), notes, hint, (user, user.node))
 
     def located(self, error: Exception, frame: Frame | None = None) -> CompileError:
         """A user's exception as a compile error of its kind, with its place."""

@@ -14,7 +14,7 @@ from ..core.observers import watching_compilations
 @contextmanager
 def _no_recompile(allowed: int) -> Iterator[None]:
     found: list[tuple[str, Any]] = []
-    with watching_compilations(lambda name, made: found.append((name, made))):
+    with watching_compilations(lambda name, made, entry: found.append((name, made))):
         yield
     if len(found) > allowed:
         raise AssertionError(_text(found, allowed))

@@ -46,10 +46,10 @@ class Row:
         """Where it comes from."""
         return (self.scope, *self.span[:3])
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Return the key that equal nodes of two graphs share."""
-        return self.op, self.scope, self.span, tuple(self.types), tuple(self.attrs.items())
+    def key(self, placed: bool) -> tuple[Any, ...]:
+        """Return the key that equal nodes of two graphs share, with their place or without."""
+        return (self.op, self.scope, self.span if placed else None, tuple(self.types),
+                tuple(self.attrs.items()))
 
 
 @dataclass(slots=True)
@@ -112,31 +112,37 @@ class Ledger:
         self._fill(graph, shot)
         return shot
 
-    def adopt(self, graph: Graph, before: Snapshot) -> Snapshot:
-        """A stage that is another graph: its nodes are those of `before` where they are alike."""
+    def adopt(self, graph: Graph, before: Snapshot, placed: bool = True) -> Snapshot:
+        """A stage that is another graph: its nodes are those of `before` where they are alike.
+
+        Args:
+            placed: nodes of other places in the source are others.
+        """
         known: dict[Any, deque[int]] = defaultdict(deque)
         for uid in before.operands:
-            known[self.rows[uid].key].append(uid)
-        names = {self.values[v][1]: v for v in before.graph.inputs}
-        self._match(graph, known, before, [names.get(v.name) for v in graph.inputs])
+            known[self.rows[uid].key(placed)].append(uid)
+        names = {self.values[v][1]: v for v in before.graph.inputs
+                 if placed or self.values[v][0] in {str(x.type) for x in graph.inputs
+                                                    if x.name == self.values[v][1]}}
+        self._match(graph, known, before, [names.get(v.name) for v in graph.inputs], placed)
         return self.take(graph)
 
     def _match(
         self, graph: Graph, known: dict[Any, deque[int]], before: Snapshot,
-        inputs: Iterable[int | None],
+        inputs: Iterable[int | None], placed: bool,
     ) -> None:
         for value, number in zip(graph.inputs, inputs, strict=False):
             if number is not None:
                 self._numbers[value] = number
         for node in graph.nodes:
-            alike = known.get(_row(node, 0).key)
+            alike = known.get(_row(node, 0).key(placed))
             if not alike:
                 continue
             uid = self._nodes[node] = alike.popleft()
             first = self.rows[uid].first
             self._numbers.update((r, first + i) for i, r in enumerate(node.results))
             for region, old in zip(node.regions, before.regions.get(uid, ()), strict=False):
-                self._match(region, known, before, old.inputs)
+                self._match(region, known, before, old.inputs, placed)
 
     # --- numbers --------------------------------------------------------------------------------
 

@@ -26,9 +26,9 @@ from ..tools.profiling import Profile
 from .boxes import Item, boxes
 from .code import Code
 from .collectives import collectives
-from .ledger import GRADIENT, Ledger, Row, Shot, Snapshot
+from .ledger import GRADIENT, UPDATE, Ledger, Row, Shot, Snapshot
 from .sources import Sources
-from .stages import Stage, compare, mark_new, mark_traced, summary
+from .stages import Stage, compare, mark_new, mark_traced, owners, summary
 from .values import statistics as value_statistics
 
 Json = dict[str, Any]
@@ -36,6 +36,9 @@ Array = np.ndarray[Any, Any]
 
 GRADIENT_BOX = "gradient"
 """The box around the gradient's nodes, which stand in boxes of the Cells they come from."""
+
+UPDATE_BOX = "update"
+"""The box around an optimizer's nodes of no Cell; each parameter has a box in it."""
 
 DEEPEST = 60
 """Boxes in boxes."""
@@ -49,6 +52,8 @@ class Subject:
         name: as the page's menu has it.
         graph: as it was traced or read.
         stages: further stages that were read from files, by name; else the pipeline is run.
+        first: what the graph itself is called in that case; None: "traced", and stages follow from
+            one another, places included.
         arrays: of all inputs of the graph, for values; None: they are not computed.
         callbacks: what the graph calls of the host.
         profile: times of the same graph's kernels.
@@ -59,6 +64,7 @@ class Subject:
     name: str
     graph: Graph
     stages: Sequence[tuple[str, Graph]] = ()
+    first: str | None = None
     arrays: Sequence[Array] | None = None
     callbacks: Mapping[str, Callable[..., None]] = field(default_factory=dict)
     profile: Profile | None = None
@@ -159,8 +165,8 @@ class _Report:
 
     def _stages(self) -> tuple[list[Stage], Graph]:
         """The stages, and the graph after the last of them."""
-        whole = copy_graph(self.subject.graph)
-        stages = [Stage("traced", self.ledger.take(whole))]
+        whole, first = copy_graph(self.subject.graph), self.subject.first
+        stages = [Stage(first or "traced", self.ledger.take(whole))]
         mark_traced(self.ledger, stages[0].snapshot)
 
         def observe(name: str, graph: Graph) -> None:
@@ -171,7 +177,8 @@ class _Report:
         if self.subject.stages:
             for name, graph in self.subject.stages:
                 last = copy_graph(graph)
-                self._add(stages, name, self.ledger.adopt(last, stages[-1].snapshot))
+                self._add(stages, name, self.ledger.adopt(
+                    last, stages[-1].snapshot, first is None))
         elif self.subject.budget is not None and driver.has_gradient(whole):
             backend = backends.backend_of(self.target)
             pipeline.run_pipeline(
@@ -220,6 +227,7 @@ class _Report:
         rows, values = self.ledger.rows, self.ledger.values
         makes: dict[int, int | str] = {}
         out: list[Item] = []
+        updated = owners(self.ledger, shot) if not key else {}
         read = {v for u in graph.nodes for v in shot.operands[u]} | set(graph.outputs)
         for v in graph.inputs:
             shown = v in read or not key  # a region has inputs that only others of its node read
@@ -233,7 +241,7 @@ class _Report:
             for i in range(len(row.types)):
                 makes[row.first + i] = uid
             reads = dict.fromkeys(makes[v] for v in shot.operands[uid] if v in makes)
-            out.append(Item(uid, _path(row), tuple(reads)))
+            out.append(Item(uid, _path(row, updated.get(uid)), tuple(reads)))
         for i, v in enumerate(graph.outputs):
             if v in makes:
                 out.append(Item(f"o{i}{key}", (), (makes[v],)))
@@ -304,7 +312,13 @@ def kind_of(op: str) -> str:
     return "map" if known.elementwise else "move"
 
 
-def _path(row: Row) -> tuple[str, ...]:
-    """The boxes around a node; what lies deeper than `DEEPEST` is in one."""
+def _path(row: Row, updated: str | None = None) -> tuple[str, ...]:
+    """The boxes around a node; what lies deeper than `DEEPEST` is in one.
+
+    Args:
+        updated: the parameter whose new value the node is for.
+    """
     cells = tuple(part for part in row.scope.split(".", DEEPEST) if part)
+    if row.part == UPDATE:
+        return (*(cells or (UPDATE_BOX,)), *((updated,) if updated else ()))
     return (GRADIENT_BOX, *cells) if row.part == GRADIENT else cells

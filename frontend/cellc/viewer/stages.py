@@ -173,6 +173,29 @@ def mark_new(ledger: Ledger, shot: Snapshot, change: Change) -> None:
     _mark_read(ledger, shot, [u for u in shot.graph.nodes if u in new], ())
 
 
+def owners(ledger: Ledger, shot: Snapshot) -> dict[int, str]:
+    """For each node of an update the parameter that it is computed for, if it is for one alone.
+
+    The state of an optimizer is called as its parameter, with a word before it (`adam_m.w` of `w`).
+    """
+    made = {ledger.rows[u].first + i: u for u in shot.graph.nodes
+            if ledger.rows[u].part == UPDATE for i in range(len(ledger.rows[u].types))}
+    serves: dict[int, set[str]] = {u: set() for u in made.values()}
+    for old, new in shot.graph.updates:
+        if new in made:
+            serves[made[new]].add(ledger.values[old][1])
+    for uid in reversed(shot.graph.nodes):
+        for v in shot.operands[uid] if uid in serves else ():
+            if v in made:
+                serves[made[v]] |= serves[uid]
+    out = {}
+    for uid, names in serves.items():
+        name = min(names, key=len, default="")
+        if name and all(n == name or n.endswith(f".{name}") for n in names):
+            out[uid] = name
+    return out
+
+
 def _mark(ledger: Ledger, shot: Snapshot, uid: int, part: int) -> None:
     ledger.rows[uid].part = part
     for region in shot.regions.get(uid, ()):

@@ -143,6 +143,7 @@ class CodePanes {
     const shown = await viewer.kernelText(call.kernel);
     if (this.call !== number) return;
     this.text = shown;
+    if (!call.nest) this.tiles(call, shown.llvm);
     const label = `${call.label} · kernel ${call.kernel}`;
     this.what("llvm", label);
     this.what("asm", label);
@@ -184,6 +185,30 @@ class CodePanes {
       if (uids.length < 40 && (named || ops.has(opOf(l)))) lit.add(i + 1);
     });
     this.light("nest", lit);
+  }
+
+  /** Of a kernel that tuned rules write: what it computes, in which tiles. */
+  tiles(call, llvm) {
+    const { nodes } = this.app.graph;
+    const heavy = call.nodes.map((u) => nodes[u]).filter((n) => n.kind === "heavy");
+    const names = [...llvm.matchAll(/^define internal \w+ @([\w.]+)\(/gm)].map((m) => m[1]);
+    const tiles = names.map((n) => [n, /^(?:(\w+)_)?tile_(\d+)x(\d+)/.exec(n)]).filter(([, m]) => m)
+      .map(([, m]) => ({ of: m[1] ?? "", rows: Number(m[2]), columns: Number(m[3]) }))
+      .sort((a, b) => a.of.localeCompare(b.of) || b.rows * b.columns - a.rows * a.columns);
+    const packs = names.map((n) => /^pack_(\d+)/.exec(n)?.[1]).filter(Boolean);
+    if (!tiles.length && !packs.length) return;
+    const lines = heavy.flatMap((n) => {
+      const reads = (this.app.graph.readsOf(n.uid) ?? []).map((v) => this.app.graph.value(v).type);
+      return [`${n.op}.${n.uid}: ${n.types.join(", ")}`, ...reads.map((r) => `  of ${r}`)];
+    });
+    lines.push(`${viewer.count(call.tasks ?? 1, "task")}, ${(call.flops / 1e6).toPrecision(3)} MFLOP`, "");
+    for (const t of tiles) {
+      const of = t.of ? `${t.of}: ` : "";
+      lines.push(`${of}tile of ${t.rows} x ${t.columns}: ${viewer.count(t.rows, "row")} of`,
+        `  ${viewer.count(t.columns, "column")} stay in registers`, "  while the inner axis is summed");
+    }
+    for (const p of new Set(packs)) lines.push(`pack: an operand is copied first,`, `  in panels of ${p} columns`);
+    this.fill("nest", lines);
   }
 
   /** A line of a nest, its buffers as links to the nodes whose results they hold. */

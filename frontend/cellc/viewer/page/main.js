@@ -51,6 +51,7 @@ class App {
     this.grip();
     document.addEventListener("keydown", (e) => this.key(e));
     this.refresh();
+    if (this.data.compilations) this.toTab("Compilations");
   }
 
   /** Draw everything for another graph or stage. */
@@ -86,6 +87,7 @@ class App {
   // --- what is shown ---------------------------------------------------------------------------
 
   toGraph(number) {
+    document.getElementById("graphs").value = number;
     this.graph = this.data.graphs[number];
     Object.assign(this, { primary: null, focus: null, box: null, call: null, pass: 0, base: -1, before: false });
     this.selected = new Set();
@@ -191,7 +193,8 @@ class App {
 
   tabs() {
     const tabs = document.getElementById("tabs");
-    for (const name of ["Code", "Memory", "Kernels", "Ranks"]) {
+    const several = this.data.compilations ? ["Compilations"] : [];
+    for (const name of ["Code", "Memory", "Kernels", "Ranks", ...several]) {
       tabs.append(html("button", { role: "tab", "data-tab": name, onclick: () => this.toTab(name) }, name));
     }
     tabs.append(html("button", { class: "hide", title: "Hide or show (d)", onclick: () => this.drawer() }, "▾"));
@@ -226,7 +229,8 @@ class App {
     }
     const key = `${this.tab} ${this.graph.name}`;
     if (pane.firstChild?.dataset?.key !== key) {
-      const draw = { Memory: viewer.drawMemory, Kernels: viewer.drawKernels, Ranks: viewer.drawRanks };
+      const draw = { Memory: viewer.drawMemory, Kernels: viewer.drawKernels, Ranks: viewer.drawRanks,
+        Compilations: viewer.drawCompilations };
       const made = draw[this.tab](this);
       made.dataset.key = key;
       pane.replaceChildren(made);

@@ -1,7 +1,7 @@
 // The arena over the program, and the kernel calls as a table.
 
 const { svg, html } = viewer;
-const SIDE = 74, TOP = 18, FOOT = 26, MOST_ROWS = 400, NUMBERS = [0, 1, 5, 6, 8];
+const SIDE = 74, TOP = 18, FOOT = 26, MOST_ROWS = 400, NUMBERS = [0, 1, 6, 7, 9];
 
 /** Every temporary as a rectangle: when it is needed, and where in the arena it lies. */
 function drawMemory(app) {
@@ -66,14 +66,23 @@ function drawKernels(app, by = null) {
       onkeydown: (e) => { if (e.key === "Enter") app.showCall(i, true); } },
     html("td", { class: "num" }, `${i}`),
     html("td", { class: "num" }, timed ? viewer.seconds(c.time ?? 0) : `${c.cost ?? ""}`),
-    html("td", {}, bar(part)), html("td", {}, c.label), html("td", {}, c.family),
+    html("td", {}, bar(part)), html("td", { class: "part" }, partOf(app, c)), html("td", {}, c.label), html("td", {}, c.family),
     html("td", { class: "num" }, c.flops && c.time ? (c.flops / c.time / 1e9).toPrecision(3) : ""),
     html("td", { class: "num" }, viewer.bytes(c.bytes)), html("td", {}, place(app, i)),
     html("td", { class: "num" }, c.kernel === undefined ? "" : `${c.kernel}`));
   });
-  const head = ["#", timed ? "Time" : "Cycles (estimate)", "", "Ops", "Kernel", "GFLOP/s", "Bytes", "Cell", "Code"];
+  const head = ["#", timed ? "Time" : "Cycles (estimate)", "", "Part", "Ops", "Kernel", "GFLOP/s", "Bytes", "Cell", "Code"];
   return html("table", { class: "kernels" }, html("thead", {}, html("tr", {}, ...head.map((h, i) => html("th", { class: NUMBERS.includes(i) ? "num" : "" }, h)))),
     html("tbody", {}, ...rows));
+}
+
+/** Whether a call is of the forward pass, the gradient or the update of a training step, or of
+ * several of them. */
+function partOf(app, call) {
+  const { nodes } = app.graph;
+  if (!nodes.some((n) => n.part !== "forward")) return "";
+  const some = call.nodes.filter((u) => nodes[u].op !== "constant").map((u) => nodes[u].part);
+  return ["forward", "gradient", "update"].filter((p) => some.includes(p)).join(" + ");
 }
 
 function bar(part) {

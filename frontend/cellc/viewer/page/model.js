@@ -128,6 +128,11 @@ class Graph {
     return this.userTables.get(stage.operands);
   }
 
+  /** The operands of a node at the last stage that has it. */
+  readsOf(uid) {
+    return this.stages.findLast((s) => s.has(uid))?.operands.get(uid);
+  }
+
   /** What a value is called: an input's name, else its node and result. */
   valueName(v, stage) {
     const outer = stage.outer(v);

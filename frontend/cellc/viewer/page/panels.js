@@ -9,7 +9,7 @@ function drawSide(app) {
   const side = document.getElementById("side");
   const { graph } = app;
   const facts = [...app.data.facts, ["target", graph.code.target],
-    ["kernels", `${new Set(graph.code.calls.map((c) => c.kernel)).size} in ${graph.code.calls.length} calls`],
+    ["kernels", `${new Set(graph.code.calls.map((c) => c.kernel)).size} in ${viewer.count(graph.code.calls.length, "call")}`],
     ["arena", viewer.bytes(graph.code.arena)],
     ...(graph.data.call ? [["a call", viewer.seconds(graph.data.call)]] : [])];
   const list = html("ol", { class: "stages" });
@@ -42,7 +42,8 @@ function stageRow(app, stage) {
     onclick: () => app.toStage(stage.index) },
   html("span", { class: "name" }, stage.name), html("span", { class: "count" }, `${stage.count}`),
   html("span", { class: "badges" }, ...badges),
-  html("span", { class: "summary" }, stage.index ? stage.summary : "as written in Python")));
+  html("span", { class: "summary" }, stage.index ? stage.summary
+    : stage.name === "traced" ? "as written in Python" : "after all passes")));
 }
 
 // --- what is selected ------------------------------------------------------------------------
@@ -205,7 +206,8 @@ function aboutPass(app) {
     html("summary", {}, `${uids.length} ${title}`), html("div", { class: "links" },
       ...uids.slice(0, MOST_LINKS).map((u) => toNode(app, u, `${graph.nodes[u].op}.${u}`)),
       uids.length > MOST_LINKS ? html("span", {}, "…") : null))] : []);
-  return [html("h2", { class: "pass" }, near ? `Pass: ${stage.name}` : `Up to ${stage.name}`),
+  return [html("h2", { class: "pass" }, !near ? `Up to ${stage.name}`
+    : graph.stages[0].name === "traced" ? `Pass: ${stage.name}` : stage.name),
     near ? html("p", {}, stage.summary) : null,
     html("label", { class: "field" }, "compared with ", base),
     stage.changed || !near ? sides : null, ...rewrites, ...counted("gone", "gone", change.gone),
@@ -215,20 +217,37 @@ function aboutPass(app) {
 
 // --- search ----------------------------------------------------------------------------------
 
-/** Nodes of which every word of the question is part of a name, type, weight or place. */
+/** Nodes of which every word of the question is part of a name, type, weight or place: those of the
+ * stage that is shown, then those that a pass has replaced or has yet to make. */
 function search(app, question) {
   const words = question.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return [];
-  const { graph, stage } = app;
-  const out = [];
-  for (const uid of stage.order) {
-    const n = graph.nodes[uid];
+  const { graph } = app;
+  const here = [], elsewhere = [];
+  for (const n of graph.nodes) {
     if (n.op === "constant") continue;
-    const weights = graph.chips(uid, stage).filter((c) => c.weight).map((c) => c.text).join(" ");
-    const text = `${n.op}.${uid} ${n.types.join(" ")} ${n.scope} ${n.where} ${weights}`.toLowerCase();
-    if (words.every((w) => text.includes(w))) out.push(uid);
+    const present = app.stage.has(n.uid);
+    const stage = present ? app.stage : graph.stages.find((s) => s.has(n.uid));
+    const weights = graph.chips(n.uid, stage).filter((c) => c.weight).map((c) => c.text).join(" ");
+    const text = `${n.op}.${n.uid} ${n.types.join(" ")} ${n.scope} ${n.where} ${weights}`.toLowerCase();
+    if (words.every((w) => text.includes(w))) (present ? here : elsewhere).push(n.uid);
   }
-  return out;
+  const order = new Map(app.stage.order.map((u, i) => [u, i]));
+  here.sort((a, b) => order.get(a) - order.get(b));
+  return [...here, ...elsewhere];
+}
+
+/** Why a node is not at the stage that is shown: the pass that replaced it, or that makes it. */
+function absence(app, uid) {
+  const { graph, stage } = app;
+  const first = graph.stages.findIndex((s) => s.has(uid));
+  if (first > stage.index) return `made by pass ${first}: ${graph.stages[first].name}`;
+  const gone = graph.stages.find((s) => s.index > first && !s.has(uid));
+  const rewrite = gone.change.rewritten.find(([old]) => old.includes(uid));
+  if (!rewrite) return `removed by pass ${gone.index}: ${gone.name}`;
+  const made = [...new Set(rewrite[1].map((u) => graph.nodes[u].op))].filter((o) => o !== "constant");
+  const shown = made.length > 4 ? [...made.slice(0, 4), "…"] : made;
+  return `${made.length > 1 ? "expanded" : "rewritten"} by pass ${gone.index}: ${gone.name} → ${shown.join(", ")}`;
 }
 
 function wireSearch(app) {
@@ -244,11 +263,15 @@ function wireSearch(app) {
     found = search(app, input.value);
     list.hidden = !input.value.trim();
     at = found.length ? 0 : -1;
-    list.replaceChildren(html("div", { class: "dim total" }, viewer.count(found.length, "node")),
+    const here = found.filter((u) => app.stage.has(u)).length;
+    const total = viewer.count(here, "node");
+    list.replaceChildren(html("div", { class: "dim total" }, here === found.length ? total
+      : `${total} here, ${found.length - here} at other stages`),
       ...found.slice(0, MOST_FOUND).map((uid) => {
         const n = app.graph.nodes[uid];
         return html("button", { role: "option", "data-node": uid, onclick: () => go(uid) },
           html("b", {}, n.op), html("span", {}, n.types.join(" ")),
+          app.stage.has(uid) ? null : html("span", { class: "absent" }, absence(app, uid)),
           html("span", { class: "dim" }, [n.scope, n.where].filter(Boolean).join(" · ")));
       }));
     mark();
