@@ -151,7 +151,7 @@ def test_a_report_of_a_script(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "--report goes with a script" in capsys.readouterr().err
     Path("bad.py").write_text("import cellc as ms\n@ms.jit\ndef double(x):\n    return x * 2\n"
                               "double(ms.Tensor(1.0))\nraise SystemExit(3)\n")
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit, match="3"):
         cli.main(["run", "--report", "r.html", "bad.py"])
     (row,) = data_of(Path("r.html"))["compilations"]
     assert row["name"] == "double" and row["place"] == "bad.py:5" and row["graph"] == 0

@@ -197,9 +197,7 @@ def _traced_once(
                     returned=state.returned_arguments)
     if python is not None:
         traced.pieces, traced.changes = tuple(python.found), state.changes()
-        for what, where in python.found:
-            if what.startswith("numpy."):
-                _warn_of_numpy(function_name(fn), what, where)
+        _warn_of_numpy(function_name(fn), traced.pieces)
     if result is None and not (graph.results() or changed) and graph.nodes and not any(
             map(has_effect, graph.nodes)):
         logging.getLogger("cellc").warning(
@@ -209,13 +207,15 @@ def _traced_once(
 
 
 @functools.cache  # once: a call that meets Python is traced again
-def _warn_of_numpy(network: str, what: str, where: str) -> None:
-    """Say that numpy computes with a tensor, and what to write if gradients are to pass."""
-    name = what.removeprefix("numpy.").removesuffix("()")
-    known = hasattr(sys.modules.get("cellc.ops"), name)
-    logging.getLogger("cellc").warning(
-        "%s: %s, %s, is run by numpy in each call, and no gradient passes through it%s",
-        network, what, where, f"; ops.{name} is compiled" if known else "")
+def _warn_of_numpy(network: str, pieces: tuple[tuple[str, str], ...]) -> None:
+    """Say that numpy computes with tensors, and what to write if gradients are to pass."""
+    for what, where in pieces:
+        if what.startswith("numpy."):
+            name = what.removeprefix("numpy.").removesuffix("()")
+            known = hasattr(sys.modules.get("cellc.ops"), name)
+            logging.getLogger("cellc").warning(
+                "%s: %s, %s, is run by numpy in each call, and no gradient passes through it%s",
+                network, what, where, f"; ops.{name} is compiled" if known else "")
 
 
 def _pieces(

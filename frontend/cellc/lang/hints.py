@@ -272,7 +272,7 @@ def in_layer(frame: Frame) -> str:
 
 def calling_place() -> Place | None:
     """The user's line that calls a layer of cellc; None where a command of cellc does."""
-    frame: FrameType | None = sys._getframe()
+    frame: FrameType | None = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "cellc":
         if frame.f_globals["__name__"] == "cellc.cli":
             return None
