@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import cellc as ms
 from cellc import cli, nn, ops
-from cellc.tools.profiling import KEYS, Profile
+from cellc.tools.profiling import KEYS, Event, Profile
 
 
 class Net(nn.Cell):
@@ -145,8 +146,28 @@ def test_the_timeline_is_in_the_trace_event_format(found: Profile, tmp_path: Pat
     events = document["traceEvents"]
     assert {"M", "X", "C"} == {e["ph"] for e in events}
     names = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    assert "calls" in names and "thread 0" in names
+    assert {"calls", "kernels", "thread 0"} <= names
+    calls = [e for e in events if e.get("cat") == "call"]
+    assert len(calls) == len(found.calls)
+    for call, recorded in zip(calls, found.calls, strict=True):
+        inside = [e for e in events if e.get("cat") == "kernel"
+                  and call["ts"] <= e["ts"] and e["ts"] + e["dur"] <= call["ts"] + call["dur"] + 1]
+        assert len(inside) == len(recorded)
+    assert all(a["ts"] + a["dur"] < b["ts"] for a, b in pairwise(calls))
     assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in events if e["ph"] == "X")
+
+
+def test_what_is_outside_of_kernels(found: Profile) -> None:
+    """Calls of 100 us: kernels from 10 to 40 and from 60 to 90, or over one another."""
+    def call(*spans: tuple[int, int]) -> list[Event]:
+        return [Event(0, -1, a * 1e3, b * 1e3, 0) for a, b in spans]
+
+    made = Profile("n", found.sites, [call((10, 40), (60, 90)), call((10, 80), (20, 40), (85, 90))],
+                   [100e-6, 100e-6], 1, 0, [])
+    assert made.outside() == pytest.approx((20e-6, 12.5e-6))
+    assert "outside of kernels: 20 us to enter" in str(made) and "12.5 us between" in str(made)
+    ends, gaps = found.outside()
+    assert ends > 0 and gaps >= 0
 
 
 NETWORK = '''
@@ -172,9 +193,16 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     file.write_text(NETWORK)
     where = tmp_path / "t.json"
     status = cli.main(["profile", f"{file}:Net", "--input", "x=float32[8,16]", "--runs", "2",
-                       "--trace", str(where)])
+                       "--trace", str(where), "--csv", str(tmp_path / "p.csv"), "--json",
+                       str(tmp_path / "p.json"), "--limit", "1"])
     assert status == 0
     out = capsys.readouterr().out
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    told = json.loads((tmp_path / "p.json").read_text())
+    assert [float(r["seconds"]) for r in rows] == [r["seconds"] for r in told["rows"]]
+    assert {"op", "kernel", "cell", "line", "calls", "flops", "bytes", "busy"} < set(rows[0])
+    assert any("matmul" in r["op"] and r["line"].startswith("net.py:") for r in rows)
+    assert told["name"] == "Net" and told["entering_seconds"] > 0 and len(told["calls"]) == 2
     assert "matmul" in out and "net.py" in out and str(where) in out
     assert json.loads(where.read_text())["traceEvents"]
     status = cli.main(["profile", f"{file}:Net", "--train", "train", "--by", "cell", "--runs", "1",

@@ -82,6 +82,22 @@ def test_no_terminal_no_line(
     assert pipe.getvalue() == ""
 
 
+def test_a_notebook_has_the_line_without_escapes(
+    screen: Callable[[bool], Screen], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress, "_SLOW", 0.001)
+    monkeypatch.setattr(Screen, "__module__", "ipykernel.iostream")
+    shown = screen(False)
+    with progress.stage("Net") as say:
+        shown.wait_for("compiling Net (")
+        say("tracing")
+        shown.wait_for("compiling Net: tracing (")
+    text = shown.getvalue()
+    assert "\x1b" not in text and "\n" not in text
+    assert text.endswith(" \r") and not text.rstrip(" \r").endswith("\r")
+
+
 def test_short_work_shows_nothing(screen: Callable[[bool], Screen]) -> None:
     shown = screen(True)
     with pytest.raises(KeyError, match="the user's error"), progress.stage("Net"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import cellc as ms
 from cellc import cli, nn, ops
@@ -110,3 +113,51 @@ def test_a_jitted_function_says_what_is_compiled() -> None:
 
 def test_the_printed_form_of_a_cell_is_mindspores() -> None:
     assert repr(nn.SequentialCell(nn.ReLU())) == "SequentialCell(\n  (0): ReLU()\n)"
+
+
+def test_a_tensor_is_a_table_of_its_elements() -> None:
+    shown = Tags(ms.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3) / 4)._repr_html_())
+    assert "table" in shown.seen and "Tensor float32[2, 3]" in shown.text
+    assert "0.251.25" not in shown.text and "00.250.50.7511.25" in shown.text
+    large = Tags(ms.Tensor(np.arange(10_000).reshape(2, 50, 100))._repr_html_())
+    assert "the first of 2 planes" in large.text and large.text.count("…") == 9 + 8
+    assert "4999" in large.text and "5000" not in large.text
+    assert "no elements" in ms.Tensor(np.zeros((0, 3), np.float32))._repr_html_()
+    assert "1.5" in ms.Tensor([1.5], ms.bfloat16)._repr_html_()
+    named = ms.Parameter(ms.Tensor([1.0]), name="<w>")._repr_html_()
+    assert "&lt;w&gt;" in named and "<w>" not in named
+    assert ms.Tensor(shape=None, dtype=ms.float32)._repr_html_() is None
+
+
+def test_a_uint8_tensor_of_the_shape_of_a_picture_is_one() -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for shape in ((20, 30), (20, 30, 1), (20, 30, 3), (20, 30, 4)):
+        pixels = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+        text = ms.Tensor(pixels)._repr_html_()
+        data = base64.b64decode(text.partition("base64,")[2].partition('"')[0])
+        found = np.asarray(image.open(io.BytesIO(data)))
+        assert np.array_equal(found, pixels[..., 0] if shape[2:] == (1,) else pixels)
+    assert "<img" not in ms.Tensor(np.zeros((3, 40), np.uint8))._repr_html_()
+
+
+def test_an_explanation_is_a_table_with_causes() -> None:
+    class Net(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.scale = 2
+
+        def construct(self, x):
+            return x * self.scale
+
+    net, before = Net(), ms.get_context("mode")
+    ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        net(sample())
+        net.scale = 3
+        net(sample())
+    finally:
+        ms.set_context(mode=before)
+    shown = Tags(ms.explain(net)._repr_html_())
+    assert "the first of this network" in shown.text and "replaced" in shown.text
+    assert "scale of Net: 2 -> 3" in shown.text and "1 kernel" in shown.text
+    assert "make it an argument or a Parameter" in shown.text

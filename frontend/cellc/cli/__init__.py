@@ -300,8 +300,10 @@ def parser() -> Parser:
                    help="what shares a row (default call: one op at one place of one Cell)")
     p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")
     p.add_argument("--limit", type=int, default=25, help="rows of the table (default 25)")
-    p.add_argument("--trace", metavar="FILE.json", help="also write the timeline of a call, with "
-                   "a row for each thread, for ui.perfetto.dev or chrome://tracing")
+    p.add_argument("--trace", metavar="FILE.json", help="also write the timeline of all calls, "
+                   "with a row for each thread, for ui.perfetto.dev or chrome://tracing")
+    p.add_argument("--csv", metavar="FILE.csv", help="also write the whole table as CSV")
+    p.add_argument("--json", metavar="FILE.json", help="also write the whole table as JSON")
     _sizes(p)
     _numerics(p)
     _budget(p)

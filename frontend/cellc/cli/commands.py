@@ -371,10 +371,15 @@ def profile(args: argparse.Namespace) -> int:
     traced, arrays, symbolic = traced_of(args)
     found = _profiled(args, traced, arrays, symbolic)
     found.show(args.by, args.limit)
-    if args.trace:
-        with writing(args.trace):
-            found.save_trace(args.trace)
-        print(f"wrote the timeline of a call to {args.trace}")
+    saved = {"trace": (found.save_trace, "the timeline of the calls"),
+             "csv": (lambda path: found.save_csv(path, args.by), "the table"),
+             "json": (lambda path: found.save_json(path, args.by), "the table and its head")}
+    for option, (save, what) in saved.items():
+        path = getattr(args, option)
+        if path:
+            with writing(path):
+                save(path)
+            print(f"wrote {what} to {path}")
     return 0
 
 

@@ -1,4 +1,5 @@
-"""Progress of long work, such as compilation: a live line on a terminal, nothing elsewhere."""
+"""Progress of long work, such as compilation: a live line on a terminal and in a notebook, nothing
+elsewhere."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from cellc_runtime.platform import started
 DELAY = 1.0
 """Seconds before anything is shown."""
 _TICK = 0.1
+_SLOW = 0.5
+"""Seconds between two lines in a notebook, each of which is a message to the browser."""
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _CLEAR = "\r\x1b[K"
 
@@ -32,14 +35,17 @@ class _Stage:
 
     def run(self) -> None:
         """Draw the line until the work is done."""
-        if self.done.wait(DELAY) or not _is_terminal():
+        if self.done.wait(DELAY) or not (_is_terminal() or _is_notebook()):
             return
+        notebook, last = not _is_terminal(), 0
         for frame in itertools.cycle(_frames()):
-            sys.stderr.write(_CLEAR + self.line(frame))
+            line = self.line(frame)
+            sys.stderr.write("\r" + line.ljust(last) if notebook else _CLEAR + line)
             sys.stderr.flush()
-            if self.done.wait(_TICK):
+            last = len(line)
+            if self.done.wait(_SLOW if notebook else _TICK):
                 break
-        sys.stderr.write(_CLEAR)
+        sys.stderr.write(f"\r{' ' * last}\r" if notebook else _CLEAR)
         sys.stderr.flush()
 
     def line(self, frame: str) -> str:
@@ -64,6 +70,11 @@ def _is_terminal() -> bool:
         return sys.stderr is not None and sys.stderr.isatty()
     except ValueError:  # it has been closed
         return False
+
+
+def _is_notebook() -> bool:
+    """Whether messages go to a notebook, which knows a carriage return but no escape sequences."""
+    return type(sys.stderr).__module__.partition(".")[0] == "ipykernel"
 
 
 def _frames() -> str:

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
     from ..core import naming
     from ..stubs.methods import TensorMethods
+    from . import display
 else:
+    display = lazy_module("cellc.tensors.display")
     naming = lazy_module("cellc.core.naming")
     dlpack = lazy_module("cellc_runtime.cuda.dlpack")
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
@@ -561,6 +563,13 @@ class Tensor(TensorMethods):
         if self.init is not None:
             return repr(self)
         return tensor_str(self._snapshot(), self.dtype)
+
+    def _repr_html_(self) -> str | None:
+        """Return the elements for notebooks; None where there are none."""
+        if self.init is not None or not self._eager or isinstance(self, OpenTensor):
+            return None
+        title = getattr(self, "name", "") or type(self).__name__
+        return display.tensor_html(self._snapshot(), self.dtype.name, title)
 
     def __format__(self, spec: str) -> str:
         if spec:

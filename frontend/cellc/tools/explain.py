@@ -5,6 +5,7 @@ Only in cellc.
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.errors import counted
@@ -110,6 +111,30 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the compilations for notebooks, as a table with cause and remedy of each."""
+        head = escape(str(self).partition("\n")[0])
+        facts = {(e.signature, e.seconds): e for e in self.entries}
+        rows = "".join(_row(i, c, facts.get((c.signature, c.seconds)))
+                       for i, c in enumerate(self.history, 1))
+        titles = "".join(f"<th style='text-align:left'>{t}</th>" for t in _TITLES)
+        return f"<div><b>{head}</b></div><table><tr>{titles}</tr>{rows}</table>"
+
+
+_TITLES = ("", "Signature", "Time", "Why", "What helps", "Program")
+
+
+def _row(number: int, made: Compilation, facts: EntryFacts | None) -> str:
+    """A compilation as a row of a table; `facts`: of what it made, if that is still there."""
+    why = made.cause or "the first of this network"
+    program = "replaced" if facts is None else (
+        f"{counted(facts.nodes, 'node')}, {counted(facts.kernels, 'kernel')}, "
+        f"{_size(facts.arena_bytes)} of temporaries" + ("" if facts.fresh else ", out of date"))
+    cells = (str(number), made.signature, f"{made.seconds:.3f} s",
+             f"served by a graph with open sizes: {why}" if made.instance else why,
+             made.remedy, program)
+    return f"<tr>{''.join(f'<td style=text-align:left>{escape(c)}</td>' for c in cells)}</tr>"
 
 
 def _size(n: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from html import escape
 
-from .profiling import Profile, Row, place, seconds, size
+from .profiling import Profile, Row, outside_text, place, seconds, size
 
 _ROWS = 25
 
@@ -17,6 +17,7 @@ def table(profile: Profile) -> str:
     head = (f"<b>{escape(profile.name)}</b>: {seconds(statistics.median(profile.seconds))} a call, "
             f"{seconds(inside)} in {sum(r.count for r in rows)} kernel calls, temporaries "
             f"{size(profile.arena_bytes)}")
+    head += f"<br>{escape(outside_text(profile))}"
     names = ("Time", "%", "", "Calls", "Op", "Kernel", "Cell", "Line")
     titles = "".join(f"<th style='text-align:left'>{t}</th>" for t in names)
     body = "".join(_row(r, inside) for r in rows[:_ROWS])

@@ -6,6 +6,7 @@ processor's clock around each of them; see `cellc_compiler.backends.cpu.host.pro
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import linecache
@@ -49,6 +50,9 @@ _APART = 1 << 16
 """Stack addresses of one thread are closer than this, those of two are not."""
 _CALIBRATE = 0.05
 """Seconds over which the processor's clock is compared with the system's."""
+
+_APART_IN_TRACE = 10.0
+"""Microseconds between two calls of a trace; what lies between them is not known."""
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _TITLES = {
@@ -190,8 +194,43 @@ class Profile:
         order = sorted(range(len(self.seconds)), key=self.seconds.__getitem__)
         return self.calls[order[len(order) // 2]]
 
+    def outside(self) -> tuple[float, float]:
+        """The seconds of a call without a kernel: before the first and after the last of them, and
+        between them (medians)."""
+        ends, gaps = [], []
+        for events, total in zip(self.calls, self.seconds, strict=True):
+            spans = sorted((e.start, e.end) for e in events if e.task < 0)
+            reached, idle = (spans[0][0], 0.0) if spans else (0.0, 0.0)
+            for start, end in spans:
+                idle += max(start - reached, 0.0)
+                reached = max(reached, end)
+            inside = (reached - spans[0][0]) * 1e-9 if spans else 0.0
+            ends.append(max(total - inside, 0.0))
+            gaps.append(idle * 1e-9)
+        return statistics.median(ends), statistics.median(gaps)
+
+    def records(self, by: str = "call") -> list[dict[str, Any]]:
+        """`rows` as plain values, for tables of other tools."""
+        names = [title.lower() for title in _TITLES[by]] if by in KEYS else []
+        return [{**dict(zip(names, row.key, strict=True)), "seconds": row.seconds,
+                 "calls": row.count, "flops": row.flops, "bytes": row.nbytes, "busy": row.busy}
+                for row in self.rows(by)]
+
+    def save_csv(self, path: str | Path, by: str = "call") -> None:
+        """Write `records` as CSV."""
+        write_text(path, csv_text(self.records(by)))
+
+    def save_json(self, path: str | Path, by: str = "call") -> None:
+        """Write the profile as JSON: what the head of the table says, and `records`."""
+        ends, gaps = self.outside()
+        write_text(path, json.dumps({
+            "name": self.name, "seconds": statistics.median(self.seconds), "calls": self.seconds,
+            "threads": self.threads, "arena_bytes": self.arena_bytes, "entering_seconds": ends,
+            "between_kernels_seconds": gaps, "by": by, "rows": self.records(by)}, indent=1))
+
     def trace_events(self) -> list[dict[str, Any]]:
-        """The typical call in the Trace Event Format (chrome://tracing, ui.perfetto.dev)."""
+        """The calls one after the other in the Trace Event Format (chrome://tracing,
+        ui.perfetto.dev): each call, kernel and task, and the temporaries."""
         return list(_trace_events(self))
 
     def save_trace(self, path: str | Path) -> None:
@@ -350,24 +389,43 @@ def _site(call: costs.Timed, recorded: Profiled) -> Site:
     )
 
 
+def csv_text(records: Sequence[Mapping[str, Any]]) -> str:
+    """Records as CSV, with their names in the first line."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(records[0]) if records else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return out.getvalue()
+
+
 def _trace_events(p: Profile) -> Iterator[dict[str, Any]]:
-    base = {"pid": 1, "cat": "kernel"}
     yield {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": f"cellc {p.name}"}}
-    names = ["calls", *(f"thread {i}" for i in range(p.threads))]
+    names = ["calls", "kernels", *(f"thread {i}" for i in range(p.threads))]
     for number, name in enumerate(names):
         yield {"ph": "M", "pid": 1, "tid": number, "name": "thread_name", "args": {"name": name}}
         yield {"ph": "M", "pid": 1, "tid": number, "name": "thread_sort_index",
                "args": {"sort_index": number}}
-    for e in sorted(p.typical(), key=lambda e: e.start):
+    start = 0.0
+    for number, (events, total) in enumerate(zip(p.calls, p.seconds, strict=True)):
+        yield {"pid": 1, "cat": "call", "ph": "X", "tid": 0, "ts": start, "dur": total * 1e6,
+               "name": f"{p.name}, call {number}", "args": {}}
+        yield from _call_events(p, events, start)
+        start += total * 1e6 + _APART_IN_TRACE
+
+
+def _call_events(p: Profile, events: list[Event], start: float) -> Iterator[dict[str, Any]]:
+    """Kernels and tasks of a call that begins at `start` microseconds."""
+    base = {"pid": 1, "cat": "kernel"}
+    for e in sorted(events, key=lambda e: e.start):
         site = p.sites[e.site]
-        at = {"ts": e.start / 1e3, "dur": (e.end - e.start) / 1e3}
+        at = {"ts": start + e.start / 1e3, "dur": (e.end - e.start) / 1e3}
         if e.task >= 0:
-            yield {**base, **at, "ph": "X", "tid": e.thread + 1, "name": site.label,
+            yield {**base, **at, "ph": "X", "tid": e.thread + 2, "name": site.label,
                    "args": {"task": e.task}}
             continue
         about = {"cell": site.scope, "line": place(site.span), "family": site.family,
                  "tasks": site.tasks, "bytes": site.nbytes, "flops": site.flops}
-        lane = e.thread + 1 if site.apart else 0
+        lane = e.thread + 2 if site.apart else 1
         yield {**base, **at, "ph": "X", "tid": lane, "name": site.label, "args": about}
         yield {"ph": "C", "pid": 1, "ts": at["ts"], "name": "temporaries",
                "args": {"bytes": site.live}}
@@ -389,6 +447,7 @@ def _print(profile: Profile, by: str, limit: int, console: Console) -> None:
         f"{sum(r.count for r in rows)} kernel calls, {profile.threads} "
         f"thread{'s' if profile.threads > 1 else ''}", highlight=False,
     )
+    console.print(outside_text(profile), highlight=False)
     source = by in ("call", "line") and console.width >= _SOURCE_FROM
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     for name, width in _NUMBERS:
@@ -416,6 +475,13 @@ def _print(profile: Profile, by: str, limit: int, console: Console) -> None:
     _print_memory(profile, console)
     if profile.lost:
         console.print(f"{profile.lost} records did not fit: loops are shown in part")
+
+
+def outside_text(profile: Profile) -> str:
+    """Where the rest of a call's time goes, in a line."""
+    ends, gaps = profile.outside()
+    return (f"outside of kernels: {seconds(ends)} to enter and to leave (arguments, results, the "
+            f"call itself), {seconds(gaps)} between kernels (threads that meet, notes of times)")
 
 
 def _print_memory(profile: Profile, console: Console) -> None:

@@ -7,9 +7,11 @@ a kernel is shorter than its launch (some microseconds), its time has a part of 
 from __future__ import annotations
 
 import io
+import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.driver import compile_program
@@ -17,6 +19,7 @@ from cellc_compiler.ir.dims import Undecided
 from cellc_compiler.ir.shapes import Shapes
 from cellc_runtime.device import Device
 from cellc_runtime.executable import Executable
+from cellc_runtime.files import write_text
 from cellc_runtime.records import dataclass
 
 from ..calls.budget import least
@@ -26,7 +29,7 @@ from ..core.device import current
 from ..storage.memory import aligned_copy
 from ..tensors.tensor import host_arrays_of
 from ..tracing.exceptions import ERRORS
-from .profiling import Profile, profile_traced, seconds
+from .profiling import Profile, csv_text, profile_traced, seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,6 +85,22 @@ class GpuProfile:
             return None
         return KernelTime(self.kernels[number], number, statistics.median(map(sum, times)),
                           len(times[-1]))
+
+    def records(self, by: str = "kernel") -> list[dict[str, Any]]:
+        """`rows` as plain values, for tables of other tools."""
+        return [{"kernel": r.name, "number": r.number, "seconds": r.seconds, "calls": r.count}
+                for r in self.rows(by)]
+
+    def save_csv(self, path: str | Path, by: str = "kernel") -> None:
+        """Write `records` as CSV."""
+        write_text(path, csv_text(self.records(by)))
+
+    def save_json(self, path: str | Path, by: str = "kernel") -> None:
+        """Write the profile as JSON: the head of the table, and `records`."""
+        write_text(path, json.dumps({
+            "name": self.name, "device": self.device, "target": self.target,
+            "seconds": statistics.median(self.seconds), "calls": self.seconds, "by": by,
+            "rows": self.records(by)}, indent=1))
 
     def save_trace(self, path: Any) -> None:
         """Not of a GPU."""
