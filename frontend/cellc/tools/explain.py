@@ -122,7 +122,7 @@ class Explanation:
         return f"<div><b>{head}</b></div><table><tr>{titles}</tr>{rows}</table>"
 
 
-_TITLES = ("", "Signature", "Time", "Why", "What helps", "Program")
+_TITLES = ("", "Signature", "Time", "Cause", "Remedy", "Program")
 
 
 def _row(number: int, made: Compilation, facts: EntryFacts | None) -> str:
