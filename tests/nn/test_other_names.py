@@ -1,10 +1,14 @@
-"""Hints: names of PyTorch, a `construct` without return, a compilation that was interrupted."""
+"""Hints: names of PyTorch, a `construct` without return or with numpy, a compilation that was
+interrupted, errors of layers, counts."""
 
 from __future__ import annotations
 
+import inspect
 import logging
+import re
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc.compiled import entries
 from cellc.core import other_names
+from cellc_runtime.errors import counted
 
 
 class Forward(nn.Cell):
@@ -109,3 +114,55 @@ def test_an_interrupted_compilation_shows_the_users_lines(monkeypatch: pytest.Mo
         Silent()(ops.ones(2))
     assert caught.value.__suppress_context__
     assert len(traceback.extract_tb(caught.value.__traceback__)) < 8
+
+
+class Numpy(nn.Cell):
+    def construct(self, x):
+        return ms.Tensor(np.exp(x)) + ms.Tensor(np.unwrap(x))
+
+
+def test_numpy_that_computes_with_tensors_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net = Numpy()
+    with caplog.at_level(logging.WARNING, "cellc"):
+        net(ops.ones(1))
+        net(ops.ones(1))
+    said = [r.getMessage() for r in caplog.records if "numpy" in r.getMessage()]
+    assert len(said) == 2
+    assert said[0].startswith("Numpy: numpy.exp(), test_other_names.py:")
+    assert said[0].endswith("no gradient passes through it; ops.exp is compiled")
+    assert "numpy.unwrap()" in said[1] and said[1].endswith("no gradient passes through it")
+
+
+@pytest.mark.parametrize("call", [
+    lambda: nn.Dense(4, 2)(np.ones((3, 4), np.float32)),
+    lambda: nn.CrossEntropyLoss()(ops.ones((3, 2)), ms.Tensor([0.0, 1.0, 1.0])),
+    lambda: nn.TrainOneStepCell(
+        nn.WithLossCell(net := nn.Dense(4, 2), nn.CrossEntropyLoss()),
+        nn.SGD(net.trainable_params(), 0.1))(ops.ones((3, 4)), ms.Tensor([0.0, 1.0, 1.0])),
+])
+def test_an_error_of_a_layer_stands_at_the_call_of_it(call: Callable[[], object]) -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    with pytest.raises((TypeError, ValueError), match="note: raised in ") as caught:
+        call()
+    place = re.search(r'File "(.*)", line (\d+), in <lambda>\n', str(caught.value))
+    assert place is not None and place[1] == __file__
+    line = inspect.getsource(inspect.getmodule(call)).splitlines()[int(place[2]) - 1].strip()
+    assert re.search(rf"\n +{re.escape(line)}\n +\^+\n", str(caught.value))
+
+
+def test_a_damaged_checkpoint_is_named_once(tmp_path: Path) -> None:
+    ms.save_checkpoint(nn.Dense(3, 4), str(tmp_path / "net.ckpt"))
+    data = (tmp_path / "net.ckpt").read_bytes()
+    (tmp_path / "cut.ckpt").write_bytes(data[:len(data) // 2])
+    with pytest.raises(ValueError, match="ends too early") as caught:
+        ms.load_checkpoint(str(tmp_path / "cut.ckpt"))
+    assert str(caught.value).count("cut.ckpt") == 1
+
+
+@pytest.mark.parametrize(("n", "what", "text"), [
+    (1, "weight", "1 weight"), (0, "entry", "0 entries"), (1, "entry", "1 entry"),
+    (2, "axis", "2 axes"), (3, "node", "3 nodes"),
+])
+def test_counts(n: int, what: str, text: str) -> None:
+    assert counted(n, what) == text
