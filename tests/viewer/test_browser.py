@@ -489,8 +489,15 @@ def test_tiles_of_a_product_stand_where_there_is_no_nest(page: Open) -> None:
 def test_two_sets_of_options(page: Open) -> None:
     p = page(f"{NETS}:Classifier", "--input", "x=float32[2,16]", "--diff", "numerics=strict",
              "numerics=fast")
-    p.click(p.all(".stages .stage")[1])
     assert p.one("#inspector h2.pass").text == "numerics=fast"
+    assert p.one("#tabs [aria-selected=true]").text == "Compare"
+    rows = [[c.get_property("textContent") for c in r.find_elements("css selector", "td")]
+            for r in p.all(".compare tbody tr")]
+    gone, new = next(row for row in rows if row[0].startswith("div."))
+    assert new.startswith("mul.") and ", 0.0625)" in new and ", 16)" in gone
+    assert all(left == right for left, right in rows if left.startswith("rsqrt."))
+    p.click(next(c for c in p.all(".compare td.gone") if c.text == gone))
+    assert p.texts("#graph .node.selected .op") == ["div"] and p.js("viewer.app.before")
     assert any("div" in t and "mul" in t for t in p.texts(".rewrite summary"))
     assert p.texts(".facts dt")[:2] == ["numerics=strict", "numerics=fast"]
 

@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 SCRIPTS = ("model.js", "layout.js", "draw.js", "graph.js", "overlays.js", "panels.js", "code.js",
-           "memory.js", "ranks.js", "compilations.js", "main.js")
+           "memory.js", "compare.js", "ranks.js", "compilations.js", "main.js")
 """In the order in which they need one another."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
             "\u2029": "\\u2029"}

@@ -4,7 +4,7 @@ const { html } = viewer;
 const KEYS = [["/", "search"], ["Click, Enter", "unfold a Cell, loop or branch; select a node"],
   ["Arrows", "to the next node in a direction"], ["Shift + arrows, drag", "pan"],
   ["Wheel, + −", "zoom"], ["0", "fit the whole graph"], ["1", "natural size"], ["f  u", "fold all, unfold one level"],
-  ["[  ]", "the stage before, after"], ["b", "before and after a pass"], ["c m k r", "code, memory, kernels, ranks"],
+  ["[  ]", "the stage before, after"], ["b", "before and after a pass"], ["c o m k r", "code, compare, memory, kernels, ranks"],
   ["g", "from a gradient node to its forward node and back"], ["t", "light and dark"], ["Esc", "select nothing"]];
 
 class App {
@@ -52,6 +52,10 @@ class App {
     document.addEventListener("keydown", (e) => this.key(e));
     this.refresh();
     if (this.data.compilations) this.toTab("Compilations");
+    if (this.graph.stages.length > 1 && this.graph.stages[0].name !== "traced") {
+      this.toStage(1);
+      this.toTab("Compare");
+    }
   }
 
   /** Draw everything for another graph or stage. */
@@ -194,7 +198,7 @@ class App {
   tabs() {
     const tabs = document.getElementById("tabs");
     const several = this.data.compilations ? ["Compilations"] : [];
-    for (const name of ["Code", "Memory", "Kernels", "Ranks", ...several]) {
+    for (const name of ["Code", "Compare", "Memory", "Kernels", "Ranks", ...several]) {
       tabs.append(html("button", { role: "tab", "data-tab": name, onclick: () => this.toTab(name) }, name));
     }
     tabs.append(html("button", { class: "hide", title: "Hide or show (d)", onclick: () => this.drawer() }, "▾"));
@@ -227,9 +231,9 @@ class App {
       this.code.update();
       return;
     }
-    const key = `${this.tab} ${this.graph.name}`;
+    const key = `${this.tab} ${this.graph.name} ${this.tab === "Compare" ? `${this.base} ${this.pass}` : ""}`;
     if (pane.firstChild?.dataset?.key !== key) {
-      const draw = { Memory: viewer.drawMemory, Kernels: viewer.drawKernels, Ranks: viewer.drawRanks,
+      const draw = { Compare: viewer.drawCompare, Memory: viewer.drawMemory, Kernels: viewer.drawKernels, Ranks: viewer.drawRanks,
         Compilations: viewer.drawCompilations };
       const made = draw[this.tab](this);
       made.dataset.key = key;
@@ -273,7 +277,7 @@ class App {
       "[": () => this.toStage(this.pass - 1), "]": () => this.toStage(this.pass + 1),
       b: () => this.side(!this.before), c: () => this.toTab("Code"), m: () => this.toTab("Memory"),
       k: () => this.toTab("Kernels"), d: () => this.drawer(), t: () => this.theme(), "?": () => this.help(),
-      r: () => this.toTab("Ranks"), g: () => this.pair(), Escape: () => this.select([]),
+      r: () => this.toTab("Ranks"), o: () => this.toTab("Compare"), g: () => this.pair(), Escape: () => this.select([]),
     }[e.key];
     if (!does) return;
     e.preventDefault();
