@@ -267,6 +267,13 @@ class GraphView {
   }
 
   link(a, b, kind) {
+    if (kind === "link pair") {  // beside the nodes, not over them
+      const [x1, y1, x2, y2] = [a.x + a.w, a.y + a.h / 2, b.x + b.w, b.y + b.h / 2];
+      const bow = Math.max(x1, x2) + Math.min(60 + Math.abs(y2 - y1) / 8, 240);
+      this.links.append(svg("path", { class: kind, d: `M${x1} ${y1} C${bow} ${y1} ${bow} ${y2} ${x2} ${y2}`,
+        "marker-end": "url(#tip)" }));
+      return;
+    }
     const down = b.y >= a.y;
     const from = [a.x + a.w / 2, down ? a.y + a.h : a.y], to = [b.x + b.w / 2, down ? b.y : b.y + b.h];
     this.links.append(svg("path", { class: kind, d: curve([from, to]), "marker-end": "url(#tip)" }));
