@@ -29,6 +29,7 @@ SKIPPED_FOR = {
     "onnx": re.compile(r"'onnx'"),
     "MPI": re.compile("mpi4py|mpirun"),
     "numba": re.compile("'numba'|numba is not"),
+    "torch": re.compile("'torch'|'expecttest'"),
     "Chromium": re.compile("Chromium|Selenium"),
     "QEMU": re.compile("no QEMU"),
     "mypy, pyright": re.compile("mypy|pyright"),
