@@ -331,6 +331,8 @@ def parser() -> Parser:
     p.add_argument("--train", metavar="NAME", help="check a training step: a function of FILE.py "
                    "that takes the network and returns the step as a Cell")
     _sizes(p)
+    p.add_argument("--weights", metavar="KIND", help="instead, print for each layer what its "
+                   "weights in few bits change: errors, bytes, times; as for compile")
     _about_cellc(sub)
     return parser
 

@@ -414,6 +414,9 @@ def gradient(traced: Traced) -> Graph:
 def check(args: argparse.Namespace) -> int:
     """`cellc check`."""
     net, specs = subject_of(args)
+    if args.weights is not None:
+        print(small_weights.compared(net, sample_inputs(specs), args.weights))
+        return 0
     sizes = chosen(specs, args.sizes)
     types, shapes = symbolic_types(input_types(specs) or (), sizes) if sizes else (
         [t._type for t in sample_inputs(specs)], Shapes())

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..nn.cell import Cell
+from ..quantization.accuracy import Comparison, compare
 from ..quantization.network import left_as_they_are, quantize
 from ..quantization.weights import KINDS
+from ..tensors.tensor import Tensor
 from .errors import UserError
 
 Options = dict[str, Any]
@@ -43,6 +45,21 @@ def _read(text: str) -> Options:
             raise UserError(f"--weights {text}: expected group=N, asymmetric or skip=LAYER after "
                             f"the kind, but got {part!r}")
     return options
+
+
+def compared(net: Any, inputs: Sequence[Tensor], text: str) -> Comparison:
+    """What small weights change in each layer of a network.
+
+    Raises:
+        UserError: the option or an input cannot be read, or the network has no such layer.
+    """
+    options, file = weights_options([text])
+    if options is None:
+        raise UserError(f"--weights {file}: expected one of {', '.join(KINDS)}")
+    try:
+        return compare(net, *inputs, **options)
+    except (TypeError, ValueError) as e:
+        raise UserError(f"--weights {options['weights']}: {e}") from e
 
 
 def with_small_weights(net: Any, options: Options | None) -> tuple[Any, list[str]]:

@@ -7,6 +7,7 @@ registers; so both modes, all machines and any number of threads give the same b
 from cellc_runtime.lazy import facade
 
 _HOMES = {
+    ".accuracy": "Comparison LayerError compare",
     ".layers": "SmallDense SmallEmbedding",
     ".network": "left_as_they_are quantize",
     ".readers": "load_quantized",

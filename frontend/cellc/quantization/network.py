@@ -63,25 +63,41 @@ def quantize(
 
     Only in cellc.
     """
-    names = (skip,) if isinstance(skip, str) else tuple(skip)
-    layers = {}
-    for name, cell in network.cells_and_names():
-        if isinstance(cell, Optimizer):
-            raise misuse("quantize", "'network' must be without an optimizer, whose Parameters stay"
-                         " floats", f"{type(cell).__name__} in it", TypeError)
-        if type(cell) in _MAKERS and _weight_of(cell).dtype in _TAKEN:
-            layers[name] = cell
-    _refuse_unknown(names, layers)
-    chosen = {id(c): (n, c) for n, c in layers.items() if not _matches(n, names)}
-    if not chosen:
-        raise misuse("quantize", "'network' must have a Dense, Linear or Embedding of float32 or "
-                     "16-bit floats" + " that is not skipped" * bool(names), type(network).__name__)
-    group = _GROUPS.get(weights, 0) if group_size is None else group_size
-    made = {i: _small(n, c, weights, group, symmetric) for i, (n, c) in chosen.items()}
+    made = {id(cell): small for _, cell, small in small_layers(
+        network, "quantize", weights, group_size, symmetric, skip)}
     for _, owner in [*network.cells_and_names()]:
         replace_cells(owner, made)
     found: Cell = made.get(id(network), network)
     return found
+
+
+def small_layers(
+    network: Cell, what: str, weights: Kind, group_size: int | None, symmetric: bool,
+    skip: Sequence[str] | str,
+) -> list[tuple[str, Cell, Cell]]:
+    """The layers of a network that are not skipped, by name, and those with small weights for them.
+
+    Args:
+        what: the function that errors name; the others are those of `quantize`.
+    """
+    names = (skip,) if isinstance(skip, str) else tuple(skip)
+    layers: dict[str, Cell] = {}
+    for name, cell in network.cells_and_names():
+        if isinstance(cell, Optimizer):
+            raise misuse(what, "'network' must be without an optimizer, whose Parameters stay "
+                         "floats", f"{type(cell).__name__} in it", TypeError)
+        if type(cell) in _MAKERS and _weight_of(cell).dtype in _TAKEN:
+            layers[name] = cell
+    for pattern in names:
+        if not isinstance(pattern, str) or not any(fnmatchcase(n, pattern) for n in layers):
+            raise misuse(what, "'skip' must name layers of the network "
+                         f"({', '.join(map(repr, layers)) or 'there are none'})", repr(pattern))
+    chosen = {n: c for n, c in layers.items() if not any(fnmatchcase(n, p) for p in names)}
+    if not chosen:
+        raise misuse(what, "'network' must have a Dense, Linear or Embedding of float32 or "
+                     "16-bit floats" + " that is not skipped" * bool(names), type(network).__name__)
+    group = _GROUPS.get(weights, 0) if group_size is None else group_size
+    return [(n, c, _small(c, weights, group, symmetric, what)) for n, c in chosen.items()]
 
 
 def left_as_they_are(network: Cell) -> Iterator[tuple[str, Cell]]:
@@ -96,21 +112,10 @@ def _weight_of(cell: Any) -> Parameter:
     return found
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, p) for p in patterns)
-
-
-def _refuse_unknown(patterns: Sequence[str], layers: dict[str, Cell]) -> None:
-    for pattern in patterns:
-        if not isinstance(pattern, str) or not any(fnmatchcase(n, pattern) for n in layers):
-            raise misuse("quantize", "'skip' must name layers of the network "
-                         f"({', '.join(map(repr, layers)) or 'there are none'})", repr(pattern))
-
-
-def _small(name: str, cell: Any, kind: Kind, group: int, symmetric: bool) -> Cell:
+def _small(cell: Any, kind: Kind, group: int, symmetric: bool, what: str) -> Cell:
     """The layer with small weights for a layer."""
     held = _weight_of(cell)
-    weight = small_weight(held.asnumpy().astype("float32"), kind, group, symmetric, "quantize",
+    weight = small_weight(held.asnumpy().astype("float32"), kind, group, symmetric, what,
                           held.name)
     new = _MAKERS[type(cell)](cell, weight, prefix_of(held))
     new.set_train(cell.training)
