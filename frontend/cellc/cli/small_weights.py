@@ -48,7 +48,7 @@ def _read(text: str) -> Options:
 
 
 def compared(net: Any, inputs: Sequence[Tensor], text: str) -> Comparison:
-    """What small weights change in each layer of a network.
+    """The difference that small weights make in each layer of a network.
 
     Raises:
         UserError: the option or an input cannot be read, or the network has no such layer.

@@ -1,4 +1,4 @@
-"""What small weights change in each layer of a network: errors, bytes, times."""
+"""The errors, bytes and times of a network's layers with small weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RUNS = 5
 
 @dataclass(frozen=True, slots=True)
 class LayerError:
-    """What small weights change in one layer.
+    """The difference that small weights make in one layer.
 
     Attributes:
         name: of the layer.
@@ -48,7 +48,7 @@ class LayerError:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What `compare` has found; printed as a table.
+    """The findings of `compare`; printed as a table.
 
     Attributes:
         layers: those that got small weights, in the order of the network.
@@ -78,7 +78,7 @@ def compare(
     weights: Annotated[Kind, one_of(*KINDS)] = "int8", group_size: Group = None,
     symmetric: Flag = True, skip: Sequence[str] | str = (),
 ) -> Comparison:
-    """What small weights would change in each layer of a network, which stays as it is.
+    """The difference that small weights make in each layer of a network, which stays as it is.
 
     Args:
         network: a Cell; it is called in PyNative mode, once for each layer and twice more.
@@ -93,7 +93,7 @@ def compare(
 
     Example:
         >>> net = nn.SequentialCell(nn.Dense(64, 32), nn.ReLU(), nn.Dense(32, 10))
-        >>> found = ms.quantization.compare(net, ops.ones((2, 64)), weights="int4")
+        >>> found = compare(net, ops.ones((2, 64)), weights="int4")
     """
     made = small_layers(network, "compare", weights, group_size, symmetric, skip)
     given: dict[int, Any] = {}
