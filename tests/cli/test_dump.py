@@ -143,3 +143,17 @@ def test_a_training_step_is_dumped_and_checked(
     assert capsys.readouterr().out.endswith("no errors\n")
     assert cli.main(["check", *LENET, "-i", "labels=float32[3,4,5]", "--train", "train_step"]) == 1
     assert "error" in capsys.readouterr().out
+
+
+def test_loops_and_branches_have_numbers_of_their_own(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nets = Path(__file__).parents[1] / "viewer" / "nets.py"
+    dump(capsys, f"{nets}:Net", "-i", "x=float32[2,16]", "-i", "n=int64[]", "--grad", "-o", "d")
+    stages = sorted((folder / "d").glob("*[0-9]_*.txt"))
+    assert len(stages) > 6
+    for path in stages:
+        graph = parse_graph(path.read_text())
+        verify(graph)
+        if "traced" in path.name:
+            assert print_graph(graph) == path.read_text()

@@ -24,6 +24,7 @@ class Names:
     def __init__(self) -> None:
         self.of: dict[Value, str] = {}
         self._reads: dict[Any, list[Value]] = {}
+        self._counts: dict[Graph, int] = {}
 
     def text(self, graph: Graph, spans: bool = True) -> str:
         """The graph's text at the next stage."""
@@ -58,12 +59,20 @@ class Names:
         self._number(graph)
 
     def _number(self, graph: Graph) -> None:
-        last = max((int(name[1:]) for name in self.of.values()), default=-1)
-        for node in graph.walk():
-            for r in node.results:
-                if r not in self.of:
-                    last += 1
-                    self.of[r] = f"%{last}"
+        """Number what has no name, in each graph from where its numbers end."""
+        results = [r for node in graph.nodes for r in node.results]
+        numbers = [int(self.of[r][1:]) for r in results if r in self.of]
+        count = max([self._counts.get(graph, 0), *(n + 1 for n in numbers)])
+        seen: set[str] = set()
+        for r in results:
+            if r not in self.of or self.of[r] in seen:  # (it may come from another graph)
+                self.of[r] = f"%{count}"
+                count += 1
+            seen.add(self.of[r])
+        self._counts[graph] = count
+        for node in graph.nodes:
+            for region in node.regions:
+                self._number(region)
 
 
 def _reads(reader: Any) -> list[Value]:
