@@ -191,16 +191,16 @@ def test_wrong_factories(
 def test_a_portable_file_is_compiled(
     nets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "net.mindir"
+    file = tmp_path / "net.cir"
     assert main(["export", f"{nets}:model", "-i", "x=float32[8,4]", "-o", str(file)]) == 0
     net = compiled(tmp_path / "net.cellc", str(file))
     direct = compiled(tmp_path / "direct.cellc", f"{nets}:model", "-i", "x=float32[8,4]")
     np.testing.assert_array_equal(net(X), direct(X))
     assert main(["verify", str(file)]) == 0 and "all agrees" in capsys.readouterr().out
     assert main(["compile", str(file), "-i", "y=float32[8,4]", "-o", str(tmp_path / "x")]) == 2
-    assert "net.mindir takes x=float32[8,4]" in capsys.readouterr().err
-    (tmp_path / "bad.mindir").write_bytes(file.read_bytes()[:-3])
-    for wrong in ("bad.mindir", "none.mindir"):
+    assert "net.cir takes x=float32[8,4]" in capsys.readouterr().err
+    (tmp_path / "bad.cir").write_bytes(file.read_bytes()[:-3])
+    for wrong in ("bad.cir", "none.cir"):
         assert main(["compile", str(tmp_path / wrong), "-o", str(tmp_path / "x")]) == 2
         assert wrong in capsys.readouterr().err
 
@@ -209,8 +209,8 @@ def test_a_portable_file_with_nested_inputs_and_draws(nets: Path, tmp_path: Path
     _, pair = load_network(f"{nets}:Pair")
     ms.set_seed(1)
     inputs = (ms.Tensor(X), ms.Tensor(X * 2)), ms.Tensor(X)
-    file = tmp_path / "pair.mindir"
-    ms.export(pair, *inputs, file_name=str(file), file_format="MINDIR")
+    file = tmp_path / "pair.cir"
+    ms.export(pair, *inputs, file_name=str(file), file_format="CIR")
     net = compiled(tmp_path / "pair.cellc", str(file))
     assert len(net.signature().inputs) == 3
     want = pair(*inputs)
@@ -221,7 +221,7 @@ def test_a_portable_file_with_nested_inputs_and_draws(nets: Path, tmp_path: Path
     np.testing.assert_array_equal(got[1], want[1].asnumpy())
 
 
-@pytest.mark.parametrize("name", ["net.onnx", "net.mindir"])
+@pytest.mark.parametrize("name", ["net.onnx", "net.cir"])
 def test_compile_writes_no_other_format(
     name: str, nets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,7 +79,7 @@ def test_portable(net: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "spec", "output", "more", "text"), [
-    ("Net", "x=float32[2,4]", "net.pb", (), "expected a name that ends in .onnx or .mindir"),
+    ("Net", "x=float32[2,4]", "net.pb", (), "expected a name that ends in .onnx, .mindir or .cir"),
     ("Net", "x=float32[2,4]", "net.onnx", ("--opset", "9"), "must be from 17 to 21, but got 9"),
     ("Net", "x=float32[2,4]", "net.mindir", ("--opset", "18"), "--opset goes with a .onnx file"),
     ("Net", "x=float32[N,4]", "net.mindir", (), "the size N is open"),

@@ -166,14 +166,14 @@ def test_a_power_of_sizes_is_bounded() -> None:
 
 def test_a_resealed_file(tmp_path: Any) -> None:
     """All hashes of the file are right."""
-    file = str(tmp_path / "net.mindir")
+    file = str(tmp_path / "net.cir")
 
     class Net(ms.nn.Cell):
         def construct(self, x: Tensor) -> Tensor:
             return ops.max_pool2d(x, 2, 1)
 
     ms.export(Net(), Tensor(np.ones((1, 1, 8, 8), np.float32)), file_name=file,
-              file_format="MINDIR")
+              file_format="CIR")
     network = portable.load(file)
     assert "pads=(0, 0, 0, 0)" in network.graph
     text = network.graph.replace("pads=(0, 0, 0, 0)", f"pads=(0, 0, 0, {1 << 31})")

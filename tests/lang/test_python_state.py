@@ -95,8 +95,8 @@ def test_a_buffer_has_its_name_and_leaves_artifacts_as_an_update(tmp_path: Path)
     net, _ = written("item", 2)
     net.compile(Tensor([1.0, 2.0]))
     file = str(tmp_path / "net")
-    ms.export(net, Tensor([1.0, 2.0]), file_name=file, file_format="MINDIR")
-    loaded = nn.GraphCell(ms.load(f"{file}.mindir"))
+    ms.export(net, Tensor([1.0, 2.0]), file_name=file, file_format="CIR")
+    loaded = nn.GraphCell(ms.load(f"{file}.cir"))
     assert [loaded(Tensor([n, 1.0])).asnumpy().tolist() for n in (4.0, 5.0)] == [[4, 0], [5, 0]]
     assert [p.name for p in loaded.get_parameters()] == ["t"]
 

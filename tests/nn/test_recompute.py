@@ -507,8 +507,8 @@ def test_saved_graphs_of_marked_cells(tmp_path):
     cell = Wave()
     cell.recompute()
     x = ms.Tensor([0.3, 0.7])
-    path = str(tmp_path / "wave.mindir")
-    ms.export(cell, x, file_name=path, file_format="MINDIR")
+    path = str(tmp_path / "wave.cir")
+    ms.export(cell, x, file_name=path, file_format="CIR")
     for mode in MODES:
         ms.set_context(mode=mode)
         loaded = nn.GraphCell(ms.load(path))

@@ -48,8 +48,8 @@ def flat(out):
 def test_the_same_bits(folder, mode, seed):
     net = Net()
     x, pair = inputs(seed)
-    ms.export(net, x, pair, file_name="net", file_format="MINDIR")
-    loaded = nn.GraphCell(ms.load("net.mindir"))
+    ms.export(net, x, pair, file_name="net", file_format="CIR")
+    loaded = nn.GraphCell(ms.load("net.cir"))
     ours, theirs = flat(net(x, pair)), flat(loaded(x, pair))
     assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
     assert [(p.name, p.requires_grad) for p in loaded.get_parameters() if "." in p.name] == [
@@ -61,12 +61,12 @@ def test_the_same_bits(folder, mode, seed):
 def test_as_part_of_another_network(folder, mode):
     net = Net()
     x, pair = inputs()
-    ms.export(net, x, pair, file_name="net.mindir", file_format="MINDIR")
+    ms.export(net, x, pair, file_name="net.cir", file_format="CIR")
 
     class Outer(nn.Cell):
         def __init__(self):
             super().__init__()
-            self.inner = nn.GraphCell(ms.load("net.mindir"))
+            self.inner = nn.GraphCell(ms.load("net.cir"))
 
         def construct(self, x, pair):
             return ops.tanh(self.inner(x, pair)["y"]) + 1
@@ -78,8 +78,8 @@ def test_as_part_of_another_network(folder, mode):
 def test_gradients_pass_and_it_trains(folder, mode):
     net = Net()
     x, pair = inputs()
-    ms.export(net, x, pair, file_name="net", file_format="MINDIR")
-    loaded = nn.GraphCell(ms.load("net.mindir"))
+    ms.export(net, x, pair, file_name="net", file_format="CIR")
+    loaded = nn.GraphCell(ms.load("net.cir"))
 
     def grads(cell):
         return ms.grad(lambda x: cell(x, pair)["y"].sum(), 0, tuple(cell.trainable_params()))(x)
@@ -95,8 +95,8 @@ def test_moving_averages_are_updated(folder, mode):
     norm = nn.BatchNorm1d(4)
     norm.set_train()
     x = Tensor(np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32))
-    ms.export(norm, x, file_name="norm", file_format="MINDIR")
-    loaded = nn.GraphCell(ms.load("norm.mindir"))
+    ms.export(norm, x, file_name="norm", file_format="CIR")
+    loaded = nn.GraphCell(ms.load("norm.cir"))
     assert np.array_equal(norm(x).asnumpy(), loaded(x).asnumpy())
     for name, p in norm.parameters_dict().items():
         assert np.array_equal(p.asnumpy(), loaded.parameters_dict()[name].asnumpy()), name
@@ -106,8 +106,8 @@ def test_draws_come_from_the_loader_s_generator(folder, mode):
     drop = nn.Dropout(p=0.5)
     drop.set_train()
     x = Tensor(np.ones((4, 4), np.float32))
-    ms.export(drop, x, file_name="drop", file_format="MINDIR")
-    loaded = nn.GraphCell(ms.load("drop.mindir"))
+    ms.export(drop, x, file_name="drop", file_format="CIR")
+    loaded = nn.GraphCell(ms.load("drop.cir"))
     outs = []
     for cell in (drop, loaded):
         ms.set_seed(7)
@@ -123,8 +123,8 @@ def test_functions_and_initial_values(folder):
     def scaled(x):
         return x * w
 
-    ms.export(scaled, Tensor([1.0, 1.0]), file_name="f", file_format="MINDIR")
-    graph = ms.load("f.mindir")
+    ms.export(scaled, Tensor([1.0, 1.0]), file_name="f", file_format="CIR")
+    graph = ms.load("f.cir")
     cell = nn.GraphCell(graph, params_init={"w": Tensor([5.0, 6.0])})
     assert cell(Tensor([1.0, 1.0])).asnumpy().tolist() == [5, 6]
     assert nn.GraphCell(graph)(Tensor([1.0, 1.0])).asnumpy().tolist() == [1, 2]
@@ -133,12 +133,12 @@ def test_functions_and_initial_values(folder):
     with pytest.raises(ValueError, match=r"is Float32\[2\]"):
         nn.GraphCell(graph, {"w": Tensor(1.0)})
     with pytest.raises(TypeError, match="what load"):
-        nn.GraphCell("f.mindir")
+        nn.GraphCell("f.cir")
 
 
 def test_wrong_calls(folder, mode):
-    ms.export(Net(), *inputs(), file_name="net", file_format="MINDIR")
-    loaded = nn.GraphCell(ms.load("net.mindir"))
+    ms.export(Net(), *inputs(), file_name="net", file_format="CIR")
+    loaded = nn.GraphCell(ms.load("net.cir"))
     x, pair = inputs()
     with pytest.raises(TypeError, match=r"x: float32\[3,6\]"):
         loaded(x)
@@ -149,13 +149,13 @@ def test_wrong_calls(folder, mode):
 @pytest.mark.parametrize(("changed", "kind", "text"), [
     ({"file_name": 5}, TypeError, "must be a string"),
     ({"file_format": "AIR"}, ValueError, "Ascend"),
-    ({"file_format": "TF"}, ValueError, "'MINDIR' or 'ONNX'"),
+    ({"file_format": "TF"}, ValueError, "'MINDIR', 'CIR' or 'ONNX'"),
     ({"enc_key": b"1"}, ValueError, "not supported"),
     ({"foo": 1}, TypeError, "unexpected keyword"),
     ({"file_name": "none/x"}, FileNotFoundError, "none"),
 ])  # fmt: skip
 def test_export_errors(folder, changed, kind, text):
-    options = {"file_name": "net", "file_format": "MINDIR", **changed}
+    options = {"file_name": "net", "file_format": "CIR", **changed}
     with pytest.raises(kind, match=text):
         ms.export(Net(), *inputs(), **options)
     assert os.listdir(".") == []
@@ -170,8 +170,8 @@ class Talking(nn.Cell):
 
 def test_prints_and_checks_stay(folder, mode, capsys):
     x, i = Tensor([1.0, 2.0]), Tensor(1)
-    ms.export(Talking(), x, i, file_name="talk", file_format="MINDIR")
-    loaded = nn.GraphCell(ms.load("talk.mindir"))
+    ms.export(Talking(), x, i, file_name="talk", file_format="CIR")
+    loaded = nn.GraphCell(ms.load("talk.cir"))
     assert loaded(x, i).asnumpy() == 2.0
     assert capsys.readouterr().out == "x is [1. 2.]\n"
     with pytest.raises(AssertionError, match="must be positive"):
@@ -186,7 +186,7 @@ def test_python_functions_cannot_be_saved(folder):
             return ops.PyFunc(lambda a: a * 2, [ms.float32], [(2,)], [ms.float32], [(2,)])([x])[0]
 
     with pytest.raises(ValueError, match=r"calls the Python function .*test_export\.py, line"):
-        ms.export(Calling(), Tensor([1.0, 2.0]), file_name="f", file_format="MINDIR")
+        ms.export(Calling(), Tensor([1.0, 2.0]), file_name="f", file_format="CIR")
     assert os.listdir(".") == []
 
 
@@ -196,22 +196,22 @@ def test_results_that_cannot_be_saved(folder):
             return x, ms.float32
 
     with pytest.raises(TypeError, match="cannot be saved"):
-        ms.export(Odd(), Tensor(1.0), file_name="odd", file_format="MINDIR")
+        ms.export(Odd(), Tensor(1.0), file_name="odd", file_format="CIR")
 
 
 def test_damaged_files(folder):
-    ms.export(nn.Dense(2, 2), Tensor([[1.0, 2.0]]), file_name="d", file_format="MINDIR")
-    raw = Path("d.mindir").read_bytes()
+    ms.export(nn.Dense(2, 2), Tensor([[1.0, 2.0]]), file_name="d", file_format="CIR")
+    raw = Path("d.cir").read_bytes()
     for at in range(0, len(raw), 7):
-        Path("bad.mindir").write_bytes(raw[:at] + bytes([raw[at] ^ 0x55]) + raw[at + 1 :])
+        Path("bad.cir").write_bytes(raw[:at] + bytes([raw[at] ^ 0x55]) + raw[at + 1 :])
         with pytest.raises(RuntimeError, match="cannot be read"):
-            ms.load("bad.mindir")
-    Path("bad.mindir").write_bytes(raw[:-1])
+            ms.load("bad.cir")
+    Path("bad.cir").write_bytes(raw[:-1])
     with pytest.raises(RuntimeError, match="cannot be read"):
-        ms.load("bad.mindir")
+        ms.load("bad.cir")
     with pytest.raises(ValueError, match="no file"):
-        ms.load("none.mindir")
-    with pytest.raises(ValueError, match=r"\.mindir"):
+        ms.load("none.cir")
+    with pytest.raises(ValueError, match=r"\.cir"):
         Path("x.txt").write_text("")
         ms.load("x.txt")
 
@@ -227,9 +227,9 @@ def test_hostile_headers(folder, meta):
     from cellc_runtime import portable
 
     graph = "graph g(%x: float32[2] input) {\n  return %x\n}\n"
-    portable.save("h.mindir", portable.Network(graph, {}, meta))
+    portable.save("h.cir", portable.Network(graph, {}, meta))
     with pytest.raises(RuntimeError, match="cannot be read"):
-        ms.load("h.mindir")
+        ms.load("h.cir")
 
 
 def test_hostile_graphs(folder):
@@ -240,6 +240,6 @@ def test_hostile_graphs(folder):
     for text in ("", "graph", "graph g(%w: float32[2] param) {\n  return %w\n}\n",
                  head + "  return %y\n}\n",
                  head + "  %0: float32[3] = relu(%x) {}\n  return %0\n}\n"):
-        portable.save("h.mindir", portable.Network(text, {}, meta))
+        portable.save("h.cir", portable.Network(text, {}, meta))
         with pytest.raises(RuntimeError, match="cannot be read"):
-            ms.load("h.mindir")
+            ms.load("h.cir")

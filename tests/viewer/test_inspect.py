@@ -59,8 +59,8 @@ def test_an_artifact_for_any_batch_and_other_targets(folder: Path) -> None:
 
 
 def test_a_portable_file(folder: Path) -> None:
-    assert cli.main(["export", NETWORK, *INPUT, "-o", "net.mindir"]) == 0
-    data = inspect(folder, "net.mindir", "--values", *INPUT)
+    assert cli.main(["export", NETWORK, *INPUT, "-o", "net.cir"]) == 0
+    data = inspect(folder, "net.cir", "--values", *INPUT)
     assert data["graphs"][0]["stats"] and data["title"] == "net"
 
 
@@ -110,9 +110,9 @@ def test_what_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "--runs must be positive" in refused(capsys, NETWORK, *INPUT, "--runs", "0")
     assert "unknown target" in refused(capsys, NETWORK, *INPUT, "--target", "z80")
     assert "Classifier takes x" in refused(capsys, NETWORK)
-    assert cli.main(["export", NETWORK, *INPUT, "-o", "net.mindir"]) == 0
+    assert cli.main(["export", NETWORK, *INPUT, "-o", "net.cir"]) == 0
     assert "takes x float32[2,16]" in refused(
-        capsys, "net.mindir", "--values", "--input", "x=float32[3,16]")
+        capsys, "net.cir", "--values", "--input", "x=float32[3,16]")
     assert not (folder / "report.html").exists()
 
 

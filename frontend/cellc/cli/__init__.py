@@ -287,8 +287,9 @@ def parser() -> Parser:
     sub = parser.add_subparsers(dest="command", metavar="COMMAND")
     parser.commands = sub.choices
     _compile(sub)
-    p = _network(sub, "export", "write a network for other runtimes (ONNX), or as a portable file")
-    p.add_argument("--output", "-o", required=True, metavar="NET.onnx|NET.mindir",
+    p = _network(sub, "export",
+                 "write a network for other runtimes (ONNX, MindIR), or as a portable file")
+    p.add_argument("--output", "-o", required=True, metavar="NET.onnx|NET.mindir|NET.cir",
                    help="the file to write; its ending says which kind")
     p.add_argument("--opset", type=int, help="ONNX's op set, 17 to 21 (default 20)")
     _checkpoint(p)

@@ -63,9 +63,9 @@ def write(
     Raises:
         UserError: the file cannot be written.
     """
-    if path.endswith((".onnx", ".mindir")):
+    if path.endswith((".onnx", ".mindir", ".cir")):
         raise UserError(f"{path}: an artifact is written, whose name ends in .cellc; "
-                        "cellc export writes ONNX and .mindir")
+                        "cellc export writes ONNX, MindIR and .cir")
     made = make(entries, targets, budget, graphs, donate)
     with writing(path):
         artifact.save(path, made.entries, made.weights, {"numerics": context.numerics()})

@@ -256,16 +256,17 @@ LIBRARIES = tuple(LIBRARY_ENDINGS.values())
 
 
 def export_(args: argparse.Namespace) -> int:
-    """`cellc export`: a network as an ONNX model or as cellc's portable file."""
+    """`cellc export`: a network as a model of ONNX or MindSpore, or as cellc's portable file."""
     path = Path(args.output)
-    if path.suffix not in (".onnx", ".mindir"):
-        raise UserError(f"--output {path}: expected a name that ends in .onnx or .mindir")
+    if path.suffix not in (".onnx", ".mindir", ".cir"):
+        raise UserError(f"--output {path}: expected a name that ends in .onnx, .mindir or .cir")
     _, net, specs = _loaded(args, whole=True)
     with errors_told((CompileError, ImportError, TypeError, ValueError)), writing(path):
-        if path.suffix == ".mindir":
+        if path.suffix != ".onnx":
             if args.opset is not None:
                 raise UserError("--opset goes with a .onnx file")
-            export(net, *sample_inputs(specs), file_name=str(path), file_format="MINDIR")
+            export(net, *sample_inputs(specs), file_name=str(path),
+                   file_format=path.suffix[1:].upper())
             note = ""
         else:
             note = _onnx(net, specs, path, args.opset)

@@ -129,8 +129,8 @@ def _values(action: argparse.Action | None, last: str) -> Iterable[str]:
         return [f"{path}:{n}" for n in _networks(path) if n.startswith(name)]
     if not any(word in wanted for word in ("FILE", "DIR", "NET", "SCRIPT", "...")):
         return ()
-    endings = tuple(e for e in (".py", ".cellc", ".onnx", ".mindir", ".json", ".html", ".npz")
-                    if e in wanted)
+    endings = tuple(e for e in (".py", ".cellc", ".onnx", ".mindir", ".cir", ".json", ".html",
+                                ".npz") if e in wanted)
     return _files(last, endings, ":" if "FILE.py:NAME" in wanted else "", wanted != "DIR")
 
 

@@ -133,7 +133,7 @@ def load_network(text: str) -> tuple[Any, Any]:
 
 def is_model(text: str) -> bool:
     """Whether the text of the command line names a model of ONNX or MindSpore."""
-    return text.endswith(MODELS) and (not text.endswith(".mindir") or not is_own(text))
+    return text.endswith(MODELS) and not is_own(text)
 
 
 def load_model(path: str) -> GraphCell:

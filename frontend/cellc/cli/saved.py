@@ -1,4 +1,4 @@
-"""Files in the place of networks: `NET.cellc`, `NET.cellc:ENTRY` or cellc's own `NET.mindir` where
+"""Files in the place of networks: `NET.cellc`, `NET.cellc:ENTRY` or cellc's own `NET.cir` where
 `FILE.py:NAME` may be.
 
 An entry's graph is read from the file and run as a Cell, in either mode; nothing of the file's own
@@ -38,12 +38,12 @@ from .open_sizes import typical_sizes
 
 Array = np.ndarray[Any, Any]
 SUFFIX = ".cellc"
-PORTABLE = ".mindir"
+PORTABLE = (".cir", ".mindir")
 
 
 def is_saved(text: str) -> bool:
     """Whether the text of the command line names an artifact or a portable file."""
-    return _parts(text)[0].endswith((SUFFIX, PORTABLE)) and not is_model(text)
+    return _parts(text)[0].endswith((SUFFIX, *PORTABLE)) and not is_model(text)
 
 
 def _parts(text: str) -> tuple[str, str]:

@@ -1,7 +1,8 @@
-"""MindIR files as networks: what `load("model.mindir")` gives for a file that MindSpore wrote.
+"""MindSpore's MindIR files, read as networks and written.
 
-`wire` reads the file, `checks` judges it as a whole, `network` walks its nodes, `control` its
-graphs that call each other, and `table` says what each primitive is here.
+`wire` reads a file, `checks` judges it as a whole, `network` walks its nodes, `control` its graphs
+that call each other, and `table` says what each primitive is here. `writing` writes a traced graph
+by the rules of `spelling`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from ..onnx_import import as_loaded
 from ..onnx_import.arrays import map_file
 from .network import Network
 from .wire import MindirError, Reader
+from .writing import mindir_bytes as mindir_bytes
 
-__all__ = ["MindirError", "load_mindir"]
+__all__ = ["MindirError", "load_mindir", "mindir_bytes"]
 
 
 def load_mindir(path: str | os.PathLike[str]) -> LoadedGraph:

@@ -11,6 +11,7 @@ from cellc_compiler.ir.text import print_graph
 from cellc_compiler.ir.verify import untrusted_graph
 from cellc_runtime import portable
 from cellc_runtime.errors import ArtifactError
+from cellc_runtime.files import write_atomically
 from cellc_runtime.lazy import lazy_module
 
 from ..compiled.traced import Traced, trace
@@ -18,7 +19,7 @@ from ..core.declared import CALLABLE, instance
 from ..nn.cell import Cell
 from ..nn.graph_cell import LoadedGraph
 from ..tensors.parameter import Parameter
-from ..tracing.pytree import take_apart
+from ..tracing.pytree import Box, take_apart
 from ..tracing.pytree_json import from_json, to_json
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ else:  # the rules of all ops, which only files of others need
 
 Array = np.ndarray[Any, Any]
 
-_SUFFIX = {"MINDIR": ".mindir", "ONNX": ".onnx"}
+_SUFFIX = {"MINDIR": ".mindir", "ONNX": ".onnx", "CIR": ".cir"}
 _NO_MEANING = ("enc_key", "enc_mode", "dataset", "incremental", "custom_func")
 
 
@@ -42,8 +43,9 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         net: a Cell, or a function compiled by `jit`.
         inputs: what it is called with: Tensors, containers of them, and values that are fixed.
         file_name: the file; its suffix is added if it is missing.
-        file_format: `"MINDIR"`: cellc's own portable file (IR and weights, read by `load`; it is
-            not MindSpore's MindIR, which has no public specification). `"ONNX"`: needs
+        file_format: `"MINDIR"`: MindSpore's MindIR, which MindSpore 2.10 loads (see
+            docs/mindir.md). `"CIR"`: cellc's own portable file (IR and weights) for whatever a
+            graph can hold: random draws, nested arguments. `"ONNX"`: needs
             `pip install cellc[onnx]`; sizes that `set_inputs` left open stay open, and inputs may
             be types with open sizes themselves (`Tensor(shape=[None, 3], dtype=...)`). Weights of
             more than 1.9 GB go to a second file, `file_name` with `.data` added.
@@ -70,7 +72,8 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         )
     if file_format not in _SUFFIX:
         raise ValueError(
-            f"For 'export', 'file_format' must be 'MINDIR' or 'ONNX', but got {file_format!r}."
+            f"For 'export', 'file_format' must be 'MINDIR', 'CIR' or 'ONNX', but got "
+            f"{file_format!r}."
         )
     opset = kwargs.pop("opset_version", None)
     if opset is not None and file_format != "ONNX":
@@ -94,10 +97,20 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         export_onnx.onnx_model(traced, weights, opset, assumed).save(path)
         return
     traced = trace(function, inputs, {})
-    portable.save(path, _network(traced, inputs))
+    _refuse_python(traced)
+    if file_format == "CIR":
+        portable.save(path, _network(traced, inputs))
+        return
+    arguments, _ = take_apart(inputs)
+    if not isinstance(arguments, Box) or any(isinstance(p, Box) for p in arguments.parts):
+        raise ValueError("For 'export', a MindIR file takes tensors one by one, but the network "
+                         "takes nested ones: use file_format='CIR'.")
+    weights, _ = named_weights(traced)
+    write_atomically(path, [mindir.mindir_bytes(traced.graph, weights, traced.out)])
 
 
-def _network(traced: Traced, inputs: tuple[Any, ...]) -> portable.Network:
+def _refuse_python(traced: Traced) -> None:
+    """A file holds no function of Python, and no state of its own."""
     if traced.state is not None:
         traced.state.refuse()
     for node in traced.graph.walk():
@@ -107,6 +120,9 @@ def _network(traced: Traced, inputs: tuple[Any, ...]) -> portable.Network:
                 f"({node.span.file}, line {node.span.line}), which a file cannot hold; write it "
                 "with ops."
             )
+
+
+def _network(traced: Traced, inputs: tuple[Any, ...]) -> portable.Network:
     arguments, _ = take_apart((inputs, {}))
     weights, frozen = named_weights(traced)
     meta = {
@@ -142,8 +158,8 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
     docs/mindir.md).
 
     Args:
-        file_name: a `.mindir` or `.onnx` file. Weights of a MindIR file that are in a folder beside
-            it (`NAME_variables`) are found there.
+        file_name: a `.mindir`, `.cir` or `.onnx` file. Weights of a MindIR file that are in a
+            folder next to it (`NAME_variables`) are found there.
         kwargs: MindSpore's `dec_key` and `dec_mode`: encrypted files are not read, so they must be
             left out or None.
 
@@ -159,10 +175,10 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
     instance(str).always(ValueError)(file_name, "load", "file_name")
     if not os.path.isfile(file_name):
         raise ValueError(f"For 'load', there is no file {os.path.realpath(file_name)}.")
-    if not file_name.endswith((".mindir", ".onnx")):
-        raise ValueError(
-            f"For 'load', the file must end in '.mindir' or '.onnx', but got {file_name}.")
-    if file_name.endswith(".onnx") or not is_own(file_name):
+    if not file_name.endswith(tuple(_SUFFIX.values())):
+        raise ValueError("For 'load', the file must end in '.mindir', '.cir' or '.onnx', but got "
+                         f"{file_name}.")
+    if not is_own(file_name):
         read = onnx_import.load_onnx if file_name.endswith(".onnx") else mindir.load_mindir
         try:
             return read(file_name)
@@ -179,8 +195,10 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
 
 
 def is_own(file_name: str) -> bool:
-    """Whether a `.mindir` file is of cellc's own format, which its first bytes say, or cannot be
-    read."""
+    """Whether a file is of cellc's own format: its name says so, or, of a `.mindir` file, its first
+    bytes. So is one that cannot be read."""
+    if not file_name.endswith(".mindir"):
+        return file_name.endswith(".cir")
     try:
         with open(file_name, "rb") as file:
             return file.read(len(portable.MAGIC)) == portable.MAGIC

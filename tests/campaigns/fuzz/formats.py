@@ -80,6 +80,11 @@ def _net() -> nn.Cell:
     return nn.SequentialCell(nn.Dense(3, 4), nn.ReLU(), nn.Dense(4, 2))
 
 
+def _portable(path: Path) -> None:
+    ms.export(_net(), Tensor(np.ones((1, 3), np.float32)), file_name=str(path),
+              file_format="CIR")
+
+
 def _mindir(path: Path) -> None:
     ms.export(_net(), Tensor(np.ones((1, 3), np.float32)), file_name=str(path),
               file_format="MINDIR")
@@ -339,7 +344,10 @@ FORMATS: Mapping[str, Format] = {
     "safetensors": Format("sample.safetensors",
                           lambda p: ms.save_checkpoint(_net(), str(p), format="safetensors"),
                           lambda p: ms.load_checkpoint(str(p), format="safetensors")),
-    "mindir": Format("sample.mindir", _mindir, lambda p: ms.load(str(p)), sealed=True, hashed=True),
+    "portable": Format("sample.cir", _portable, lambda p: ms.load(str(p)), sealed=True,
+                       hashed=True),
+    "mindir": Format("sample.mindir", _mindir, onnx_sample.read,
+                     mutate=onnx_sample.remade),
     "onnx": Format("sample.onnx", lambda p: p.write_bytes(onnx_sample.model()), onnx_sample.read,
                    mutate=onnx_sample.remade),
     "artifact": Format("sample.cellc", _artifact, _artifact_read, sealed=True, hashed=True),

@@ -140,12 +140,12 @@ def batch(net: Network) -> None:
 
 
 def exported(net: Network) -> None:
-    """Written as MINDIR, read and run."""
+    """Written as CIR, read and run."""
     if not net.arrays:
         return
     with tempfile.TemporaryDirectory() as folder, mode(ms.GRAPH_MODE):
-        path = str(Path(folder, "net.mindir"))
-        ms.export(Block(net.function()), *net.tensors(), file_name=path, file_format="MINDIR")
+        path = str(Path(folder, "net.cir"))
+        ms.export(Block(net.function()), *net.tensors(), file_name=path, file_format="CIR")
         loaded = nn.GraphCell(ms.load(path))
         same(arrays_of(loaded(*net.tensors())), net.results, "an exported file and PyNative")
 

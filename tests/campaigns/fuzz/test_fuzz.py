@@ -258,9 +258,9 @@ def test_files(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_reader_that_is_wrong_is_found(
     read: Any, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    form = dataclasses.replace(files.FORMATS["mindir"], read=read)
-    monkeypatch.setattr(files, "FORMATS", {**files.FORMATS, "mindir": form})
-    found = files.trial(sorted(files.FORMATS).index("mindir")).finding
+    form = dataclasses.replace(files.FORMATS["portable"], read=read)
+    monkeypatch.setattr(files, "FORMATS", {**files.FORMATS, "portable": form})
+    found = files.trial(sorted(files.FORMATS).index("portable")).finding
     assert found is not None and told in found.what
 
 

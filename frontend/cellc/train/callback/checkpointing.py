@@ -266,7 +266,7 @@ class OnRequestExit(Callback):
     Args:
         save_ckpt: whether a checkpoint is saved, `FILE_NAME_train.ckpt`.
         save_mindir: whether the network's graph is saved for its last inputs,
-            `FILE_NAME_train.mindir`.
+            `FILE_NAME_train.mindir` (after the checkpoint; a graph that draws is an error).
         file_name: how the files' names begin.
         directory: their folder.
         config_file: accepted for compatibility.

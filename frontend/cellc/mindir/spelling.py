@@ -1,0 +1,565 @@
+"""Ops of cellc as primitives of MindSpore: the table that `writing` writes a graph by.
+
+A rule gets the writer, the node and the names of its operands, and gives those of its results, or
+None: then the op is written as the composition that its definition gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cellc_compiler.ir.graph import Node
+from cellc_compiler.ir.types import normalize_axis
+from cellc_runtime import dtypes
+from cellc_runtime.dtypes import DType
+
+from .table import TYPES
+
+if TYPE_CHECKING:
+    from .writing import Ref, Writer
+
+Rule = Callable[..., Any]
+NUMBERS = {dtype: number for number, dtype in TYPES.items()}
+ATTRIBUTED = frozenset((
+    "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Depend", "Digamma", "Imag", "IsNan",
+    "Lgamma", "Load", "MakeTuple", "Mish", "Mod", "Partial", "Rint", "SeLU", "Softplus", "Softsign",
+    "Switch", "TensorMove", "TensorScatterUpdate", "TruncateDiv", "TruncateMod",
+    "TupleGetItem", "UpdateState"))
+"""Primitives that MindSpore keeps by attributes, also where they have none."""
+_MOST_TRIPS = 512
+"""Steps of a scan, which are written out one by one."""
+
+RULES: dict[str, Rule] = {}
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("random_bernoulli", "random_bits", "random_exponential", "random_int",
+                     "random_normal", "random_permutation", "random_truncated_normal",
+                     "random_uniform"),
+                    "MindSpore draws other numbers; export the network as it infers "
+                    "(net.set_train(False))"),
+    "host_call": "it calls a Python function, which no file can hold",
+    "custom_kernel": "its code is the user's own",
+}
+"""Ops that MindIR has nothing for, and why."""
+
+
+def spells(*ops: str) -> Callable[[Rule], Rule]:
+    """Decorator: the rule of these ops."""
+    def add(rule: Rule) -> Rule:
+        for op in ops:
+            assert op not in RULES, op
+            RULES[op] = rule
+        return rule
+
+    return add
+
+
+_SAME = {
+    "abs": "Abs", "acos": "ACos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
+    "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil", "conj": "Conj", "cos": "Cos", "cosh": "Cosh",
+    "digamma": "Digamma", "erf": "Erf", "erfc": "Erfc", "erfinv": "Erfinv", "exp": "Exp",
+    "expm1": "Expm1", "floor": "Floor", "imag": "Imag", "isfinite": "IsFinite", "isinf": "IsInf",
+    "isnan": "IsNan", "lgamma": "Lgamma", "log": "Log", "log1p": "Log1p",
+    "logical_not": "LogicalNot", "neg": "Neg", "real": "Real", "reciprocal": "Reciprocal",
+    "relu": "ReLU", "rsqrt": "Rsqrt", "selu": "SeLU", "sigmoid": "Sigmoid", "sign": "Sign",
+    "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "square": "Square", "tan": "Tan", "tanh": "Tanh",
+    "trunc": "Trunc", "silu": "SiLU", "mish": "Mish", "relu6": "ReLU6", "hard_sigmoid": "HSigmoid",
+    "hard_swish": "HSwish", "softsign": "Softsign", "round": "Rint", "log1pexp": "Softplus",
+    "add": "Add", "sub": "Sub", "mul": "Mul", "floor_div": "FloorDiv", "mod": "FloorMod",
+    "fmod": "Mod", "trunc_div": "TruncateDiv", "pow": "Pow", "maximum": "Maximum",
+    "minimum": "Minimum", "eq": "Equal", "ne": "NotEqual", "lt": "Less", "le": "LessEqual",
+    "gt": "Greater", "ge": "GreaterEqual", "logical_and": "LogicalAnd", "logical_or": "LogicalOr",
+    "logical_xor": "LogicalXor", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor", "shift_left": "LeftShift", "shift_right": "RightShift",
+    "atan2": "Atan2", "make_complex": "Complex", "xlogy": "Xlogy", "div": "RealDiv",
+    "prelu": "PReLU", "where": "Select",
+}
+"""Ops that a primitive is, operand by operand."""
+
+
+def _same(primitive: str) -> Rule:
+    return lambda w, node, *x: w.op(primitive, *x)
+
+
+for _name, _primitive in _SAME.items():
+    spells(_name)(_same(_primitive))
+
+
+def _number(node: Node, value: float, k: int = 0) -> Any:
+    """A number in the element type of an operand."""
+    return np.array(value, node.operands[k].type.dtype.numpy)
+
+
+def _ints(values: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(v) for v in values)
+
+
+def _kind(dtype: DType) -> int:
+    return NUMBERS[dtype]
+
+
+@spells("constant")
+def _constant(w: Writer, node: Node) -> Any:
+    return w.const(node.attrs["value"].array)
+
+
+@spells("after", "micro_result", "stop_gradient")
+def _first(w: Writer, node: Node, x: Ref, *others: Ref) -> Any:
+    return x
+
+
+@spells("cast")
+def _cast(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("Cast", x, _kind(node.attrs["dtype"]))
+
+
+@spells("bitwise_not")
+def _bitwise_not(w: Writer, node: Node, x: Ref) -> Any:
+    if node.result.type.dtype is dtypes.bool_:
+        return w.op("LogicalNot", x)
+    return w.op("Sub", np.asarray(np.invert(_number(node, 0))), x)
+
+
+@spells("exp2")
+def _exp2(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("Pow", _number(node, 2), x)
+
+
+@spells("log2", "log10")
+def _log(w: Writer, node: Node, x: Ref) -> Any:
+    base = math.log(2 if node.op == "log2" else 10)
+    return w.op("RealDiv", w.op("Log", x), _number(node, base))
+
+
+@spells("gelu")
+def _gelu(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("GeLU", x) if node.attrs["approximate"] == "tanh" else None
+
+
+@spells("elu")
+def _elu(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("Elu", x, 1.0) if node.attrs["alpha"] == 1 else None
+
+
+@spells("softmax", "log_softmax")
+def _softmax(w: Writer, node: Node, x: Ref) -> Any:
+    axis, rank = node.attrs["axis"], node.operands[0].type.rank
+    if not rank:
+        return None
+    axis = normalize_axis(axis, rank)
+    return w.op("Softmax", x, (axis,)) if node.op == "softmax" else w.op("LogSoftmax", x, axis)
+
+
+# --- normalisation, products, windows -------------------------------------------------------------
+
+
+def _only_first(w: Writer, node: Node) -> bool:
+    return not any(r in w.used for r in node.results[1:])
+
+
+@spells("layer_norm")
+def _layer_norm(w: Writer, node: Node, x: Ref, gamma: Ref, beta: Ref) -> Any:
+    begin = normalize_axis(node.attrs["begin"], node.operands[0].type.rank)
+    if not _only_first(w, node) or node.operands[0].type.dtype is not dtypes.float32 or not begin:
+        return None
+    out = w.op("LayerNorm", x, gamma, beta, begin, begin, float(node.attrs["eps"]))
+    return w.items(out, 1)[0], None, None
+
+
+@spells("batch_norm_inference")
+def _batch_norm(w: Writer, node: Node, x: Ref, *params: Ref) -> Any:
+    type_ = node.operands[0].type
+    if type_.rank not in (2, 4) or normalize_axis(node.attrs["axis"], type_.rank) != 1 or \
+            any(v.type.dtype is not dtypes.float32 for v in node.operands):
+        return None
+    out = w.op("BatchNorm", x, *params, False, float(node.attrs["eps"]), 0.1, 0)
+    return w.items(out, 1)[0]
+
+
+@spells("matmul")
+def _matmul(w: Writer, node: Node, a: Ref, b: Ref) -> Any:
+    (x, y), attrs = (v.type for v in node.operands), node.attrs
+    flags = bool(attrs["transpose_a"]), bool(attrs["transpose_b"])
+    if x.rank == y.rank == 2:
+        return w.op("MatMul", a, b, *flags)
+    lead = _ints(node.result.shape[:-2])
+    a, b = (r if t.shape[:-2] == lead else w.op("BroadcastTo", r, (*lead, *_ints(t.shape[-2:])))
+            for r, t in ((a, x), (b, y)))
+    return w.op("BatchMatMul", a, b, *flags)
+
+
+def _window(node: Node, weight: int) -> dict[str, Any]:
+    """The attributes of a convolution whose weight is an operand or result."""
+    attrs = node.attrs
+    type_ = node.operands[weight].type if weight >= 0 else node.result.type
+    pads = _ints(attrs["pads"])
+    return {
+        "out_channel": int(type_.shape[0]), "kernel_size": _ints(type_.shape[2:]), "mode": 1,
+        "pad_mode": "pad", "pad": pads, "pad_list": pads, "format": "NCHW",
+        "groups": int(attrs["groups"]), "group": int(attrs["groups"]),
+        "stride": (1, 1, *_ints(attrs["stride"])), "dilation": (1, 1, *_ints(attrs["dilation"])),
+    }
+
+
+@spells("conv2d")
+def _conv2d(w: Writer, node: Node, x: Ref, weight: Ref) -> Any:
+    return w.op("Conv2D", x, weight, **_window(node, 1))
+
+
+@spells("conv2d_backward_data")
+def _transposed(w: Writer, node: Node, dy: Ref, weight: Ref) -> Any:
+    return w.op("Conv2DBackpropInput", dy, weight, _ints(node.result.shape),
+                **_window(node, 1), data_format="NCHW")
+
+
+@spells("conv2d_backward_weight")
+def _weight(w: Writer, node: Node, x: Ref, dy: Ref) -> Any:
+    return w.op("Conv2DBackpropFilter", dy, x, _ints(node.result.shape),
+                **_window(node, -1), data_format="NCHW")
+
+
+def _pool(node: Node) -> dict[str, Any]:
+    attrs = node.attrs
+    return {"kernel_size": (1, 1, *_ints(attrs["kernel"])),
+            "strides": (1, 1, *_ints(attrs["stride"])), "pad_mode": "VALID", "format": "NCHW"}
+
+
+def _plain_windows(node: Node) -> bool:
+    attrs = node.attrs
+    return not any(attrs["pads"]) and not attrs["ceil_mode"] and \
+        tuple(attrs.get("dilation", (1, 1))) == (1, 1)
+
+
+@spells("max_pool2d")
+def _max_pool(w: Writer, node: Node, x: Ref) -> Any:
+    attrs = node.attrs
+    if attrs["indices"] or attrs["ceil_mode"] or tuple(attrs["dilation"]) != (1, 1):
+        return None
+    if any(attrs["pads"]):
+        top, bottom, left, right = attrs["pads"]
+        x = _padded(w, node, x, (0, 0, top, left), (0, 0, bottom, right), -math.inf)
+    return w.op("MaxPool", x, **_pool(node))
+
+
+@spells("max_pool2d_backward")
+def _max_pool_backward(w: Writer, node: Node, x: Ref, dy: Ref) -> Any:
+    if not _plain_windows(node):
+        return None
+    out = w.op("MaxPool", x, **_pool(node))
+    return w.op("MaxPoolGrad", x, out, dy, **_pool(node), data_format="NCHW")
+
+
+@spells("avg_pool2d")
+def _avg_pool(w: Writer, node: Node, x: Ref) -> Any:
+    attrs = node.attrs
+    if attrs["ceil_mode"]:
+        return None
+    kernel, stride = _ints(attrs["kernel"]), _ints(attrs["stride"])
+    mean = x
+    if any(attrs["pads"]):
+        top, bottom, left, right = attrs["pads"]
+        low, high = (0, 0, top, left), (0, 0, bottom, right)
+        mean = _padded(w, node, x, low, high, 0)
+    mean = w.op("AvgPool", mean, kernel, stride, 2, 0)
+    size = kernel[0] * kernel[1]
+    if attrs["divisor"] is not None:
+        return w.op("Mul", mean, _number(node, size / attrs["divisor"]))
+    if not any(attrs["pads"]) or attrs["count_include_pad"]:
+        return mean
+    ones = np.pad(np.ones((1, 1, *_ints(node.operands[0].shape[2:])), np.float32),
+                  ((0, 0), (0, 0), (top, bottom), (left, right)))
+    share = w.op("AvgPool", w.const(ones), kernel, stride, 2, 0)
+    return w.op("RealDiv", mean, share)
+
+
+@spells("adaptive_avg_pool2d", "adaptive_max_pool2d")
+def _adaptive(w: Writer, node: Node, x: Ref) -> Any:
+    """Windows of one size; others have no primitive on a CPU."""
+    size, wanted = _ints(node.operands[0].shape[2:]), _ints(node.attrs["output_size"])
+    if node.attrs.get("indices") or any(a % b for a, b in zip(size, wanted, strict=True)):
+        return None
+    mean = node.op == "adaptive_avg_pool2d"
+    if wanted == (1, 1):
+        return w.op("ReduceMean" if mean else "ReduceMax", x, (2, 3), True)
+    step = tuple(a // b for a, b in zip(size, wanted, strict=True))
+    if mean:
+        return w.op("AvgPool", x, step, step, 2, 0)
+    return w.op("MaxPool", x, kernel_size=(1, 1, *step), strides=(1, 1, *step), pad_mode="VALID",
+                format="NCHW")
+
+
+# --- elements and axes ----------------------------------------------------------------------------
+
+
+@spells("reshape")
+def _reshape(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("Reshape", x, _ints(node.result.shape))
+
+
+@spells("transpose")
+def _transpose(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("Transpose", x, _ints(node.attrs["perm"])) if node.attrs["perm"] else x
+
+
+@spells("broadcast_to")
+def _broadcast(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("BroadcastTo", x, _ints(node.result.shape))
+
+
+@spells("slice")
+def _slice(w: Writer, node: Node, x: Ref) -> Any:
+    shape = _ints(node.operands[0].shape)
+    start, stop, step = (_ints(node.attrs[k] or ()) for k in ("start", "stop", "step"))
+    step = step or (1,) * len(shape)
+    back = tuple(a for a, n in enumerate(step) if n < 0)
+    if back:  # turned round, the steps lead forwards
+        x = w.op("ReverseV2", x, back)
+        start, stop = (tuple(shape[a] - 1 - n if a in back else n for a, n in enumerate(ends))
+                       for ends in (start, stop))
+    return w.op("StridedSlice", x, start, stop, tuple(map(abs, step)), 0, 0, 0, 0, 0) \
+        if start else x
+
+
+@spells("update_slice")
+def _update_slice(w: Writer, node: Node, x: Ref, update: Ref) -> Any:
+    shape, given = (_ints(v.shape) for v in node.operands)
+    start, step = _ints(node.attrs["start"]), node.attrs["step"]
+    if step is not None and any(n != 1 for n in step):
+        return None
+    stop = tuple(a + n for a, n in zip(start, given, strict=True))
+    mask = np.zeros(shape, np.bool_)
+    mask[tuple(slice(a, z) for a, z in zip(start, stop, strict=True))] = True
+    high = tuple(d - z for d, z in zip(shape, stop, strict=True))
+    return w.op("Select", w.const(mask), _padded(w, node, update, start, high, 0), x)
+
+
+@spells("scatter")
+def _scatter(w: Writer, node: Node, x: Ref, index: Ref, updates: Ref) -> Any:
+    if node.attrs["batch_dims"] or normalize_axis(
+            node.attrs["axis"], node.operands[0].type.rank) != 0:
+        return None
+    where = w.op("Reshape", index, (*_ints(node.operands[1].shape), 1))
+    return w.op(f"TensorScatter{node.attrs['mode'].title()}", x, where, updates)
+
+
+@spells("split")
+def _split(w: Writer, node: Node, x: Ref) -> Any:
+    sizes, rank = _ints(node.attrs["sizes"]), node.operands[0].type.rank
+    axis = normalize_axis(node.attrs["axis"], rank)
+    if len(set(sizes)) == 1:
+        return w.items(w.op("Split", x, axis, len(sizes)), len(sizes))
+    shape, out, at = _ints(node.operands[0].shape), [], 0
+    for n in sizes:
+        start = tuple(at if a == axis else 0 for a in range(rank))
+        stop = tuple(at + n if a == axis else d for a, d in enumerate(shape))
+        out.append(w.op("StridedSlice", x, start, stop, (1,) * rank, 0, 0, 0, 0, 0))
+        at += n
+    return out
+
+
+@spells("concat")
+def _concat(w: Writer, node: Node, *x: Ref) -> Any:
+    return w.op("Concat", tuple(x), normalize_axis(node.attrs["axis"], node.result.type.rank))
+
+
+@spells("stack")
+def _stack(w: Writer, node: Node, *x: Ref) -> Any:
+    axis = normalize_axis(node.attrs["axis"], node.result.type.rank)
+    return w.op("Stack", tuple(x), axis=axis, num=len(x))
+
+
+def _padded(w: Writer, node: Node, x: Ref, low: Sequence[Any], high: Sequence[Any], value: Any
+            ) -> Ref:
+    """Rows around a tensor; MindSpore names the last axis first."""
+    sizes = tuple(int(n) for pair in zip(low[::-1], high[::-1], strict=True) for n in pair)
+    return w.op("PadV3", x, sizes, _number(node, value), mode="constant", paddings_contiguous=True)
+
+
+@spells("pad")
+def _pad(w: Writer, node: Node, x: Ref) -> Any:
+    attrs = node.attrs
+    if attrs["interior"] and any(attrs["interior"]):
+        return None
+    return _padded(w, node, x, attrs["low"], attrs["high"], attrs["value"])
+
+
+@spells("tile")
+def _tile(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("Tile", x, _ints(node.attrs["reps"]))
+
+
+@spells("flip")
+def _flip(w: Writer, node: Node, x: Ref) -> Any:
+    return w.op("ReverseV2", x, _ints(node.attrs["axes"]))
+
+
+@spells("gather")
+def _gather(w: Writer, node: Node, x: Ref, index: Ref) -> Any:
+    axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
+    return w.op("Gather", x, index, axis, int(node.attrs["batch_dims"]))
+
+
+@spells("gather_elements")
+def _gather_elements(w: Writer, node: Node, x: Ref, index: Ref) -> Any:
+    return w.op("GatherD", x, normalize_axis(node.attrs["dim"], node.operands[0].type.rank), index)
+
+
+@spells("gather_nd")
+def _gather_nd(w: Writer, node: Node, x: Ref, index: Ref) -> Any:
+    return None if node.attrs.get("batch_dims") else w.op("GatherNd", x, index)
+
+
+@spells("one_hot")
+def _one_hot(w: Writer, node: Node, x: Ref) -> Any:
+    attrs, dtype = node.attrs, node.result.type.dtype
+    held = dtypes.float32 if dtype is dtypes.bool_ else dtype
+    on, off = (np.array(attrs[k]).astype(held.numpy) for k in ("on", "off"))
+    axis = normalize_axis(attrs["axis"], node.result.type.rank)
+    axis = -1 if axis == node.result.type.rank - 1 else axis
+    out = w.op("OneHot", x, int(attrs["depth"]), on, off, axis)
+    return out if held is dtype else w.op("Cast", out, _kind(dtype))
+
+
+@spells("iota", "eye")
+def _positions(w: Writer, node: Node) -> Any:
+    attrs, dtype = node.attrs, node.result.type.dtype.numpy
+    if node.op == "eye":
+        return w.const(np.eye(attrs["n"], attrs["m"], attrs["diagonal"], dtype))
+    shape = _ints(attrs["shape"])
+    steps = [1] * len(shape)
+    axis = normalize_axis(attrs["axis"], len(shape)) if shape else 0
+    steps[axis : axis + 1] = [shape[axis]] if shape else []
+    return w.const(np.array(np.broadcast_to(np.arange(shape[axis] if shape else 1, dtype=dtype)
+                                            .reshape(steps if shape else ()), shape)))
+
+
+@spells("tril", "triu")
+def _triangle(w: Writer, node: Node, x: Ref) -> Any:
+    by = int(node.attrs["diagonal"])
+    return w.op("Tril", x, diagonal=by) if node.op == "tril" else w.op("Triu", x, by)
+
+
+_REDUCED = {"reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd",
+            "reduce_all": "ReduceAll", "reduce_any": "ReduceAny", "reduce_mean": "ReduceMean"}
+
+
+@spells("reduce_sum", *_REDUCED)
+def _reduce(w: Writer, node: Node, x: Ref) -> Any:
+    rank = node.operands[0].type.rank
+    given = node.attrs["axes"]
+    axes = tuple(range(rank)) if given is None else tuple(normalize_axis(a, rank) for a in given)
+    if not axes:
+        return x if node.operands[0].type.dtype is node.result.type.dtype else None
+    keep = bool(node.attrs["keepdims"])
+    return w.op("ReduceSum", x, axes, keep, False) if node.op == "reduce_sum" else \
+        w.op(_REDUCED[node.op], x, axes, keep)
+
+
+@spells("argmax", "argmin")
+def _position(w: Writer, node: Node, x: Ref) -> Any:
+    axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
+    name = "Argmax" if node.op == "argmax" else "Argmin"
+    out = w.op(name, x, axis, _kind(dtypes.int32))
+    out = w.op("ExpandDims", out, axis) if node.attrs["keepdims"] else out
+    return w.op("Cast", out, _kind(node.result.type.dtype))
+
+
+@spells("cumsum", "cumprod")
+def _cumulative(w: Writer, node: Node, x: Ref) -> Any:
+    axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
+    return w.op("CumSum" if node.op == "cumsum" else "CumProd", x, axis,
+                bool(node.attrs["exclusive"]), bool(node.attrs["reverse"]))
+
+
+@spells("sort")
+def _sort(w: Writer, node: Node, x: Ref) -> Any:
+    axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
+    return w.items(w.op("Sort", x, axis=axis, descending=bool(node.attrs["descending"])), 2)
+
+
+@spells("topk")
+def _topk(w: Writer, node: Node, x: Ref) -> Any:
+    attrs, type_ = node.attrs, node.operands[0].type
+    if type_.dtype.kind not in ("float", "int"):
+        return None
+    axes = list(range(type_.rank))
+    axis = normalize_axis(attrs["axis"], type_.rank)
+    axes[axis], axes[-1] = axes[-1], axes[axis]
+    last = axis == type_.rank - 1
+    x = x if last else w.op("Transpose", x, tuple(axes))
+    x = x if attrs["largest"] else w.op("Neg", x)
+    values, places = w.items(w.op("TopK", x, int(attrs["k"]), sorted=True), 2)
+    values = values if attrs["largest"] else w.op("Neg", values)
+    return [r if last else w.op("Transpose", r, tuple(axes)) for r in (values, places)]
+
+
+@spells("argsort")
+def _argsort(w: Writer, node: Node, x: Ref) -> Any:
+    return _sort(w, node, x)[1]
+
+
+# --- control flow ---------------------------------------------------------------------------------
+
+
+def _returns(w: Writer, graph: Any, inputs: Sequence[Ref]) -> Ref:
+    """Write a graph here; its results as a tuple."""
+    return w.op("MakeTuple", *w.graph(graph, inputs))
+
+
+@spells("cond")
+def _cond(w: Writer, node: Node, pred: Ref, *x: Ref) -> Any:
+    parts = []
+    for name, region in zip(("then", "else"), node.regions, strict=True):
+        inner = w.inner(name)
+        takes = inner.takes(region.inputs)
+        out = _returns(inner, region, takes)
+        inner.finish(8, inner.declared(takes), out, [v.type for v in region.outputs])
+        parts.append(w.op("Partial", w.named(inner.name), *x))
+    return w.items(w.call(w.op("Switch", pred, *parts).name, ()), len(node.results))
+
+
+@spells("while")
+def _while(w: Writer, node: Node, *x: Ref) -> Any:
+    count, (test, body) = node.attrs["carried"], node.regions
+    header, trip, end = w.inner("header"), w.inner("body"), w.inner("after")
+    types = [v.type for v in body.outputs]
+    takes = header.takes(body.inputs)
+    go = header.graph(test, takes)[0]
+    on = header.op("Partial", header.named(trip.name), *takes)
+    off = header.op("Partial", header.named(end.name), *takes[:count])
+    out = header.call(header.op("Switch", go, on, off).name, ())
+    header.finish(8, header.declared(takes), out, types)
+    inside = trip.takes(body.inputs)
+    again = trip.call(header.name, [*trip.graph(body, inside), *inside[count:]])
+    trip.finish(8, trip.declared(inside), again, types)
+    left = end.takes(body.inputs[:count])
+    end.finish(8, end.declared(left), end.op("MakeTuple", *left), types)
+    return w.items(w.call(header.name, x), count)
+
+
+@spells("scan")
+def _scan(w: Writer, node: Node, *x: Ref) -> Any:
+    """A loop of a known number of steps, which are written one by one."""
+    attrs, (body,) = node.attrs, node.regions
+    n, k, length = attrs["carried"], attrs["sequences"], attrs["length"]
+    if attrs["limited"] or not isinstance(length, int) or not 0 < length <= _MOST_TRIPS:
+        return None
+    state, rows, captures = list(x[:n]), x[n : n + k], x[n + k :]
+    types = [v.type for v in node.operands[n : n + k]]
+    found: list[Any] = [None] * length
+    order = range(length)[::-1] if attrs["reverse"] else range(length)
+    for t in order:
+        now = []
+        for row, type_ in zip(rows, types, strict=True):
+            shape = _ints(type_.shape)
+            part = w.op("StridedSlice", row, (t, *(0,) * (len(shape) - 1)), (t + 1, *shape[1:]),
+                        (1,) * len(shape), 0, 0, 0, 0, 0)
+            now.append(w.op("Reshape", part, shape[1:]))
+        out = w.graph(body, [*state, *now, w.const(np.array(t, np.int64)), *captures])
+        state, found[t] = out[:n], out[n:]
+    stacked = [w.op("Stack", tuple(f[j] for f in found), axis=0, num=length)
+               for j in range(len(node.results) - n)]
+    return [*state, *stacked]
