@@ -41,7 +41,8 @@ def written(folder: Path, op: Op) -> int:
         data = _bytes(case)
         with np.errstate(all="ignore"):
             results = run(case.graph(), list(case.arrays))
-        if data is None or any(a.size == 0 for a in (*case.arrays, *results)):
+        if data is None or any(a.size == 0 or a.dtype.name == "bfloat16"  # (numpy files hold none)
+                               for a in (*case.arrays, *results)):
             continue
         (folder / f"{op.name}-{count}.mindir").write_bytes(data)
         outs = {f"out_{k}": v for k, v in enumerate(results)}

@@ -74,7 +74,7 @@ _SAME = {
     "gt": "Greater", "ge": "GreaterEqual", "logical_and": "LogicalAnd", "logical_or": "LogicalOr",
     "logical_xor": "LogicalXor", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr",
     "bitwise_xor": "BitwiseXor", "shift_left": "LeftShift", "shift_right": "RightShift",
-    "atan2": "Atan2", "make_complex": "Complex", "xlogy": "Xlogy", "div": "RealDiv",
+    "atan2": "Atan2", "xlogy": "Xlogy", "div": "RealDiv",
     "prelu": "PReLU", "where": "Select",
 }
 """Ops that a primitive is, operand by operand."""
@@ -121,6 +121,12 @@ def _bitwise_not(w: Writer, node: Node, x: Ref) -> Any:
     if node.result.type.dtype is dtypes.bool_:
         return w.op("LogicalNot", x)
     return w.op("Sub", np.asarray(np.invert(_number(node, 0))), x)
+
+
+@spells("make_complex")
+def _complex(w: Writer, node: Node, x: Ref, y: Ref) -> Any:
+    a, b = (v.shape for v in node.operands)
+    return w.op("Complex", x, y) if a == b else None
 
 
 @spells("exp2")
