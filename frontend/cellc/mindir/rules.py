@@ -26,7 +26,6 @@ from ..ops.functional import (
 from ..ops.primitives import find
 from ..tensors.promotion import fresh
 from ..tensors.tensor import Tensor
-from .wire import MindirError
 
 
 def _scaled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,13 +73,6 @@ def _layer_norm(input: Tensor, normalized_shape: Any, weight: Any, bias: Any, ep
     var, center = reductions.var_mean(input, axes, 0, True)
     out = activation.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
     return out, center, rsqrt(arith.add(var, eps))
-
-
-def _softmax(input: Tensor, axis: Any = -1) -> Tensor:
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    if len(axes) != 1:
-        raise MindirError(f"a softmax over the axes {axes} is not read; only one is")
-    return activation.softmax(input, axes[0])
 
 
 def _lstm(input: Tensor, h: Tensor, c: Tensor, w: Tensor, *, has_bias: bool, **attrs: Any) -> Any:
@@ -158,7 +150,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"Scalar{name}": _on_numbers(*both) for name, both in _NUMBERS.items()},
     "ScalarUsub": operator.neg, "TensorToScalar": lambda x: x, "ScalarBool": bool,
     # activations
-    "Softmax": _softmax, "LSTM": _lstm,
+    "LSTM": _lstm,
     "SiLU": activation.silu, "GeluExt": activation.gelu, "SoftplusExt": activation.softplus,
     "LeakyReLUExt": activation.leaky_relu, "EluExt": activation.elu,
     "LogSoftmaxExt": lambda input, dim=-1, dtype=None: activation.log_softmax(
