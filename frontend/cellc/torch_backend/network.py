@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 
@@ -61,15 +60,9 @@ def apply_node(node: Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     call = Call(node)
     found = rule(call, *args, **kwargs)
     many = isinstance(node.meta["val"], (tuple, list))
-    results = [x if x is None or meta is None else _converted(x, dtype_of(meta.dtype))
+    results = [x if x is None or meta is None else to(x, dtype_of(meta.dtype))
                for x, meta in zip(found if many else [found], call.values, strict=True)]
     return results if many else results[0]
-
-
-def _converted(x: Tensor, dtype: DType) -> Tensor:
-    if x.dtype.is_complex and not dtype.is_complex:
-        raise Refused(f"{x.dtype} where torch has {dtype}")
-    return to(x, dtype)
 
 
 def run(graph: Graph, values: dict[Node, Any]) -> None:

@@ -123,7 +123,13 @@ def hint(size: Any) -> Any:
 
 
 def to(x: Tensor, dtype: DType) -> Tensor:
-    """A tensor in another element type."""
+    """A tensor in another element type; complex numbers stay complex.
+
+    Raises:
+        Refused: the imaginary parts would be lost.
+    """
+    if x.dtype.is_complex and not (dtype.is_complex or dtype is dtypes.bool_):
+        raise Refused(f"{x.dtype} as {dtype}")
     return x if x.dtype is dtype else cast_to(x, dtype)
 
 
