@@ -35,8 +35,8 @@ PARTS = 16
 LEAST = 0.5
 """Share of torch's operators that are computed here, wholly, for at least one sample."""
 RANDOM = ("bernoulli", "dropout", "rand", "normal", "multinomial", "exponential", "geometric",
-          "cauchy", "uniform", "empty", "rrelu", "log_normal", "new_empty")
-"""Names of operators whose results are draws, or not defined."""
+          "cauchy", "uniform", "empty", "rrelu", "log_normal", "new_empty", "topk")
+"""Names of operators whose results are draws, or not defined (ties of topk)."""
 
 
 def computed(graph: Any, given: list[Any]) -> list[Any] | None:
