@@ -165,6 +165,11 @@ class Graph:
     outputs: list[Value] = field(default_factory=list)
     updates: list[tuple[Value, Value]] = field(default_factory=list)
 
+    @property
+    def template(self) -> Graph:
+        """The graph with symbols that this one was made from, or itself: it has the same ops."""
+        return self
+
     def add_input(self, ty: TensorType, name: str, kind: str = "input") -> Value:
         """Append a graph input; names must be unique within the graph."""
         value = Value(ty, name=name, kind=kind)

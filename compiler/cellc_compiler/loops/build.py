@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 
-from ..ir.dims import estimate
+from ..ir.dims import estimate, surely_at_least
 from ..ir.graph import Node, Value
 from ..ir.op import lookup
 from ..ir.types import TensorType, prod
@@ -354,8 +354,9 @@ def _fit(shape: tuple[int, ...], source: Sequence[tuple[int, Index]]) -> tuple[I
 def _fixed(idx: tuple[Index, ...], shape: tuple[int, ...]) -> bool:
     """Whether an index is one place of the buffer for all elements of the nest: then reading it
     needs no mask, and what follows from it (the key of a draw) is one scalar for all lanes."""
-    inside = all(i.bounds[0] >= 0 and i.bounds[1] < d for i, d in zip(idx, shape, strict=True))
-    return inside and not any(True for i in idx for _ in variables(i))
+    return not any(True for i in idx for _ in variables(i)) and all(
+        surely_at_least(i.bounds[0], 0) and surely_at_least(d - 1, i.bounds[1])
+        for i, d in zip(idx, shape, strict=True))
 
 
 def _constant(node: Node, dtype: DType) -> Element:
@@ -428,6 +429,21 @@ def build_nest(group: Group, inline: set[Value], stored: set[Value]) -> Nest:
         _lane_last_row(nest)
     else:
         merge_rows(nest, keep_last=nest.mode == "column")
+    return nest
+
+
+def window_nest(node: Node, inline: set[Value]) -> Nest:
+    """The nest of an `update_slice` with steps of 1 that writes the elements of the update where
+    they belong, and no others."""
+    update, start = node.operands[1], node.attrs["start"]
+    builder = NestBuilder(Domain(update.shape), (), inline)
+    idx = builder.canonical(update.shape)
+    assert idx is not None
+    phases: dict[int, Phase] = {}
+    _add_store(builder, node.result, builder.read(update, idx, None), {}, phases, phases,
+               tuple(i + a for i, a in zip(idx, start, strict=True)), update.shape)
+    nest = Nest("row", builder.rows, list(phases.values()), 4)
+    _lane_last_row(nest)
     return nest
 
 

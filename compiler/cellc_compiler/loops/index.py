@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Union
 
 from cellc_runtime.records import dataclass
 
-from ..ir.dims import estimate, is_symbolic, surely_at_least
+from ..ir.dims import estimate, is_symbolic, surely_at_least, surely_equal
 
 if TYPE_CHECKING:
     from .expr import Expr
@@ -136,8 +136,9 @@ class Index:
         """(floor division, remainder) by a positive constant, simplified where bounds allow."""
         if _within(self.bounds, by):
             return Index((), 0), self
-        whole = Index(tuple((a, c // by) for a, c in self.terms if c % by == 0), self.const // by)
-        part = Index(tuple((a, c) for a, c in self.terms if c % by), self.const % by)
+        q, const = _divided(self.const, by)
+        whole = Index(tuple((a, c // by) for a, c in self.terms if c % by == 0), q)
+        part = Index(tuple((a, c) for a, c in self.terms if c % by), const)
         lo, hi = part.bounds
         if _within((lo, hi), by):
             return whole, part
@@ -182,6 +183,14 @@ class Index:
             elif var in set(variables(atom)):
                 return None
         return stride
+
+
+def _divided(const: int, by: int) -> tuple[int, int]:
+    """How often `by` can be taken out of a constant, and what is left. Of sizes it is taken out
+    whole or not at all: a rest of a rest would be simplified for ever."""
+    if type(const) is int and type(by) is int:
+        return const // by, const % by
+    return (const // by, 0) if surely_equal(const % by, 0) else (0, const)
 
 
 def _within(bounds: tuple[int, int], by: int) -> bool:

@@ -17,7 +17,7 @@ from ..fusion.clusters import Cluster, Schedule, as_group, fuse
 from ..ir.dims import estimate
 from ..ir.graph import Graph, Node, Reuse, Value, attrs_key
 from ..ir.op import lookup
-from ..loops.build import build_nest
+from ..loops.build import build_nest, window_nest
 from ..loops.expr import Access, Expr
 from ..loops.nest import Nest, walk
 from ..loops.reuse import keep_expensive
@@ -181,6 +181,32 @@ def resolve(roots: Iterable[Expr], schedule: Schedule) -> None:
                 object.__setattr__(e, "payload", Access(value, access.offset, access.part))
 
 
+class _Window:
+    """An `update_slice` whose result may be written over its first operand: then only the window
+    is written. It is an `InPlaceRule`."""
+
+    def __init__(self, block: GraphBlock, node: Node) -> None:
+        self.block, self.node = block, node
+
+    @classmethod
+    def of(cls, block: GraphBlock, cluster: Cluster) -> _Window | None:
+        """The only node of a cluster, if it is one."""
+        node, *others = cluster.nodes
+        if others or node.op != "update_slice" or any(s != 1 for s in node.attrs["step"] or ()) \
+                or node.result.dtype.is_complex:
+            return None
+        return cls(block, node)
+
+    def same_element(self, old: Value, new: Value) -> bool:
+        """See `InPlaceRule`: the first operand is read at the same element, the other may not."""
+        return old not in self.block.reads_of(self.node.operands[1:])
+
+    def is_there(self) -> bool:
+        """Whether the result lies over the first operand."""
+        first = self.block.schedule.root(self.node.operands[0])
+        return self.block.env.get(first) == self.block.env[self.node.result]
+
+
 class GraphBlock:
     """Lowers the clusters of one graph in order."""
 
@@ -315,8 +341,12 @@ class GraphBlock:
 
     def reads(self, node: Node) -> set[Value]:
         """The values with buffers that a node reads, inlining and aliases seen through."""
+        return self.reads_of(node.operands)
+
+    def reads_of(self, operands: Iterable[Value]) -> set[Value]:
+        """The values with buffers that are read for these, inlining and aliases seen through."""
         out: set[Value] = set()
-        stack = list(node.operands)
+        stack = list(operands)
         while stack:
             v = stack.pop()
             if v in self.schedule.alias:
@@ -334,6 +364,7 @@ class GraphBlock:
         stored = {r for n in cluster.nodes for r in n.results if r in self.schedule.stored}
         if not stored:
             return
+        window = _Window.of(self, cluster)
         nest = self.cluster_nest(cluster, stored)
         update = self._as_update(cluster, nest, stored)
         if update is not None:
@@ -345,7 +376,9 @@ class GraphBlock:
                 self._update([update])
             return
         for value in [r for n in cluster.nodes for r in n.results if r in stored]:
-            self.new_place(value, cluster, nest)
+            self.new_place(value, cluster, window or nest)
+        if window is not None and window.is_there():
+            stored, nest = {window.node.operands[1]}, self._window_nest(window.node, nest)
         if all(v.type.size == 0 for v in stored):
             return
         kernel, values = nest.kernel(self._streamed(stored), self.low.machine.nest)
@@ -397,6 +430,17 @@ class GraphBlock:
         if cached is None:
             cached = self.low.nest_cache[key] = CachedNest(self.nest_of(cluster), values)
         return ClusterNest(cached, values)
+
+    def _window_nest(self, node: Node, whole: ClusterNest) -> ClusterNest:
+        """The loops that write the window of an `update_slice` alone, over the values of those that
+        write the whole."""
+        key = "window", whole.cached
+        cached = self.low.nest_cache.get(key)
+        if cached is None:
+            nest = window_nest(node, self.schedule.inline)
+            resolve(nest.roots(), self.schedule)
+            cached = self.low.nest_cache[key] = CachedNest(nest, whole.values)
+        return ClusterNest(cached, whole.values)
 
     def nest_of(self, cluster: Cluster) -> Nest:
         """The loops of a cluster."""

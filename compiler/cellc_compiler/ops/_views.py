@@ -10,6 +10,7 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
+from ..ir.dims import surely_at_least
 from ..ir.graph import Builder, Graph, Value
 from ..ir.op import INTS, Array, Op
 from ..ir.types import TensorType
@@ -41,9 +42,9 @@ def between(i: Index, lo: int, hi: int) -> Expr | None:
     """lo <= i < hi; None where the bounds of the index say it always holds."""
     least, most = i.bounds
     parts: list[Expr] = []
-    if least < lo:
+    if not surely_at_least(least, lo):
         parts.append(E.index_value(i).ge(lo))
-    if most >= hi:
+    if not surely_at_least(hi - 1, most):
         parts.append(E.index_value(i).lt(hi))
     return both(parts)
 

@@ -46,6 +46,32 @@ def instantiate(graph: Graph, sizes: Sizes) -> Graph:
     return _Instance(sizes).graph(graph)
 
 
+class Instance(Graph):
+    """`instantiate(source, sizes)`, worked out when it is first looked at.
+
+    A call that a program for all sizes serves needs no graph of its own: a graph of a thousand
+    nodes would take longer than the call.
+    """
+
+    __slots__ = ("_sizes", "_source")
+
+    def __init__(self, source: Graph, sizes: Sizes) -> None:
+        self._source, self._sizes = source, sizes
+
+    @property
+    def template(self) -> Graph:
+        """See `Graph.template`."""
+        return self._source
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Graph.__slots__:
+            raise AttributeError(name)
+        made = instantiate(self._source, self._sizes)
+        for slot in Graph.__slots__:
+            setattr(self, slot, getattr(made, slot))
+        return getattr(self, name)
+
+
 def _open(node: Node) -> bool:
     """Whether sizes are still symbolic in a node."""
     values = (*node.operands, *node.results)

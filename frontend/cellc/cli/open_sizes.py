@@ -98,13 +98,21 @@ def _values(part: re.Match[str], option: str) -> range:
 
 
 def typical_sizes(given: Sequence[InputType], shrink: int = 1) -> dict[str, int]:
-    """Usual sizes of the open axes of inputs, by name; `shrink` times smaller."""
+    """Usual sizes of the open axes of inputs, by name; `shrink` times smaller.
+
+    The axis of a vector is a batch, as that of labels, unless it is another size than the batch of
+    inputs that have lengths: then it is a length, too, as that of the positions of all tokens,
+    which are more than the new ones.
+    """
+    shapes = sorted((t.shape for t in given), key=len, reverse=True)
+    lengths = any(isinstance(d, str) for shape in shapes for d in shape[1:])
     found: dict[str, int] = {}
-    for t in given:
-        for axis, d in enumerate(t.shape):
+    for shape in shapes:
+        for axis, d in enumerate(shape):
             if isinstance(d, str):
-                image = len(t.shape) == 4 and axis > 1
-                usual = _BATCH if axis == 0 else _PIXELS if image else _LENGTH
+                image = len(shape) == 4 and axis > 1
+                usual = 2 * _LENGTH if len(shape) == 1 and lengths else \
+                    _BATCH if axis == 0 else _PIXELS if image else _LENGTH
                 found.setdefault(d, usual // shrink)
     return found
 
@@ -256,10 +264,7 @@ class _Planner:
         todo: list[Range] = [(open_sizes.LEAST, ANY)]
         while todo:
             low, high = todo.pop(0)
-            usual = typical_sizes(self.given)
-            hints = {n: usual[n] if high == ANY else min(high, usual[n]) for n in names}
-            hints = {n: max(low, size) for n, size in hints.items()}
-            shapes, error = self._trace({**known, **hints})
+            hints, shapes, error = self._usual_trace(known, names, low, high)
             for guard in shapes.guards if error is None else ():
                 if symbols_of(guard.expr) & {*names} and shapes.pins(guard):
                     place = f" ({guard.where})" if guard.where else ""
@@ -295,6 +300,20 @@ class _Planner:
                 self.notes[f"not served: {', '.join(where)}: {line}"] = None
             if len(self.traces) > _MOST_TRACES:
                 raise Undecided("the network asks too much about its sizes")
+
+    def _usual_trace(
+        self, known: Mapping[str, int], names: Sequence[str], low: int, high: int
+    ) -> tuple[dict[str, int], Shapes, CompileError | None]:
+        """The network traced for usual sizes of a range, smaller ones if it fails: some networks
+        have a longest length. See `_trace`."""
+        tried = []
+        for part in (1, 2, 4, 8) if len(names) > 1 else (1,):
+            usual = typical_sizes(self.given, part)
+            hints = {n: max(low, usual[n] if high == ANY else min(high, usual[n])) for n in names}
+            tried.append((hints, *self._trace({**known, **hints})))
+            if tried[-1][2] is None:
+                return tried[-1]
+        return tried[0]
 
     def variants(self, choice: Mapping[str, int]) -> Iterator[Variant]:
         """Yield the variants for this choice of listed values."""

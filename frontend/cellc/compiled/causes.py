@@ -100,6 +100,9 @@ FIRST = Cause()
 _MOST = 256
 """Parts of a call that are compared, and characters of a value."""
 
+_COMPARED = 16
+"""The latest compilations with which a call is compared."""
+
 Facet = tuple[str, str, str]
 """A part of a call: its kind, its distinction besides its shape, and it in words."""
 
@@ -151,7 +154,7 @@ def of_call(
     history: Sequence[Compilation], signature: str, now: Mapping[str, Facet], where: str
 ) -> Cause:
     """Why a call that no entry fits was compiled: how it differs from the one most like it."""
-    before = min(reversed(history), key=lambda c: len(_differing(c.parts, now)))
+    before = min(reversed(history[-_COMPARED:]), key=lambda c: len(_differing(c.parts, now)))
     differing = _differing(before.parts, now)
     if not differing:  # it was compiled, and let go since
         return Cause("dropped", f"what was compiled for {signature} had been let go{where}")

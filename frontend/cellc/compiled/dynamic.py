@@ -34,6 +34,7 @@ from ..core.lru import LRU
 from ..core.module_names import plain
 from ..tensors.symbol import Axis, Described, Symbol
 from ..tensors.tensor import Tensor, Tensors
+from ..tracing.guards import Guards
 from ..tracing.pytree import Box, Leaf, Structure
 from . import causes
 from .causes import Cause
@@ -223,6 +224,7 @@ class Once:
     instances: int = 0
     open: list[Program] = field(default_factory=list)
     per_size: str = ""
+    read_guards: Guards | None = None
 
     @property
     def guards(self) -> list[Guard]:
@@ -251,10 +253,13 @@ class Once:
         """
         self.instances += 1
         program = self._program(sizes) if may_open and (at_once or self.instances > 1) else None
+        if self.read_guards is None or self.read_guards.cause:
+            self.read_guards = Guards(self.traced.reads)
         open_ = [Guard(g.relation, substitute(g.expr, sizes), g.where) for g in self.guards
                  if not symbols_of(g.expr) <= set(sizes)]
-        graph = instantiate.instantiate(self.traced.graph, sizes)
-        return replace(self.traced, graph=graph, guards=open_,
+        make = instantiate.instantiate if program is None else instantiate.Instance
+        graph = make(self.traced.graph, sizes)
+        return replace(self.traced, graph=graph, guards=open_, read_guards=self.read_guards,
                        program=None if program is None else program.at(sizes))
 
     def _program(self, sizes: Mapping[str, int]) -> Program | None:

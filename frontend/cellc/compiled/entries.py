@@ -392,7 +392,7 @@ def _plain(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, An
     """The entry that runs a graph."""
     if settings.get_auto_parallel_context("pipeline_stages") > 1 and context.in_graph_mode():
         return pipelines.PipelineEntry(traced, function_name(fn))
-    if staged.is_staged(traced.graph):
+    if staged.is_staged(traced.graph.template):
         return _staged(traced, fn, args, kwargs)
     return CompiledEntry(traced, function_name(fn))
 

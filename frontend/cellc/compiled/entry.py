@@ -37,14 +37,14 @@ class Entry:
         self.device = context.get_current_device()
         watch([*traced.attributes, (context.OPTIONS, "numerics"), (context.OPTIONS, "device"),
                (context.OPTIONS, "ranks")], self.flag)
-        self.read_guards = Guards(traced.reads)
+        self.read_guards = traced.read_guards or Guards(traced.reads)
         self.state = traced.state
         self.apart = traced.state is not None or bool(traced.written) or self.several
         """Whether a call does more than compute results and assign Parameters."""
         self.needs_arguments = self.several or traced.returned or (
             traced.state is not None and traced.state.arguments)
         """Whether it changes or returns containers that are arguments, as far as that is known."""
-        self.gradient = has_gradient(traced.graph)
+        self.gradient = has_gradient(traced.graph.template)
         self.calls = 0
         self.made = time.perf_counter()
 
@@ -93,7 +93,7 @@ class Entry:
 
     def _check_shared(self, tensors: Tensors, written: tuple[int, ...]) -> None:
         views.check_arguments(tensors, written, self.traced.parameters,
-                              [v.name for v in self.traced.graph.inputs])
+                              [v.name for v in self.traced.graph.template.inputs])
 
     def call(self, arrays: list[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The result for the arrays of a call's arguments, and what it changes of their tensors."""

@@ -57,7 +57,7 @@ class CompiledEntry(Entry):
                     budget=budget,
                 )
         self.report.seconds["total"] = time.perf_counter() - self.made
-        self.callbacks = host_callbacks(graph, functions)
+        self.callbacks = host_callbacks(graph, functions) if program.callbacks else {}
         if traced.pieces:
             self.callbacks = pieces.logged(
                 graph, self.callbacks, traced.functions, traced.changes, callback_name)
@@ -76,8 +76,9 @@ class CompiledEntry(Entry):
         self.read = [i not in unread for i in slots]
         self.weights_version = -1
         self.learnt = 0
-        updated = {old for old, _ in traced.graph.updates}
-        self.updated = [p for p, v in zip(traced.parameters, traced.graph.inputs[traced.arguments:],
+        form = traced.graph.template
+        updated = {old for old, _ in form.updates}
+        self.updated = [p for p, v in zip(traced.parameters, form.inputs[traced.arguments:],
                                           strict=True) if v in updated]
         self.writes_tensors = any(type(p) is Tensor for p in self.updated)
         self.single = isinstance(traced.out, Leaf) and traced.out.kind is None

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .. import lang
     from ..calls import pieces
     from ..calls.pieces import CallLog
+    from ..tracing.guards import Guards
     from ..tracing.python_state import PythonState
 else:  # the construct compiler loads with the first network it compiles
     lang = lazy_module("cellc.lang")
@@ -85,6 +86,8 @@ class Traced:
     """Whether its result has containers of the arguments in it."""
     program: Program | None = None
     """A program for all sizes, at the sizes of this call."""
+    read_guards: Guards | None = None
+    """Those of `reads` that all sizes share; None: its own."""
 
     def out_of_date(self) -> Cause | None:
         """Why what was traced does not hold any more, as far as that is known."""

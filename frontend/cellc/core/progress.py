@@ -105,7 +105,8 @@ def stage(name: str, verb: str = "compiling") -> Iterator[Callable[[str], None]]
     s = _Stage(name, verb)
     _present.append(s)
     try:
-        started(s.thread)  # without a thread nothing is shown
+        if _is_terminal():
+            started(s.thread)  # without a thread nothing is shown
         yield s.say
     finally:
         _present.remove(s)

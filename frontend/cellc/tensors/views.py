@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from cellc_compiler.ir.dims import surely_equal
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
@@ -118,7 +119,8 @@ class Step:
 
 def write_spans(x: Tensor, spans: Sequence[tuple[int, int, int]], update: Tensor) -> Tensor:
     """`x` with slices of all its axes, each (start, count, step), replaced."""
-    if update.shape == x.shape and all(s == 1 for _, _, s in spans):
+    if all(s == 1 and surely_equal(u, d)
+           for u, d, (_, _, s) in zip(update.shape, x.shape, spans, strict=True)):
         return update
     if not update.size:
         return x
