@@ -369,13 +369,23 @@ class Fuser:
     # --- result ---------------------------------------------------------------------------------
 
     def _ordered(self) -> list[Cluster]:
-        """Clusters topologically: fewer ancestors first, ties by number; around collectives as
-        `overlap` says. Where others wait for what the graph sends, in the order of the program as
-        far as clusters let it be."""
+        """Clusters topologically: fewer ancestors first, ties by number, after the checks that
+        need little; around collectives as `overlap` says. Where others wait for what the graph
+        sends, in the order of the program as far as clusters let it be."""
         if any(lookup(n.op).collective and not n.results for n in self.graph.nodes):
             return in_program_order(self.clusters)
-        return overlap.spread_out(self, sorted(
-            self.clusters, key=lambda c: (c.ancestors.bit_count(), c.number)))
+        first = self._early_checks() if self.graph.updates else 0
+        return overlap.spread_out(self, sorted(self.clusters, key=lambda c: (
+            not first >> c.number & 1, c.ancestors.bit_count(), c.number)))
+
+    def _early_checks(self) -> int:
+        """The checks of what little is computed for, and that: bits by number. Before the last
+        check of a graph nothing is updated in place."""
+        found = 0
+        for c in self.clusters:
+            if c.ancestors.bit_count() <= _EARLY and any(lookup(n.op).may_fail for n in c.nodes):
+                found |= c.ancestors | 1 << c.number
+        return found
 
     def stored_values(self) -> set[Value]:
         """Results, and members read from outside their own cluster."""
@@ -457,6 +467,10 @@ def _joined(domain: Domain, own: Domain) -> Domain | None:
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d for d in shape if d != 1)
+
+
+_EARLY = 24
+"""Clusters that are computed for a check at most, if it is made at the beginning of a call."""
 
 
 def fuse(graph: Graph) -> Schedule:

@@ -21,6 +21,8 @@ from ._views import widened
 from .batching import pointwise
 from .elementwise import same_dtype, unbroadcast
 
+Ints = tuple[int, ...]
+
 
 @register
 class Matmul(Op):
@@ -137,6 +139,42 @@ class Matmul(Op):
                 case((4, 2), (3, 4, 5), transpose_a=True),
                 case((2, 1, 3, 4), (5, 6, 4), transpose_b=True), case((1, 1), (1, 1)),
                 case((0, 3), (3, 4)), case((2, 0), (0, 3)))
+
+
+@register
+class MatmulPrefix(Matmul):
+    """`matmul` whose other operand has only its first `rows` rows taken: those of a cache that are
+    filled. They lie where they are, so nothing is copied. The pass `Prefixes` makes it.
+
+    Attributes:
+        rows: rows of each matrix of `other`, as it is stored.
+        batch: the leading axes of `other`, with axes of one where it is broadcast.
+    """
+
+    name = "matmul_prefix"
+    simplify = batch_axis = batch = primitive = None
+    differentiable = False
+    attrs = {**Matmul.attrs, "rows": attr.size(), "batch": attr.shape()}
+
+    def infer(self, a: TensorType, c: TensorType, *, rows: int, batch: Ints,
+              **flags: bool) -> TensorType:
+        if c.rank < 2 or not 0 <= rows <= c.dims[-2] or prod(batch) != prod(c.dims[:-2]):
+            raise ValueError(f"matmul_prefix cannot take {rows} rows of {batch} matrices of {c}")
+        return super().infer(a, c.with_shape((*batch, rows, c.dims[-1])), **flags)
+
+    def weight_axes(self, node: Node) -> None:
+        return None
+
+    def reference(self, a: Array, c: Array, *, rows: int, batch: Ints, **flags: bool) -> Array:
+        return super().reference(a, c[..., :rows, :].reshape(*batch, rows, c.shape[-1]), **flags)
+
+    def samples(self) -> Sequence[Sample]:
+        def sample(a: Ints, c: Ints, rows: int, batch: Ints, flipped: bool = False) -> Sample:
+            return case(a, c, rows=rows, batch=batch, transpose_b=flipped, grad=False)
+
+        return (sample((2, 1, 5), (2, 9, 5), 4, (2,), True),
+                sample((3, 2, 1, 6), (3, 16, 5), 6, (3, 1)), sample((1, 40), (64, 33), 40, ()),
+                sample((2, 1, 5), (2, 9, 5), 0, (2,), True))
 
 
 @register

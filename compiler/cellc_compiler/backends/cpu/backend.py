@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ...passes.base import Pass
     from . import image, machine
     from .host import shape_polymorphic
-    from .passes import inplace_concat, layout, winograd
+    from .passes import inplace_concat, layout, prefixes, winograd
 else:  # a program found in the cache needs none of these
     llvm_version, workers = (
         lazy_module(f"cellc_compiler.build.{name}") for name in ("llvm_version", "workers"))
-    image, machine, shape_polymorphic, inplace_concat, layout, winograd = (
+    image, machine, shape_polymorphic, inplace_concat, layout, prefixes, winograd = (
         lazy_module(f"cellc_compiler.backends.cpu.{name}")
         for name in ("image", "machine", "host.shape_polymorphic", "passes.inplace_concat",
-                     "passes.layout", "passes.winograd"))
+                     "passes.layout", "passes.prefixes", "passes.winograd"))
 
 _MANY = 24
 """Nodes of a graph that will have kernels enough for more than one process that compiles them."""
@@ -54,7 +54,7 @@ class CpuBackend(Backend):
         return f"{llvm_version.llvm_version()} {llvm_version.package_version('numba')}"
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
-        return (layout.Layout(target), inplace_concat.InPlaceConcat())
+        return (layout.Layout(target), inplace_concat.InPlaceConcat(), prefixes.Prefixes())
 
     def fast_passes(self) -> tuple[Pass, ...]:
         return (winograd.Winograd(),)

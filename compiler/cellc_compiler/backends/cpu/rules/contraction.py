@@ -69,6 +69,7 @@ def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
     """The product a matmul node computes, as the GEMM family takes it; an epilogue may store
     another type."""
     x, y, out = node.operands[0].shape, node.operands[1].shape, node.result.shape
+    y = (*node.attrs.get("batch", y[:-2]), *y[-2:])
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
     k, dtype = x[-2] if ta else x[-1], node.operands[0].dtype
     return gemm.MatmulSpec(
@@ -77,10 +78,12 @@ def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
         b_batch_strides=_batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
         out_dtype=stored, epilogue=epilogue, segment=segment_of(out[-1], k, dtype),
         b_constant=precompute.prepacks(node.operands[1]),
+        b_pitch=y[-2] * y[-1] if "rows" in node.attrs else 0,
     )
 
 
 @lowers("matmul")
+@lowers("matmul_prefix")
 @with_epilogue("matmul")
 def matmul(node: Node, target: Target, epilogue: Fused | None = None) -> KernelPlan:
     """The GEMM kernels; `epilogue` is applied to accumulators before the store."""

@@ -47,7 +47,7 @@ _STORE_CYCLES = 600.0
 def fits(p: Problem, arith: Arith, target: Target) -> bool:
     """Whether a product is for tile registers: of bfloat16, and no single row or column."""
     return (target.tiles and arith.dtype.name == "bfloat16" and not p.swapped
-            and p.m >= 2 and p.n >= 2 and p.k >= 2)
+            and p.m >= 2 and p.n >= 2 and p.k >= 2 and not p.b_pitch)
 
 
 def packed_bytes(p: Problem, side: int) -> int:

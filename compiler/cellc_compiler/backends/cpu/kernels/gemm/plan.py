@@ -35,6 +35,7 @@ class Problem:
         trans_b: B is stored `[n][k]`.
         swapped: this is the transposed problem: A is the caller's B and the other way round.
         segment: k per segment of an element's sum; 0 if there is one.
+        a_pitch, b_pitch: elements from one matrix to the next; 0: they lie one after the other.
     """
 
     batch: tuple[int, ...]
@@ -47,6 +48,8 @@ class Problem:
     trans_b: bool
     swapped: bool = False
     segment: int = 0
+    a_pitch: int = 0
+    b_pitch: int = 0
 
     @property
     def matrices(self) -> int:
@@ -76,7 +79,7 @@ def canonical(p: Problem) -> Problem:
         p = replace(p, batch=(), a_strides=(), b_strides=(), m=p.m * p.batch[0])
     if p.n == 1 and p.m > 1:
         p = replace(p, a_strides=p.b_strides, b_strides=p.a_strides, m=1, n=p.m, trans_a=False,
-                    trans_b=not p.trans_a, swapped=True)
+                    trans_b=not p.trans_a, swapped=True, a_pitch=p.b_pitch, b_pitch=p.a_pitch)
     return _drop_trivial_transposes(p)
 
 

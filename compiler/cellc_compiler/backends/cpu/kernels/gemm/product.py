@@ -59,6 +59,7 @@ class MatmulSpec:
         segment: k per segment of a chain; 0 if there is one.
         b_constant: B will not change from call to call, so packing it is worth it even
             once; never changes a result.
+        b_pitch: elements from one matrix of B to the next; 0: they lie one after the other.
     """
 
     m: int
@@ -74,6 +75,7 @@ class MatmulSpec:
     epilogue: Epilogue | None = None
     segment: int = 0
     b_constant: bool = False
+    b_pitch: int = 0
 
     def __post_init__(self) -> None:
         """Raises ValueError for negative sizes or strides that do not match the batch."""
@@ -124,7 +126,8 @@ def _tiles_plan(p: Problem, arith: Arith, target: Target, epilogue: Epilogue | N
 def problem_of(spec: MatmulSpec) -> Problem:
     """The canonical problem of a product."""
     return canonical(Problem(spec.batch, spec.a_batch_strides, spec.b_batch_strides, spec.m,
-                             spec.n, spec.k, spec.trans_a, spec.trans_b, segment=spec.segment))
+                             spec.n, spec.k, spec.trans_a, spec.trans_b, segment=spec.segment,
+                             b_pitch=spec.b_pitch))
 
 
 _DOT_TASKS = 64
@@ -307,10 +310,11 @@ class GemmWriter:
         """Row tiles `rows` of the panels `cols` of one matrix of the output."""
         f, s, p = self.f, self.s, self.p
         size = self.arith.dtype.itemsize
-        a_at = f.mul(_matrix(f, p, matrix, p.a_strides), f.i64(p.m * p.k * size))
+        a_at = f.mul(_matrix(f, p, matrix, p.a_strides), f.i64((p.a_pitch or p.m * p.k) * size))
         b_index = _matrix(f, p, matrix, p.b_strides)
         shared = s.pack_b == "shared"
-        b_at = f.mul(b_index, f.i64(self.matrix_bytes() if shared else p.k * p.n * size))
+        b_at = f.mul(b_index, f.i64(
+            self.matrix_bytes() if shared else (p.b_pitch or p.k * p.n) * size))
         a, b = f.gep(self.a, a_at), f.gep(self.b, b_at)
         first_row = f.mul(matrix, f.i64(p.m))
 
@@ -492,7 +496,8 @@ class PackWriter:
         f, p, panels = self.f, self.p, self.panels
         name = f"pack_{'last' if columns is None else columns}"
         self.helpers[name] = panel_packer(name, panels, columns, self.target)
-        at = f.mul(matrix, f.i64(p.k * p.n * panels.arith.dtype.itemsize))
+        pitch = p.b_pitch or p.k * p.n
+        at = f.mul(matrix, f.i64(pitch * panels.arith.dtype.itemsize))
         at = f.add(at, f.mul(j, f.i64(panels.width * panels.n_stride)))
         at = f.add(at, f.mul(k0, f.i64(panels.k_stride)))
         panel = f.add(f.mul(matrix, f.i64(panels.count)), j)
@@ -544,8 +549,8 @@ class _DotWriter:
     def _rows(self, f: Function, bases: list[V], matrix: V, lo: V, hi: V, full: int) -> None:
         """Rows lo..hi-1 of one matrix: groups of `rows`, then one by one."""
         p, size = self.p, self.arith.dtype.itemsize
-        x_at = f.mul(_matrix(f, p, matrix, p.a_strides), f.i64(p.k * size))
-        w_at = f.mul(_matrix(f, p, matrix, p.b_strides), f.i64(p.k * p.n * size))
+        x_at = f.mul(_matrix(f, p, matrix, p.a_strides), f.i64((p.a_pitch or p.k) * size))
+        w_at = f.mul(_matrix(f, p, matrix, p.b_strides), f.i64((p.b_pitch or p.k * p.n) * size))
         x, w = f.gep(bases[0], x_at), f.gep(bases[1], w_at)
 
         def group(j: V, rows: int) -> None:
