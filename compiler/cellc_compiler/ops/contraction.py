@@ -142,7 +142,7 @@ class Matmul(Op):
 
 
 @register
-class MatmulPrefix(Matmul):
+class MatmulPrefix(Op):
     """`matmul` whose other operand has only its first `rows` rows taken: those of a cache that are
     filled. They lie where they are, so nothing is copied. The pass `Prefixes` makes it.
 
@@ -152,7 +152,12 @@ class MatmulPrefix(Matmul):
     """
 
     name = "matmul_prefix"
-    simplify = batch_axis = batch = primitive = None
+    opaque = True
+    sums = True
+    operands = ("input", "other")
+    dtypes = NUMBERS
+    cost = "heavy"
+    tolerance = 16.0
     differentiable = False
     attrs = {**Matmul.attrs, "rows": attr.size(), "batch": attr.shape()}
 
@@ -160,13 +165,14 @@ class MatmulPrefix(Matmul):
               **flags: bool) -> TensorType:
         if c.rank < 2 or not 0 <= rows <= c.dims[-2] or prod(batch) != prod(c.dims[:-2]):
             raise ValueError(f"matmul_prefix cannot take {rows} rows of {batch} matrices of {c}")
-        return super().infer(a, c.with_shape((*batch, rows, c.dims[-1])), **flags)
+        return Matmul().infer(a, c.with_shape((*batch, rows, c.dims[-1])), **flags)
 
-    def weight_axes(self, node: Node) -> None:
-        return None
+    def flops(self, node: Node) -> int:
+        return Matmul().flops(node)
 
     def reference(self, a: Array, c: Array, *, rows: int, batch: Ints, **flags: bool) -> Array:
-        return super().reference(a, c[..., :rows, :].reshape(*batch, rows, c.shape[-1]), **flags)
+        first = c[..., :rows, :].reshape(*batch, rows, c.shape[-1])
+        return Matmul().reference(a, first, **flags)
 
     def samples(self) -> Sequence[Sample]:
         def sample(a: Ints, c: Ints, rows: int, batch: Ints, flipped: bool = False) -> Sample:
