@@ -377,8 +377,8 @@ def generate(
 
 
 def calls(net: Llama) -> Any:
-    """`net.choose` for arrays."""
-    choose = ms.jit(net.choose)
+    """`net.choose` for arrays, compiled in graph mode."""
+    choose = ms.jit(net.choose) if ms.get_context("mode") == ms.GRAPH_MODE else net.choose
     return lambda *arrays: choose(*map(ms.Tensor, arrays)).asnumpy()
 
 

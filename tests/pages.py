@@ -3,7 +3,7 @@
     python -m tests.pages docs/tutorials/first-network.md           # compares
     python -m tests.pages docs/tutorials/first-network.md --update  # writes its outputs
 
-All blocks of a page run in one folder, which is empty at first:
+All blocks of a page run in one folder, which has nothing but `samples` at first:
 
 - ```` ```python ```` runs, in one module for the whole page. An exception that ends a block is its
   last output. ```` ```python title="net.py" ```` writes a file instead.
@@ -116,6 +116,7 @@ def run(page: Path, folder: Path) -> list[Result]:
     text = page.read_text(encoding="utf-8")
     todo = steps(text)
     script = folder / "page.py"
+    (folder / "samples").symlink_to(ROOT / "samples")
     whole = ""
     for step in todo:
         if step.kind == "python":  # line numbers in messages are those of all code so far

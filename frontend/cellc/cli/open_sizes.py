@@ -262,6 +262,8 @@ class _Planner:
         symbol one for each range that the network or its code tells apart."""
         names = [n for n in self.names if n not in known]
         todo: list[Range] = [(open_sizes.LEAST, ANY)]
+        lost: list[Range] = []
+        why = ""
         while todo:
             low, high = todo.pop(0)
             hints, shapes, error = self._usual_trace(known, names, low, high)
@@ -294,12 +296,16 @@ class _Planner:
             if failed is not None:
                 if not may_fail and not todo and len(names) == len(self.names):
                     raise failed
-                where = [f"{n} = {d}" for n, d in known.items()]
-                where += [f"{names[0]} {shown(ranges)}"] if len(names) == 1 else []
-                line = str(failed).partition("\n")[0]
-                self.notes[f"not served: {', '.join(where)}: {line}"] = None
+                lost += ranges
+                why = why or str(failed).partition("\n")[0]
             if len(self.traces) > _MOST_TRACES:
                 raise Undecided("the network asks too much about its sizes")
+        if why:
+            where = [f"{n} = {d}" for n, d in known.items()]
+            whole = open_sizes.LEAST, ANY
+            lost = _without(whole, _without(whole, lost))  # joined
+            where += [f"{names[0]} {shown(lost)}"] if len(names) == 1 else []
+            self.notes[f"not served: {', '.join(where)}: {why}"] = None
 
     def _usual_trace(
         self, known: Mapping[str, int], names: Sequence[str], low: int, high: int
