@@ -267,10 +267,6 @@ class _Planner:
         while todo:
             low, high = todo.pop(0)
             hints, shapes, error = self._usual_trace(known, names, low, high)
-            for guard in shapes.guards if error is None else ():
-                if symbols_of(guard.expr) & {*names} and shapes.pins(guard):
-                    place = f" ({guard.where})" if guard.where else ""
-                    raise Undecided(f"the network needs a size as a number{place}")
             parts = len(names) == 1 and all(_is_range(g, known, names[0]) for g in shapes.guards)
             ranges = _ranges(shapes, known, names[0]) if parts else [(0, ANY)]
             failed: Exception | None = error
@@ -302,9 +298,7 @@ class _Planner:
                 raise Undecided("the network asks too much about its sizes")
         if why:
             where = [f"{n} = {d}" for n, d in known.items()]
-            whole = open_sizes.LEAST, ANY
-            lost = _without(whole, _without(whole, lost))  # joined
-            where += [f"{names[0]} {shown(lost)}"] if len(names) == 1 else []
+            where += [f"{names[0]} {_joined(lost)}"] if len(names) == 1 else []
             self.notes[f"not served: {', '.join(where)}: {why}"] = None
 
     def _usual_trace(
@@ -318,8 +312,13 @@ class _Planner:
             hints = {n: max(low, usual[n] if high == ANY else min(high, usual[n])) for n in names}
             tried.append((hints, *self._trace({**known, **hints})))
             if tried[-1][2] is None:
-                return tried[-1]
-        return tried[0]
+                break
+        hints, shapes, error = tried[-1] if tried[-1][2] is None else tried[0]
+        for guard in shapes.guards if error is None else ():
+            if symbols_of(guard.expr) & {*names} and shapes.pins(guard):
+                place = f" ({guard.where})" if guard.where else ""
+                raise Undecided(f"the network needs a size as a number{place}")
+        return hints, shapes, error
 
     def variants(self, choice: Mapping[str, int]) -> Iterator[Variant]:
         """Yield the variants for this choice of listed values."""
@@ -506,6 +505,12 @@ def _overlap(a: Range, b: Range) -> Range | None:
     ends = [z for z in (a[1], b[1]) if z != ANY]
     high = min(ends) if ends else ANY
     return (low, high) if high == ANY or low <= high else None
+
+
+def _joined(ranges: Sequence[Range]) -> str:
+    """Ranges as a text, neighbours as one."""
+    whole = open_sizes.LEAST, ANY
+    return shown(_without(whole, _without(whole, ranges)))
 
 
 def _without(whole: Range, parts: Sequence[Range]) -> list[Range]:
