@@ -119,6 +119,6 @@ def test_a_call_that_fails_writes_nothing() -> None:
     ms.set_context(mode=ms.GRAPH_MODE)
     net = Cache(checked)
     before = net.cache.asnumpy().copy()
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="999"):
         net(ms.Tensor(np.ones((4, 6, COLUMNS), np.float32))).asnumpy()
     np.testing.assert_array_equal(net.cache.asnumpy(), before)

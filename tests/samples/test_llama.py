@@ -6,6 +6,7 @@ The judges are a decoder in float64 that shares no code with the sample, and `tr
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -288,13 +289,13 @@ def test_draws_follow_their_probabilities() -> None:
             assert token(0.5, k, p, draw) == want, (k, p, draw)
 
 
-def bad(folder: Path, change: Any) -> str:
-    """The message for a model that is changed before it is read."""
+def bad(folder: Path, change: Any, word: str) -> str:
+    """The message, which has this word, for a model that is changed before it is read."""
     model = Model.make(folder / "model", "llama")
     change(model)
     (model.folder / "config.json").write_text(json.dumps(model.config))
     model.write()
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(word)) as caught:
         llama.pretrained(str(model.folder))
     return str(caught.value)
 
@@ -310,7 +311,7 @@ def bad(folder: Path, change: Any) -> str:
     (lambda m: m.weights.pop("model.norm.weight"), ["missing", "model.norm.weight"]),
 ])
 def test_files_that_do_not_fit_are_refused(change: Any, words: list[str], tmp_path: Path) -> None:
-    text = bad(tmp_path, change)
+    text = bad(tmp_path, change, words[0])
     assert all(word in text for word in words), text
 
 
@@ -337,6 +338,6 @@ def test_calls_that_make_no_sense_are_refused(
     def step(*given: Any) -> Array:
         raise AssertionError("the model is called")
 
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(words[0])) as caught:
         list(llama.generate(step, tokens, 8, vocabulary=96, context=64, **options))
     assert all(word in str(caught.value) for word in words), str(caught.value)
