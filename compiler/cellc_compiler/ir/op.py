@@ -125,6 +125,8 @@ class Op:
     tolerance: ClassVar[float] = 4.0
     """Allowed error against the float64 reference, in ulps of the largest |output|."""
 
+    window: ClassVar[bool] = False
+    """The result is the first operand with a window, from `start` on, replaced by the second."""
     sums: ClassVar[bool] = False
     """Each element of the result is a sum of products of elements of the operands, none of them
     taken away: the reference on absolute values says how much was summed (`as_sum`)."""

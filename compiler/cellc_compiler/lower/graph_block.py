@@ -192,8 +192,8 @@ class _Window:
     def of(cls, block: GraphBlock, cluster: Cluster) -> _Window | None:
         """The only node of a cluster, if it is one."""
         node, *others = cluster.nodes
-        if others or node.op != "update_slice" or any(s != 1 for s in node.attrs["step"] or ()) \
-                or node.result.dtype.is_complex:
+        if others or not lookup(node.op).window or node.result.dtype.is_complex \
+                or any(s != 1 for s in node.attrs["step"] or ()):
             return None
         return cls(block, node)
 

@@ -592,6 +592,7 @@ class UpdateSlice(Op):
     """
 
     name = "update_slice"
+    window = True
     batch_axis = _batch_axis.updated
     operands = ("input", "update")
     attrs = {"start": attr.wholes(), "step": attr.optional(attr.wholes())}
