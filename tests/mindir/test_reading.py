@@ -219,6 +219,25 @@ def test_damaged_files_have_one_clear_error(name: str, tmp_path: Path) -> None:
             assert str(e).isprintable(), str(e)
 
 
+@pytest.mark.usefixtures("mode")
+@pytest.mark.parametrize("name", ["NestedFlow", "WhileBreak"])
+def test_calls_of_damaged_loops_name_the_file(name: str, tmp_path: Path) -> None:
+    raw, (inputs, _) = (DATA / f"{name}.mindir").read_bytes(), stored(name)
+    path = tmp_path / "damaged.mindir"
+    rng, refused = np.random.RandomState(11), 0
+    for _ in range(60):
+        data = bytearray(raw)
+        for at in rng.randint(0, len(raw), rng.randint(1, 4)):
+            data[at] = rng.randint(256)
+        path.write_bytes(bytes(data))
+        try:
+            nn.GraphCell(ms.load(str(path)))(*inputs)
+        except (ValueError, TypeError, IndexError, RuntimeError) as e:
+            assert path.name in str(e) or "GraphCell" in str(e), str(e)
+            refused += 1
+    assert refused > 10
+
+
 # --- commands -------------------------------------------------------------------------------------
 
 

@@ -190,6 +190,12 @@ def test_skipped_layers() -> None:
     assert left == ["tokens", "body.0", "body.1", "attention"]
 
 
+def test_rows_that_are_scaled_to_a_norm_stay() -> None:
+    net = ms.quantize(nn.SequentialCell(ms.mint.nn.Embedding(8, 32, max_norm=1.0),
+                                        nn.Dense(32, 32)))
+    assert [name for name, _ in left_as_they_are(net)] == ["0"]
+
+
 def with_weight(value: float) -> nn.Cell:
     dense = nn.Dense(8, 4)
     array = dense.weight.asnumpy().copy()

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.dtypes import DType
 from cellc_runtime.errors import ArtifactError, counted
+from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import active_tracer
@@ -24,6 +25,11 @@ from .checks import check
 from .folding import folded
 from .table import RULES, Call, Known, Value, Weight, elements
 from .wire import Body, Input, Model, Node, OnnxError, RawTensor, Refer
+
+if TYPE_CHECKING:
+    from .. import lang
+else:
+    lang = lazy_module("cellc.lang")
 
 MOST_STEPS = 200_000
 """Nodes that one walk visits: those of functions and unrolled loops count each time."""
@@ -236,11 +242,14 @@ def at_node(path: str, node: Node | None = None) -> Iterator[None]:
     try:
         yield
     except _PLAIN as e:
-        if not (type(e) in _PLAIN or isinstance(e, ArtifactError)) or getattr(e, "_onnx", None):
+        file, text = os.path.basename(path), str(e)
+        nameless = isinstance(e, lang.CompileError) and file not in text  # of a damaged region
+        if not (type(e) in _PLAIN or isinstance(e, ArtifactError) or nameless) \
+                or getattr(e, "_onnx", None):
             raise
-        kind = type(e) if type(e) in (ValueError, TypeError, IndexError) else ValueError
-        place = os.path.basename(path) + (f", {node}" if node is not None else "")
-        error = kind(f"{place}: {e}")
+        kind = next((k for k in (TypeError, IndexError) if isinstance(e, k)), ValueError)
+        place = file + (f", {node}" if node is not None else "")
+        error = kind(f"{place}: {text.partition(chr(10))[0] if nameless else text}")
         error._onnx = True  # type: ignore[union-attr]  # the innermost node is the one to name
         raise error from e
     finally:

@@ -86,7 +86,9 @@ def small_layers(
         if isinstance(cell, Optimizer):
             raise misuse(what, "'network' must be without an optimizer, whose Parameters stay "
                          "floats", f"{type(cell).__name__} in it", TypeError)
-        if type(cell) in _MAKERS and _weight_of(cell).dtype in _TAKEN:
+        # (Rows that are scaled to a norm are written when they are read.)
+        if type(cell) in _MAKERS and _weight_of(cell).dtype in _TAKEN \
+                and getattr(cell, "max_norm", None) is None:
             layers[name] = cell
     for pattern in names:
         if not isinstance(pattern, str) or not any(fnmatchcase(n, pattern) for n in layers):
