@@ -9,7 +9,8 @@ All blocks of a page run in one folder, which has nothing but `samples` at first
   last output. ```` ```python title="net.py" ```` writes a file instead.
 - ```` ```text ```` behind such a block is what it prints.
 - ```` ```console ```` holds commands (lines that begin with `$`) and what each prints.
-  A script that imports torch runs where CELLC_PEERS_PYTHON names an interpreter that has it.
+  A script that imports torch runs where CELLC_PEERS_PYTHON names an interpreter that has it;
+  without one, the rest of its section does not run.
 - ```` ```sh ```` may only install packages; it is not run.
 
 `shown.difference` says which differences count.
@@ -127,7 +128,20 @@ def run(page: Path, folder: Path) -> list[Result]:
     sys.modules["__main__"] = module
     os.chdir(folder)
     sys.path.insert(0, str(folder))
-    return [_checked(step, _printed(step, script, module, folder)) for step in todo]
+    results, missing = [], 0
+    for step in todo:
+        printed = _printed(step, script, module, folder) if step.line > missing else None
+        if printed is None and step.line > missing:
+            missing = _last_line(text, step.line)
+        results.append(_checked(step, printed))
+    return results
+
+
+def _last_line(text: str, line: int) -> int:
+    """The last line of the section of a line of a page."""
+    rows = text.splitlines()
+    headings = (i for i, row in enumerate(rows) if i >= line and row.startswith("## "))
+    return next(headings, len(rows))
 
 
 def _printed(

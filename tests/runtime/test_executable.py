@@ -113,7 +113,7 @@ def test_calls_keep_nothing_alive(add: Executable) -> None:
 
 def test_parameters_are_bound() -> None:
     exe = Executable(add_program(kind="param"))
-    with pytest.raises(RuntimeError, match="bind the 1 parameters"):
+    with pytest.raises(RuntimeError, match="bind the 1 parameter"):
         exe.entry(A)
     exe.bind([B])
     np.testing.assert_array_equal(exe.entry(A), A + B)
@@ -122,7 +122,7 @@ def test_parameters_are_bound() -> None:
     np.testing.assert_array_equal(exe.entry(A), A + 3 * B)
     exe.bind([np.arange(16, dtype=np.float32)[::2]])
     np.testing.assert_array_equal(exe.entry(A), 3 * A)
-    with pytest.raises(TypeError, match="1 parameters, got 2"):
+    with pytest.raises(TypeError, match="1 parameter, got 2"):
         exe.bind([A, B])
     with pytest.raises(ValueError, match="parameter 'b': expected"):
         exe.bind([A[:4]])

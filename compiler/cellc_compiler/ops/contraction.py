@@ -174,6 +174,13 @@ class MatmulPrefix(Op):
         first = c[..., :rows, :].reshape(*batch, rows, c.shape[-1])
         return Matmul().reference(a, first, **flags)
 
+    def composition(self, b: Builder, x: Value, y: Value, *, rows: int, batch: Ints,
+                    **flags: bool) -> Value:
+        dims = (*y.shape[:-2], rows, y.shape[-1])
+        first = b.slice(y, start=(0,) * len(dims), stop=dims)
+        out: Value = b.matmul(x, b.reshape(first, shape=(*batch, *dims[-2:])), **flags)
+        return out
+
     def samples(self) -> Sequence[Sample]:
         def sample(a: Ints, c: Ints, rows: int, batch: Ints, flipped: bool = False) -> Sample:
             return case(a, c, rows=rows, batch=batch, transpose_b=flipped, grad=False)

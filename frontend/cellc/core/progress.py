@@ -35,7 +35,7 @@ class _Stage:
 
     def run(self) -> None:
         """Draw the line until the work is done."""
-        if self.done.wait(DELAY) or not (_is_terminal() or _is_notebook()):
+        if self.done.wait(DELAY):
             return
         notebook, last = not _is_terminal(), 0
         for frame in itertools.cycle(_frames()):
@@ -105,7 +105,7 @@ def stage(name: str, verb: str = "compiling") -> Iterator[Callable[[str], None]]
     s = _Stage(name, verb)
     _present.append(s)
     try:
-        if _is_terminal():
+        if _is_terminal() or _is_notebook():
             started(s.thread)  # without a thread nothing is shown
         yield s.say
     finally:

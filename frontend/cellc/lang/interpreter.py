@@ -279,7 +279,7 @@ class Interpreter:
             notes, hint = explain(error, frame, self.callee)
             user = _user_frame(frame)
             place = self.place(user, user.node)
-            if user.globals.get("__name__", "").startswith("cellc."):
+            if str(user.globals.get("__name__")).startswith("cellc."):
                 place = calling_place() or place
                 notes = [in_layer(frame)]
             elif user is not frame:

@@ -248,6 +248,8 @@ def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
             raise Undecided("complex products have a known number of columns")
         pack_b = "shared"
     transposing = s.transposing and type(p.n) is type(p.k) is int
+    if s.transposing and not transposing:  # (else `[n][k]` would be read as `[k][n]`)
+        pack_b = "shared"
     work = p.matrices * p.m * p.n * p.k
     cycles = work * (s.cycles / max(estimate(work), 1)) if is_symbolic(work) else s.cycles
     return replace(
