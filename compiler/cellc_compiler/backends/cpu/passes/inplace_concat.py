@@ -24,7 +24,7 @@ class InPlaceConcat(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        chosen = in_place_concats(graph, "join", _source)
+        chosen = in_place_concats(graph, "join", source)
         if not chosen:
             return False
 
@@ -36,7 +36,7 @@ class InPlaceConcat(Pass):
         return rewrite(graph, rule)
 
 
-def _source(value: Value) -> Value:
+def source(value: Value) -> Value:
     """Return the value that this one is most likely a view of: fusion decides."""
     while value.node is not None and lookup(value.node.op).may_alias:
         value = value.node.operands[0]

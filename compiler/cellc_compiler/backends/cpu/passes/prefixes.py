@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from ....ir.dims import estimate, surely_equal
 from ....ir.graph import Builder, Graph, Node, Value
-from ....ir.op import lookup
 from ....ir.types import prod
 from ....passes.base import Pass, rewrite
+from .inplace_concat import source
 
 _MOST_ROWS = 8
 """Rows of the other operand, over the batch of a matrix, from which on nothing is gained."""
@@ -27,13 +27,13 @@ class Prefixes(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        written = {_source(new) for _, new in graph.updates}
-        if not any(n.op == "slice" and _source(n.operands[0]) in written for n in graph.nodes):
+        written = {source(new) for _, new in graph.updates}
+        if not any(n.op == "slice" and source(n.operands[0]) in written for n in graph.nodes):
             return False
 
         def rule(b: Builder, node: Node) -> Sequence[Value] | None:
             found = _prefix(node.operands[1])
-            if found is None or _source(found.operands[0]) not in written:
+            if found is None or source(found.operands[0]) not in written:
                 return None
             x, y = node.operands
             rows = prod(node.result.shape[:-1])
@@ -65,10 +65,3 @@ def _ends_alike(node: Node) -> bool:
     return (len(before) > 1 and len(after) > 1
             and all(map(surely_equal, before[-2:], after[-2:]))
             and [d for d in before[:-2] if d != 1] == [d for d in after[:-2] if d != 1])
-
-
-def _source(value: Value) -> Value:
-    """The value that this one is another name of."""
-    while value.node is not None and lookup(value.node.op).may_alias:
-        value = value.node.operands[0]
-    return value
