@@ -549,16 +549,27 @@ def test_a_worker_nobody_listens_to_ends_quietly() -> None:
     """As one is left by an interrupt that lands while it starts, or while it compiles."""
     command = [sys.executable, "-m", "cellc_compiler.build.worker"]
     for waits in (False, True):
-        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE)  # fmt: skip
-        assert worker.stdin is not None and worker.stdout is not None and worker.stderr is not None
-        if waits:
-            assert compile_worker.receive(worker.stdout) == compile_worker.HELLO
-            compile_worker.send(worker.stdin, compile_worker.request(AVX2, MAIN))
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as worker:  # fmt: skip
+            assert worker.stdin and worker.stdout and worker.stderr
+            if waits:
+                assert compile_worker.receive(worker.stdout) == compile_worker.HELLO
+                compile_worker.send(worker.stdin, compile_worker.request(AVX2, MAIN))
+            worker.stdout.close()
+            worker.stdin.close()
+            assert (worker.wait(60), worker.stderr.read()) == (0, b"")
+
+
+def test_a_worker_leaves_while_its_input_is_read() -> None:
+    """Nobody takes its answers, and the thread that reads requests still waits for one."""
+    command = [sys.executable, "-m", "cellc_compiler.build.worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as worker:  # fmt: skip
+        assert worker.stdin and worker.stdout and worker.stderr
+        assert compile_worker.receive(worker.stdout) == compile_worker.HELLO
         worker.stdout.close()
-        worker.stdin.close()
+        compile_worker.send(worker.stdin, compile_worker.request(AVX2, MAIN))
         assert (worker.wait(60), worker.stderr.read()) == (0, b"")
-        worker.stderr.close()
 
 
 def test_vectors_of_constants_are_aligned() -> None:

@@ -18,7 +18,7 @@ import struct
 import sys
 import threading
 from queue import Empty, SimpleQueue
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from .emit import EmitError, Machine, emit_object, load_llvm
 
@@ -78,9 +78,8 @@ def main(*descriptors: int) -> None:
     try:
         _serve(_split(*descriptors) if descriptors else HELLO)
     except BrokenPipeError:
-        # The process that asked has ended, or was interrupted while it started us. The rest of the
-        # buffer must not fail again when Python flushes it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The process that asked has ended, or was interrupted while it started us.
+        _leave()
 
 
 def _split(requests: int, answers: int) -> bytes:
@@ -111,7 +110,15 @@ def _serve(hello: bytes) -> None:
             send(answers, answer(message))
     except Empty:
         send(answers, GOODBYE)
-        os._exit(0)  # at an ordinary end Python wants the input that a thread waits for
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """End at once: an ordinary exit flushes a broken output, and takes the input from its thread.
+
+    Python aborts the process if that thread is reading.
+    """
+    os._exit(0)
 
 
 if __name__ == "__main__":
