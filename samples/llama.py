@@ -212,8 +212,9 @@ class Llama(nn.Cell):
         self.embedding = nn.Embedding(config.vocabulary, config.width)
         self.blocks = nn.CellList([Block(config) for _ in range(config.depth)])
         self.norm = RMSNorm(config.width, config.epsilon)
-        self.head = None if config.tied else nn.Dense(config.width, config.vocabulary,
-                                                      has_bias=False)
+        self.head = nn.Dense(config.width, config.vocabulary, has_bias=False)
+        if config.tied:
+            self.head.weight = self.embedding.embedding_table
         angles = config.angles()
         self.cos = ms.Tensor(np.cos(angles).astype(np.float32))
         self.sin = ms.Tensor(np.sin(angles).astype(np.float32))
@@ -228,15 +229,9 @@ class Llama(nn.Cell):
             x = block(x, cos, sin, seen)
         return self.norm(x)
 
-    def logits(self, x):
-        """Scores of the next token: (..., width) to (..., vocabulary)."""
-        if self.head is None:
-            return ops.matmul(x, self.embedding.embedding_table.swapaxes(0, 1))
-        return self.head(x)
-
     def construct(self, tokens, places):
         """Logits of the token after each new one: (N, T, vocabulary)."""
-        return self.logits(self.features(tokens, places))
+        return self.head(self.features(tokens, places))
 
     def choose(self, tokens, places, temperature, top_k, top_p, draw):
         """The token after the last one, int32 (N,).
@@ -248,7 +243,7 @@ class Llama(nn.Cell):
             top_p: float32 (); among the fewest tokens whose probabilities come to this.
             draw: float32 (); a number in [0, 1), which decides.
         """
-        logits = self.logits(self.features(tokens, places)[:, -1])
+        logits = self.head(self.features(tokens, places)[:, -1])
         logits, candidates = ops.topk(logits, min(CANDIDATES, self.config.vocabulary))
         scaled = logits / ops.maximum(temperature, 1e-6)
         rank = ops.arange(candidates.shape[1])
@@ -280,7 +275,7 @@ def pretrained(folder: str, context: int = 0, batch: int = 1) -> Llama:
         raise ValueError(f"{folder}: {len(missing)} weights are missing: "
                          f"{', '.join(map(repr, missing[:3]))}")
     unknown = [n for n in parts if not n.endswith("rotary_emb.inv_freq")
-               and not (net.head is None and n == "lm_head.weight")]
+               and not (net.config.tied and n == "lm_head.weight")]
     if unknown:
         raise ValueError(f"{folder}: the model that config.json describes has no place for "
                          f"{len(unknown)} weights: {', '.join(map(repr, unknown[:3]))}")

@@ -584,9 +584,10 @@ class Artifact:
         variant = entry.sizes.variants[number]
         made = {}
 
-        def bind(program: Program) -> BoundProgram:
+        def bind(program: Program, like: BoundProgram | None = None) -> BoundProgram:
             return self._weights.bind(Executable(
-                program, self._callbacks, accept=lambda given: entry.inputs.bind(given, {})))
+                program, self._callbacks, accept=lambda given: entry.inputs.bind(given, {}),
+                like=None if like is None else like.executable), like)
 
         for size in variant.sizes or (0,):
             section = _section(name, chosen.name, entry.sizes, number, variant, size)

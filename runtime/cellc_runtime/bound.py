@@ -104,18 +104,24 @@ class Weights:
         """Whether programs that read these run on several devices."""
         return len({p.executable.device.name for p in self._programs}) > 1
 
-    def bind(self, executable: Executable) -> BoundProgram:
+    def bind(self, executable: Executable, like: BoundProgram | None = None) -> BoundProgram:
         """An executable with its parameters bound.
+
+        Args:
+            like: the same program at other sizes, bound to these weights.
 
         Raises:
             ArtifactError: there is no such weight.
         """
         program = executable.program
+        kind = OnDevice if executable.device.own_memory else BoundProgram
+        bound = kind(executable, self)
+        if like is not None and bound.bind_like(like):
+            self._programs.add(bound)
+            return bound
         for slot in program.of_kind("param"):
             if not suits(slot, self.arrays.get(slot.name)):
                 raise ArtifactError(f"there is no weight {slot.name!r}, {slot}")
-        kind = OnDevice if executable.device.own_memory else BoundProgram
-        bound = kind(executable, self)
         self.written.update(bound.updated)
         for name in () if executable.device.own_memory else bound.updated:
             if not self.arrays[name].flags.writeable:  # a view of the file
@@ -162,6 +168,14 @@ class BoundProgram:
         device = self.executable.device
         self.executable.bind([w.elements(n, device) for n in self.names], w.versions(self.names))
         self._seen, self._versions = w.writes, w.versions(self._watched)
+
+    def bind_like(self, other: BoundProgram) -> bool:
+        """Bind what another program is bound to, if that is up to date and serves this one."""
+        current = self._weights.versions(other._watched) == other._versions
+        if not current or not self.executable.bind_like(other.executable):
+            return False
+        self._seen, self._versions = other._seen, other._versions
+        return True
 
     def _refresh(self) -> None:
         if self._weights.mixed or self._weights.versions(self._watched) != self._versions:

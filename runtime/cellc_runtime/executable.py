@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -53,6 +54,7 @@ class Executable:
             inputs (read-only) and then outputs (to be written).
         errors: how run-time errors of the program are raised.
         accept: converts the arguments of a call that the native entry does not take as they are.
+        like: an executable of the same program at other sizes, whose code in memory serves.
 
     Raises:
         ValueError: this machine cannot run the program's target, or a callback is missing.
@@ -70,6 +72,7 @@ class Executable:
         self, program: Program, callbacks: Mapping[str, HostFunction] | None = None,
         errors: Errors | None = None,
         accept: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
+        like: Executable | None = None,
     ) -> None:
         if program.open is not None:
             raise ValueError(f"program {program.name!r} has open sizes: run it at certain ones, "
@@ -79,7 +82,8 @@ class Executable:
         device.check(program)
         kind = _DeviceCore if device.own_memory else \
             _ShapePolymorphicCore if program.broadcasts else _Core
-        self._core: _Core = kind(program, callbacks or {}, errors or Errors(), device)
+        self._core: _Core = kind(program, callbacks or {}, errors or Errors(), device,
+                                 None if like is None else like._core)
         self._core.accept = accept
         self.entry: Callable[..., Any] = self._core.make_entry()
 
@@ -124,6 +128,11 @@ class Executable:
             TypeError, ValueError: which parameter is wrong, what was expected and what came.
         """
         self._core.bind(params, versions)
+
+    def bind_like(self, other: Executable) -> bool:
+        """Use the parameters, and the blocks computed from them, that an executable of the same
+        program at other sizes uses; whether these serve both."""
+        return self._core.bind_like(other._core)
 
     def call(
         self, arrays: Sequence[Elements], out: Sequence[Array | None] = ()
@@ -177,13 +186,16 @@ class _Core:
 
     def __init__(
         self, program: Program, callbacks: Mapping[str, HostFunction], errors: Errors,
-        device: Device,
+        device: Device, like: _Core | None,
     ) -> None:
         self.program = program
         self._device = device
         self._raise = _Raise(program, errors, device)
         hosts = [self._host(c, callbacks) for c in program.callbacks]
-        self._code = device.load(program, hosts)
+        if like is None or hosts or like.program.image is not program.image:
+            self._code = device.load(program, hosts)
+        else:
+            self._code = like._code
         self._consts = self._room(len(program.constants), "the constants")
         if program.constants:
             device.copy(self._consts.address, program.constants)
@@ -277,6 +289,18 @@ class _Core:
         if self._context is not None:
             self._context.bind(self._bound[0], addresses, written, self._release())
         del previous  # the native entry may have used it up to here
+
+    def bind_like(self, other: _Core) -> bool:
+        """See `Executable.bind_like`."""
+        one, two = (core.program.of_kind("param", "state", "kept") for core in (self, other))
+        if not other._ready or self.states or self._device.own_memory \
+                or len(one) != len(two) or any(map(operator.is_not, one, two)):
+            return False
+        self._bound, self._given, self.params = other._bound, other._given, other.params
+        self._ready = True
+        if self._context is not None:
+            self._context.bind(*self._bound, self._release())
+        return True
 
     def _release(self) -> int:
         """Whether a call repays releasing the interpreter lock; see `Context.bind`."""

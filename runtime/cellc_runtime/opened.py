@@ -18,11 +18,13 @@ class Opened:
     Args:
         program: with open sizes.
         symbols: the names of the sizes, in the order of the entry.
-        bind: makes a program for certain sizes callable.
+        bind: makes a program for certain sizes callable, given one that is for other sizes or
+            None.
     """
 
     def __init__(
-        self, program: Program, symbols: Sequence[str], bind: Callable[[Program], BoundProgram]
+        self, program: Program, symbols: Sequence[str],
+        bind: Callable[[Program, BoundProgram | None], BoundProgram],
     ) -> None:
         assert program.open is not None
         self.program, self._open = program, program.open
@@ -41,7 +43,9 @@ class Opened:
         """
         found = self._ready.pop(sizes, None)
         if found is None:
-            found = self._bind(self.program.at(dict(zip(self._symbols, sizes, strict=True))))
+            last = next(reversed(self._ready.values()), None)
+            found = self._bind(
+                self.program.at(dict(zip(self._symbols, sizes, strict=True))), last)
         self._ready[sizes] = found
         if len(self._ready) > KEPT:
             self._ready.popitem(last=False)

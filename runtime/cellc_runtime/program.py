@@ -234,7 +234,7 @@ class Program:
                              f"sizes {known}")
         placed = {**known, **places, **others}
         slots = tuple(
-            s if not any(type(d) is tuple for d in shape) else
+            s if tuple not in map(type, shape) else
             replace(s, shape=tuple(open_sizes.evaluate(d, known) for d in shape))
             for s, shape in zip(self.slots, o.shapes, strict=True))
         messages = tuple(

@@ -88,6 +88,43 @@ def test_a_layer_alone_and_what_it_reads() -> None:
         assert got.tobytes() == whole[[[5, 0]]].tobytes()
 
 
+class Tied(nn.Cell):
+    """An embedding whose table is the matrix of the last layer, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(100, 96)
+        self.head = nn.Dense(96, 100, has_bias=False)
+        self.head.weight = self.tokens.embedding_table
+
+    def construct(self, ids: ms.Tensor) -> ms.Tensor:
+        return self.head(self.tokens(ids))
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tied_head_shares_the_small_table(kind: Any, symmetric: bool) -> None:
+    net = ms.quantize(Tied(), kind, symmetric=symmetric)
+    assert net.head.panels is net.tokens.panels and net.head.scales is net.tokens.scales
+    floats = kind not in ("int8", "int4")
+    assert len(net.parameters_dict()) == (1 if floats else 3 - symmetric)
+    ids = np.array([[0, 1, 63, 64], [99, -1, -100, 5]], np.int32)
+    rows = in_both(lambda: net.tokens(ms.Tensor(ids)))
+    table = net.head.weight.asnumpy()
+    assert rows.tobytes() == table[ids].tobytes()
+    want = rows.astype(np.float64) @ table.astype(np.float64).T
+    np.testing.assert_allclose(in_both(lambda: net(ms.Tensor(ids))), want, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
+@pytest.mark.parametrize("number", [100, -101, 2**31 - 1])
+def test_rows_that_a_table_has_not(number: int, mode: int) -> None:
+    ms.set_context(mode=mode)
+    small = ms.quantize(nn.Embedding(100, 96), "int4")
+    with pytest.raises(IndexError, match=rf"must be in \[-100, 100\), but got {number}"):
+        small(ms.Tensor([3, number], ms.int32)).asnumpy()
+
+
 def test_weights_take_few_bytes() -> None:
     dense = nn.Dense(256, 128, has_bias=False)
     bytes_of = {kind: sum(p.nbytes for p in ms.quantize(dense, kind).get_parameters())

@@ -192,6 +192,73 @@ def test_open_sizes_take_names_too(rows: Path) -> None:
         net(x, y[:4])
 
 
+LEARNER = """
+import cellc as ms
+from cellc import nn, ops
+
+class Learner(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(48, 64)
+        self.step = nn.TrainOneStepCell(nn.WithLossCell(self.dense, nn.MSELoss()),
+                                        nn.SGD(self.dense.trainable_params(), 0.1))
+
+    def construct(self, x):
+        return self.dense(x)
+
+    def learn(self, x, y):
+        return self.step(x, y)
+"""
+
+
+def test_further_sizes_share_code_and_packed_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And they see what calls of other sizes have written."""
+    import cellc as ms
+    from cellc_runtime import prepacking
+    from cellc_runtime.opened import Opened
+
+    space: dict[str, Any] = {"__source__": LEARNER, "__name__": "learner"}
+    exec(LEARNER, space)
+    ms.set_seed(1)
+    net, path = space["Learner"](), tmp_path / "learner.cellc"
+    ms.compile_artifact(path, {"infer": (net, "float32[B,48]"),
+                               "learn": (net.learn, "float32[B,48]", "float32[B,64]")})
+    packed, made = [], prepacking.Blocks._made
+
+    def count(*args: Any) -> Any:
+        packed.append(args[1])
+        return made(*args)
+
+    monkeypatch.setattr(prepacking.Blocks, "_made", count)
+    loaded = load(path)
+    rng = np.random.default_rng(0)
+
+    def sizes(values: tuple[int, ...]) -> None:
+        for b in values:
+            x = rng.standard_normal((b, 48)).astype(np.float32)
+            want = net(ms.Tensor(x)).asnumpy()
+            assert loaded(x).tobytes() == want.tobytes(), b
+
+    sizes((5, 6, 7, 8))
+    assert packed == [0]
+    sizes((9, 10, 11, 7))
+    codes = {bound.executable._core._code for opened in loaded._open.values()
+             if isinstance(opened, Opened) for bound in opened._ready.values()}
+    assert packed == [0] and len(codes) == 1
+    for b in (5, 6, 12):
+        x, y = (rng.standard_normal((b, n)).astype(np.float32) for n in (48, 64))
+        got, want = loaded.call("learn", x, y), net.learn(ms.Tensor(x), ms.Tensor(y)).asnumpy()
+        assert np.asarray(got).tobytes() == want.tobytes()
+        sizes((5, 9, 13 + b))
+    loaded.reset()
+    fresh = load(path)
+    for b in (5, 14, 30):
+        x = rng.standard_normal((b, 48)).astype(np.float32)
+        assert loaded(x).tobytes() == fresh(x).tobytes()
+
+
 def test_the_command_line_binds_by_name(
     subtract: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

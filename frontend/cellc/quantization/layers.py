@@ -13,37 +13,66 @@ from ..core.declared import misuse
 from ..core.dispatch import apply_one
 from ..nn.cell import Cell
 from ..ops.functional import arith, shapes
+from ..ops.functional.indexing import check_index
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from .weights import Array, SmallWeight, paired, panels
+from .weights import MIDDLE, SmallWeight, paired, panels
 
 A = apply_one
 
 
 class _Small(Cell):
-    """A matrix (n, k) in few bits, as Parameters that are not trained.
+    """A matrix (n, k) in few bits, as Parameters that are not trained. It lies in panels of 64 rows
+    (`weights.panels`), in which products read it.
 
     Attributes:
         kind, group: as those of `SmallWeight`.
         rows, columns: n and k.
-        scales, zeros: None where there are none.
+        scales, zeros, order: None where there are none.
     """
 
-    def _hold(self, prefix: str, weight: SmallWeight, parts: dict[str, Array | None]) -> None:
+    def _hold(self, prefix: str, weight: SmallWeight) -> None:
         self.kind, self.group = weight.kind, weight.group
         self.rows, self.columns = weight.values.shape
-        for name, array in parts.items():
+        values = paired(weight.values) if weight.kind == "int4" else weight.values
+        arrays = {name: None if a is None else panels(a) for name, a in (
+            ("panels", values), ("scales", weight.scales), ("zeros", weight.zeros))}
+        for name, array in {**arrays, "order": weight.order}.items():
             held = None
             if array is not None:
                 held = Parameter(tensor_of(np.ascontiguousarray(array)), prefix + name, False)
                 held.is_small = True
             setattr(self, name, held)
 
+    def share(self, other: _Small) -> None:
+        """Hold the Parameters of another layer, which has the same matrix."""
+        for name in ("panels", "scales", "zeros", "order"):
+            setattr(self, name, getattr(other, name))
+
     @property
     def small_bytes(self) -> int:
         """Bytes of the matrix in few bits."""
         return sum(p.nbytes for p in self.get_parameters(expand=False) if p.is_small)
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix in float32, computed at each reading."""
+        wide = shapes.transpose(self._real(self.panels, self.scales, self.zeros), (0, 2, 1))
+        wide = shapes.reshape(wide, (-1, self.columns))[:self.rows]
+        return wide if self.order is None else A("gather", wide, _inverse(self.order), axis=1)
+
+    def _real(self, values: Tensor, scales: Tensor | None, zeros: Tensor | None) -> Tensor:
+        """The elements (a, k, b) that stored ones stand for, each operation rounded as
+        `dequantized_matmul` has it."""
+        wide = _unpaired(values, self.kind, self.columns)
+        if scales is None:
+            return wide
+        scale, *zero = (_spread(s, self.group, self.columns) for s in (scales, zeros)
+                        if s is not None)
+        if not zero and self.kind == "int4":
+            zero = [tensor_of(np.array(MIDDLE["int4"], np.float32))]
+        return A("mul", A("sub", wide, *zero) if zero else wide, scale)
 
 
 class SmallDense(_Small):
@@ -64,23 +93,9 @@ class SmallDense(_Small):
         prefix: str = "",
     ) -> None:
         super().__init__()
-        values = paired(weight.values) if weight.kind == "int4" else weight.values
-        self._hold(prefix, weight, {
-            "panels": panels(values), "order": weight.order,
-            **{name: None if a is None else panels(a)
-               for name, a in (("scales", weight.scales), ("zeros", weight.zeros))}})
+        self._hold(prefix, weight)
         self.bias = bias
         self.activation = activation
-
-    @property
-    def weight(self) -> Tensor:
-        """The matrix (out, in) in float32, computed at each reading."""
-        scales = [s for s in (self.scales, self.zeros) if s is not None]
-        parts = [_unpaired(self.panels, self.kind, self.columns), *(
-            _spread(s, self.group, self.columns) for s in scales)]
-        wide = shapes.transpose(_real(self.kind, *parts), (0, 2, 1))
-        wide = shapes.reshape(wide, (-1, self.columns))[:self.rows]
-        return wide if self.order is None else A("gather", wide, _inverse(self.order), axis=1)
 
     def construct(self, x: Tensor) -> Tensor:
         """(..., in) to (..., out)."""
@@ -121,28 +136,23 @@ class SmallEmbedding(_Small):
     ) -> None:
         super().__init__()
         self.dtype = dtype
-        values = paired(weight.values) if weight.kind == "int4" else weight.values
-        self._hold(prefix, weight, {
-            "table": values, "scales": weight.scales, "zeros": weight.zeros})
+        self._hold(prefix, weight)
 
     @property
     def embedding_table(self) -> Tensor:
         """The table in float32, computed at each reading."""
-        return self._rows(lambda part: part)
-
-    weight = embedding_table
-    """The name it has in `mint.nn.Embedding`."""
-
-    def _rows(self, take: Any) -> Tensor:
-        parts = [take(p) for p in (self.table, self.scales, self.zeros) if p is not None]
-        flat = [shapes.reshape(p, (-1, p.shape[-1], 1)) for p in parts]
-        wide = _real(self.kind, _unpaired(flat[0], self.kind, self.columns), *(
-            _spread(s, self.group, self.columns) for s in flat[1:]))
-        return shapes.reshape(wide, (*parts[0].shape[:-1], self.columns))
+        return self.weight
 
     def construct(self, ids: Tensor) -> Tensor:
         """Indices of any shape to that shape with the axis of a row added."""
-        return cast_to(self._rows(lambda part: A("gather", part, ids, axis=0)), self.dtype)
+        check_index(ids, self.rows, "gather")
+        at = cast_to(ids, dtypes.int64)
+        at = shapes.reshape(A("where", A("lt", at, _int64(0)),
+                              A("add", at, _int64(self.rows)), at), (-1, 1))
+        parts = [part if part is None else _rows_of(part, at)
+                 for part in (self.panels, self.scales, self.zeros)]
+        wide = shapes.reshape(self._real(*parts), (*ids.shape, self.columns))
+        return cast_to(wide, self.dtype)
 
     def extend_repr(self) -> str:
         """Sizes and options."""
@@ -165,14 +175,19 @@ def _spread(x: Tensor, group: int, steps: int) -> Tensor:
     return A("repeat", x, repeats=group, axis=1)[:, :steps] if group else x
 
 
-def _real(kind: str, values: Tensor, *scales: Tensor) -> Tensor:
-    """`(values - zeros) * scales`, each operation rounded, as `dequantized_matmul` has it."""
-    if not scales:
-        return values
-    middle = scales[1] if len(scales) > 1 else tensor_of(np.array(8, np.float32))
-    if len(scales) > 1 or kind == "int4":
-        values = A("sub", values, middle)
-    return A("mul", values, scales[0])
+def _rows_of(part: Tensor, at: Tensor) -> Tensor:
+    """The rows (rows, m, 1), with the numbers `at`, (rows, 1), of a matrix in panels,
+    (panels, m, 64)."""
+    _, m, width = part.shape
+    panel = A("floor_div", at, _int64(width))
+    column = A("sub", at, A("mul", panel, _int64(width)))
+    steps = A("iota", shape=(m,), axis=0, dtype=dtypes.int64)
+    at = A("add", A("mul", A("add", A("mul", panel, _int64(m)), steps), _int64(width)), column)
+    return shapes.reshape(A("gather", shapes.reshape(part, (-1,)), at, axis=0), (-1, m, 1))
+
+
+def _int64(n: int) -> Tensor:
+    return tensor_of(np.array(n, np.int64))
 
 
 def _inverse(order: Tensor) -> Tensor:

@@ -53,6 +53,7 @@ def quantize(
             without such a layer.
         TypeError: a network with an optimizer.
 
+    Layers that share a weight, such as an Embedding and a tied head, share the small one.
     A product by a small weight is computed in float32, in one order, so both modes and all
     machines give the same bits. `left_as_they_are` of `cellc.quantization` names the layers with
     matrices that keep their weights.
@@ -99,7 +100,19 @@ def small_layers(
         raise misuse(what, "'network' must have a Dense, Linear or Embedding of float32 or "
                      "16-bit floats" + " that is not skipped" * bool(names), type(network).__name__)
     group = _GROUPS.get(weights, 0) if group_size is None else group_size
-    return [(n, c, _small(c, weights, group, symmetric, what)) for n, c in chosen.items()]
+    first: dict[int, Any] = {}  # layers that share a matrix, such as a tied head, share it again
+    out: list[tuple[str, Cell, Cell]] = []
+    for name, cell in chosen.items():
+        held = _weight_of(cell)
+        weight, owner = first.get(id(held)) or (small_weight(
+            held.asnumpy().astype("float32"), weights, group, symmetric, what, held.name), None)
+        new = _MAKERS[type(cell)](cell, weight, prefix_of(held))
+        new.set_train(cell.training)
+        if owner is not None:
+            new.share(owner)
+        first.setdefault(id(held), (weight, new))
+        out.append((name, cell, new))
+    return out
 
 
 def left_as_they_are(network: Cell) -> Iterator[tuple[str, Cell]]:
@@ -112,16 +125,6 @@ def left_as_they_are(network: Cell) -> Iterator[tuple[str, Cell]]:
 def _weight_of(cell: Any) -> Parameter:
     found: Parameter = cell.embedding_table if type(cell) is Embedding else cell.weight
     return found
-
-
-def _small(cell: Any, kind: Kind, group: int, symmetric: bool, what: str) -> Cell:
-    """The layer with small weights for a layer."""
-    held = _weight_of(cell)
-    weight = small_weight(held.asnumpy().astype("float32"), kind, group, symmetric, what,
-                          held.name)
-    new = _MAKERS[type(cell)](cell, weight, prefix_of(held))
-    new.set_train(cell.training)
-    return new
 
 
 def prefix_of(parameter: Parameter) -> str:

@@ -152,6 +152,10 @@ _UNIT_CYCLES = 400.0
 _SERIAL_CYCLES = 40_000.0
 """A problem of less work is not worth waking threads for."""
 _NEAR_BYTES = 512 << 10
+_FAR_BYTES = 1 << 20
+"""Matrices of more bytes come from beyond the second-level cache."""
+_FAR_PER_CYCLE = 6
+"""Bytes of them that a core reads in a cycle."""
 
 
 def _tile_cycles(arith: Arith, rows: int, vecs: int) -> float:
@@ -233,7 +237,9 @@ def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
     row_groups = ceil_div(ceil_div(p.m, s.rows), each) if is_symbolic(p.m) else s.row_groups
     wide = ceil_div(ceil_div(like.n, s.width), s.col_groups)
     col_groups = ceil_div(ceil_div(p.n, s.width), wide) if is_symbolic(p.n) else s.col_groups
-    together = ceil_div(like.matrices * s.row_groups * s.col_groups, s.ntasks)
+    units = like.matrices * s.row_groups * s.col_groups
+    # A call decides by its own sizes whether threads share the tasks, so there may be many.
+    together = 1 if units <= _MAX_TASKS else ceil_div(units, s.ntasks)
     kc, pack_a, pack_b = s.kc, s.pack_a, s.pack_b
     if is_symbolic(p.k) or is_symbolic(p.m):  # (a block on the stack has a known size)
         if arith.converts:
@@ -280,9 +286,17 @@ def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sch
         cycles += grid.repack(row_groups)
     units = p.matrices * row_groups * col_groups
     cycles *= p.matrices
+    if not packs_b:
+        cycles = max(cycles, streaming_cycles(p, arith))
     wanted = max(1, min(_MAX_TASKS, round(cycles / _TASK_CYCLES)))
     ntasks = ceil_div(units, max(1, units // max(wanted, row_groups * col_groups)))
     return Schedule(rows, width, kc, row_groups, col_groups, ntasks, pack_a, pack_b, cycles)
+
+
+def streaming_cycles(p: Problem, arith: Arith) -> float:
+    """Cycles in which B is read from far memory, however little is computed; 0 if it is near."""
+    nbytes = estimate(p.b_matrices * p.k * p.n) * arith.dtype.itemsize
+    return nbytes / _FAR_PER_CYCLE if nbytes > _FAR_BYTES else 0.0
 
 
 _FEW_ROWS = 3
@@ -300,6 +314,7 @@ def _transposing(p: Problem, arith: Arith) -> Schedule:
     """The schedule of few rows by a matrix that is transposed in registers."""
     panels = ceil_div(p.n, arith.lanes)
     cycles = p.matrices * panels * (p.k * (5.0 + 0.5 * p.m) + 30.0)
+    cycles = max(cycles, streaming_cycles(p, arith))
     wanted = max(1, min(_MAX_TASKS, round(cycles / _TASK_CYCLES)))
     groups = min(panels, ceil_div(wanted, p.matrices))
     units = p.matrices * groups

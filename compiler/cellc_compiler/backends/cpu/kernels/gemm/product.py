@@ -33,7 +33,16 @@ from ..vectors import Plan
 from .arith import Arith
 from .dot import dot_function, rows_together
 from .pack import LINE, Panels, block_copier, ceil_div, panel_packer, with_tail
-from .plan import UNROLL, Problem, Schedule, block_bytes, canonical, panel_bytes, schedule
+from .plan import (
+    UNROLL,
+    Problem,
+    Schedule,
+    block_bytes,
+    canonical,
+    panel_bytes,
+    schedule,
+    streaming_cycles,
+)
 from .tile import OUT_BUFFER, Prefetch, TileLayout, tile_function
 from .tile import (
     Epilogue as Epilogue,
@@ -131,10 +140,6 @@ def problem_of(spec: MatmulSpec) -> Problem:
 
 
 _DOT_TASKS = 64
-_FAR_BYTES = 1 << 20
-"""A matrix of more bytes comes from beyond the second-level cache."""
-_FAR_PER_CYCLE = 6
-"""Bytes of it that a core reads in a cycle."""
 _PACK_ROWS = 16
 """Rows of B stored `[k][n]` that one task packs."""
 _PACK_ELEMENTS = 16384
@@ -521,9 +526,8 @@ class _DotWriter:
         """One kernel, no scratch."""
         p, (f, bases) = self.p, kernel_function(self.target, 2)
         cycles = estimate(p.matrices * p.n) * (p.k / self.arith.lanes + 12)
-        nbytes = estimate(p.b_matrices * p.n) * p.k * self.arith.dtype.itemsize
-        if nbytes > _FAR_BYTES:  # the bandwidth decides: tasks of that length, not of a few more
-            cycles = max(cycles, nbytes / _FAR_PER_CYCLE)
+        # (Where the bandwidth decides: tasks of that length, not of a few more.)
+        cycles = max(cycles, streaming_cycles(p, self.arith))
         groups = ceil_div(p.n, self.rows)
         wanted = max(1, min(_DOT_TASKS, round(cycles / 20_000)))
         per_matrix = min(estimate(groups), ceil_div(wanted, estimate(p.matrices)))
