@@ -77,10 +77,12 @@ class Plan:
         """Where each is for these sizes, and the bytes of all."""
         nbytes = [evaluate(n, sizes) for n in self.sizes]
         at: list[int] = []
-        for below in self.below:
-            at.append(max([at[i] + nbytes[i] for i in below], default=0))
-        whole = max((a + n for a, n in zip(at, nbytes, strict=True)), default=0)
-        return dict(zip(self.names, at, strict=True)), whole
+        ends: list[int] = []
+        for size, below in zip(nbytes, self.below, strict=True):
+            start = max([ends[i] for i in below], default=0)
+            at.append(start)
+            ends.append(start + size)
+        return dict(zip(self.names, at, strict=True)), max(ends, default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,21 @@ def plan_open(buffers: Iterable[Buffer], name: str) -> OpenPlan:
             if stand_ins[other].last >= own.first and stand_ins[other].first <= own.last))
         given[i].offset = Dim.symbol(f"{name}{k}")  # type: ignore[assignment]  # behaves as an int
     names = tuple(f"{name}{k}" for k in range(len(order)))
-    return OpenPlan(names, tuple(given[i].size for i in order), tuple(below))
+    return OpenPlan(names, tuple(given[i].size for i in order), _reduced(below))
+
+
+def _reduced(below: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """The buffers that each lies above, less those that one of these lies above."""
+    out, all_below = [], []  # (sets as bits)
+    for some in below:
+        implied = 0
+        for i in some:
+            implied |= all_below[i]
+        out.append(tuple(i for i in some if not implied >> i & 1))
+        for i in some:
+            implied |= 1 << i
+        all_below.append(implied)
+    return tuple(out)
 
 
 Spans = tuple[list[int], list[int]]

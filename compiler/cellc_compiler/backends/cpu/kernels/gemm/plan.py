@@ -151,6 +151,8 @@ _MAX_TASKS = 64
 _UNIT_CYCLES = 400.0
 _SERIAL_CYCLES = 40_000.0
 """A problem of less work is not worth waking threads for."""
+_FEW_ROWS = 3
+"""Rows beside which packing B costs more than transposing it wherever it is read."""
 _NEAR_BYTES = 512 << 10
 _FAR_BYTES = 1 << 20
 """Matrices of more bytes come from beyond the second-level cache."""
@@ -286,7 +288,7 @@ def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sch
         cycles += grid.repack(row_groups)
     units = p.matrices * row_groups * col_groups
     cycles *= p.matrices
-    if not packs_b:
+    if p.m <= _FEW_ROWS and not packs_b:
         cycles = max(cycles, streaming_cycles(p, arith))
     wanted = max(1, min(_MAX_TASKS, round(cycles / _TASK_CYCLES)))
     ntasks = ceil_div(units, max(1, units // max(wanted, row_groups * col_groups)))
@@ -297,10 +299,6 @@ def streaming_cycles(p: Problem, arith: Arith) -> float:
     """Cycles in which B is read from far memory, however little is computed; 0 if it is near."""
     nbytes = estimate(p.b_matrices * p.k * p.n) * arith.dtype.itemsize
     return nbytes / _FAR_PER_CYCLE if nbytes > _FAR_BYTES else 0.0
-
-
-_FEW_ROWS = 3
-"""Rows beside which packing B costs more than transposing it wherever it is read."""
 
 
 def _transposes(p: Problem, arith: Arith, b_constant: bool) -> bool:
