@@ -285,6 +285,26 @@ def test_sort_order() -> None:
 
 
 @pytest.mark.parametrize("dtype", lookup("sort_lines").dtypes, ids=str)
+@pytest.mark.parametrize("n, first", [(1100, 1), (1500, 9), (4000, 500), (60, 5)])
+def test_the_first_of_a_long_line(n: int, first: int, dtype: DType) -> None:
+    """Few and many that are equal to the last one, and lines of one number and of NaN."""
+    drawn = np.random.default_rng(n).standard_normal((4, n)) * 40
+    drawn[1] = np.round(drawn[1] / 20)
+    drawn[2] = 3
+    if dtype.is_float:
+        drawn[3, ::3] = np.nan
+        drawn[0, 5:] = np.nan
+    with np.errstate(invalid="ignore"):
+        x = drawn.astype(dtype.numpy)
+    for descending in (False, True):
+        attrs = {"descending": descending, "first": first}
+        want = reference(node_of(lookup("sort_lines"), [x], attrs), [x])
+        got = kernel("sort_lines", x, **attrs)
+        for one, other in zip(got, want, strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("dtype", lookup("sort_lines").dtypes, ids=str)
 @pytest.mark.parametrize("n", [1, 48, 49, 1000])
 def test_sort_every_dtype(dtype: DType, n: int) -> None:
     """Both algorithms, all key widths, with the extremes of each dtype and many ties."""

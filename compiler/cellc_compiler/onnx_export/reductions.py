@@ -78,7 +78,7 @@ def _sorted(w: Writer, node: Node, x: str) -> Names:
     ty, attrs = node.operands[0].type, node.attrs
     axis = normalize_axis(attrs.get("axis", -1), ty.rank)
     largest = attrs["largest"] if node.op == "topk" else attrs["descending"]
-    count = w.size(attrs["k"] if node.op == "topk" else ty.dims[axis])
+    count = w.size(attrs["k"] if node.op == "topk" else attrs.get("first") or ty.dims[axis])
     values, at = w.ops("TopK", [x, count], 2, axis=axis, largest=int(largest), sorted=1)
     at = w.cast(at, dtypes.int32)
     return at if node.op == "argsort" else (values, at)

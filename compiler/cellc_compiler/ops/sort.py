@@ -44,27 +44,33 @@ class SortLines(Op):
 
     Attributes:
         descending: largest first.
+        first: how many of the sorted elements are results; 0: all.
     """
 
     name = "sort_lines"
     opaque = True
     batch_axis = _batch_axis.whole_last(1)
-    attrs = {"descending": attr.flag(False)}
+    attrs = {"descending": attr.flag(False), "first": attr.size(0)}
     dtypes = REAL + BOOL
     cost = "heavy"
     batch = pointwise
 
-    def infer(self, x: TensorType, *, descending: bool) -> tuple[TensorType, TensorType]:
+    def infer(self, x: TensorType, *, descending: bool, first: int
+              ) -> tuple[TensorType, TensorType]:
         if x.dtype not in self.dtypes:
             raise TypeError(f"sort takes real numbers or bool, got {x}")
         if x.rank == 0:
             raise ValueError("sort needs a tensor of at least 1 dimension, got a scalar")
         if not is_symbolic(x.shape[-1]) and x.dims[-1] >= 1 << 31:
             raise ValueError(f"sort gives int32 positions, which {x} does not fit")
-        return x, x.with_dtype(dtypes.int32)
+        if not 0 <= first <= x.shape[-1]:
+            raise ValueError(f"sort gives from 0 to {x.shape[-1]} elements along the last axis of "
+                             f"{x}, not {first}")
+        values = x.with_shape((*x.shape[:-1], first or x.shape[-1]))
+        return values, values.with_dtype(dtypes.int32)
 
-    def reference(self, x: Array, *, descending: bool) -> tuple[Array, Array]:
-        order = _order(x, -1, descending)
+    def reference(self, x: Array, *, descending: bool, first: int) -> tuple[Array, Array]:
+        order = _order(x, -1, descending)[..., :first or None]
         return np.take_along_axis(x, order.astype(np.int64), -1), order
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
@@ -75,7 +81,8 @@ class SortLines(Op):
 
     def samples(self) -> Sequence[Sample]:
         return (case((3, 7)), case((2, 131), descending=True, grad=False),
-                case(Spec((300,), -9, 9), grad=False), case((2, 1)), case((2, 0)))
+                case(Spec((300,), -9, 9), grad=False), case((2, 1)), case((2, 0)),
+                case((3, 7), first=2), case((2, 1500), first=9, descending=True, grad=False))
 
 
 def _swap_last(b: Builder, x: Value, axis: int) -> Value:
@@ -87,14 +94,14 @@ def _swap_last(b: Builder, x: Value, axis: int) -> Value:
     return b.transpose(x, perm=tuple(perm))
 
 
-def sorted_along(b: Builder, x: Value, axis: int, descending: bool) -> Pair:
-    """Values and positions sorted along any axis.
+def sorted_along(b: Builder, x: Value, axis: int, descending: bool, first: int = 0) -> Pair:
+    """Values and positions sorted along any axis; the first ones, or all.
 
     Raises:
         ValueError: the axis is out of range, or there is none.
     """
     k = own_axis(axis, x.type.rank, "sort")
-    values, order = b.emit("sort_lines", _swap_last(b, x, k), descending=descending)
+    values, order = b.emit("sort_lines", _swap_last(b, x, k), descending=descending, first=first)
     return _swap_last(b, values, k), _swap_last(b, order, k)
 
 
@@ -167,11 +174,11 @@ class TopK(Composite):
 
     def expand(self, b: Builder, x: Value, *, k: int, axis: int, largest: bool) -> Pair:
         along = own_axis(axis, x.type.rank, self.name)
-        values, order = sorted_along(b, x, along, largest)
         if not 0 <= k <= x.shape[along]:
             raise ValueError(f"topk needs k from 0 to {x.shape[along]} along axis {along} of "
                              f"{x.type}, got {k}")
-        return crop(b, values, along, 0, k), crop(b, order, along, 0, k)
+        values, order = sorted_along(b, x, along, largest, k)
+        return (values, order) if k else (crop(b, values, along, 0, k), crop(b, order, along, 0, k))
 
     def reference(self, x: Array, **attrs: Any) -> tuple[Array, Array]:
         axis = attrs["axis"] % x.ndim

@@ -2,8 +2,10 @@
 
 An element becomes an unsigned key (`llvm/sort_keys.py`). Lines longer than `INSERTION` are sorted
 by the least significant digit first (radix 256, Knuth vol. 3, 5.2.5), skipping digits that all keys
-share; shorter ones by insertion. Both are stable, so the result is the same. Lines are independent;
-a task does a range of them.
+share; shorter ones by insertion. Both are stable, so the result is the same. Where the first few of
+a long line are wanted, those that cannot be among them are left out before: their two most
+significant digits are greater than those of as many keys. Lines are independent; a task does a
+range of them.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ....ir.dims import is_symbolic
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result, scratch
 from ...llvm.sort_keys import sort_key
@@ -22,6 +25,8 @@ from ...llvm.text import V, kernel_function, module, share_out
 INSERTION = 48
 _MAX_TASKS = 32
 _DIGITS = 256
+_LONG, _FEW = 1024, 8
+"""Where keys are left out: elements of a line at least, and how many times those that are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +37,14 @@ class SortSpec:
         lines, n: shape of the input, n < 2**31.
         dtype: a real dtype or bool.
         descending: largest first (a NaN is last all the same).
+        first: how many results of a line are wanted.
     """
 
     lines: int
     n: int
     dtype: DType
     descending: bool
+    first: int
 
 
 def sort_kernels(spec: SortSpec, target: Target) -> KernelPlan:
@@ -59,6 +66,8 @@ class _Writer:
         self.tasks = min(spec.lines, _MAX_TASKS)
         keys, order = self.tasks * spec.n * self.size, self.tasks * spec.n * 4
         self.radix = spec.n > INSERTION
+        known = not is_symbolic(spec.n) and not is_symbolic(spec.first)
+        self.leaves_out = known and spec.n >= max(_LONG, _FEW * spec.first) and self.size > 1
         self.scratch = {"keys_a": keys, "order_a": order}
         if self.radix:
             self.scratch |= {"keys_b": keys, "order_b": order}
@@ -76,11 +85,13 @@ class _Writer:
             return lambda line: self._line(line, slot)
 
         share_out(f, self.tasks, s.lines, task)
-        each = 8.0 + 9.0 * self.size if self.radix else 4.0 + s.n
+        each = 4.0 + s.n
+        if self.radix:
+            each = 8.0 if self.leaves_out else 8.0 + 9.0 * self.size
         return Kernel(module([f]), self.tasks, 3 + len(self.scratch), s.lines * s.n * each)
 
     def _line(self, line: V, slot: V) -> None:
-        f, n = self.f, self.spec.n
+        f, n, first = self.f, self.spec.n, self.spec.first
         start = f.mul(line, f.i64(n))
         x = f.gep(self.x, start, self.ty)
         keys, order = f.gep(self.work[0], slot, self.ty), f.gep(self.work[1], slot, "i32")
@@ -88,8 +99,9 @@ class _Writer:
             order = self._radix(x, keys, order, slot)
         else:
             f.loop(0, f.i64(n), 1, [], lambda i, _: self._insert(x, keys, order, i))
-        values = f.gep(self.values, start, self.ty)
-        positions = f.gep(self.positions, start, "i32")
+        to = f.mul(line, f.i64(first))
+        values = f.gep(self.values, to, self.ty)
+        positions = f.gep(self.positions, to, "i32")
 
         def store(i: V, _: list[V]) -> None:
             at = f.load("i32", f.gep(order, i, "i32"))
@@ -97,7 +109,7 @@ class _Writer:
             value = f.load(self.ty, f.gep(x, f.cast("zext", at, "i64"), self.ty))
             f.store(value, f.gep(values, i, self.ty))
 
-        f.loop(0, f.i64(n), 1, [], store)
+        f.loop(0, f.i64(first), 1, [], store)
 
     # --- keys -------------------------------------------------------------------------------
 
@@ -136,23 +148,82 @@ class _Writer:
 
     def _radix(self, x: V, keys: V, order: V, slot: V) -> V:
         """Sort by digits; returns where the order lies in the end."""
-        f, n = self.f, self.spec.n
+        f = self.f
+        other = f.gep(self.work[2], slot, self.ty), f.gep(self.work[3], slot, "i32")
+        count = self._candidates(x, keys, order) if self.leaves_out else f.i64(self.spec.n)
+        counts = self._no_counts()
+
+        def prepare(i: V, _: list[V]) -> None:
+            if self.leaves_out:
+                key = f.load(self.ty, f.gep(keys, i, self.ty))
+            else:
+                key = self._key(x, i)
+                f.store(key, f.gep(keys, i, self.ty))
+                f.store(f.cast("trunc", i, "i32"), f.gep(order, i, "i32"))
+            for digit in range(self.size):
+                self._take(counts, self._digit(key, f.i64(digit)), f.i64(digit))
+
+        f.loop(0, count, 1, [], prepare)
+        moved = f.loop(0, f.i64(self.size), 1, [keys, order, *other],
+                       lambda digit, buffers: self._pass(digit, buffers, count))
+        return moved[1]
+
+    def _no_counts(self) -> V:
+        """The table of counts, all 0."""
+        f = self.f
         assert self.counts is not None
         counts = self.counts
-        other = f.gep(self.work[2], slot, self.ty), f.gep(self.work[3], slot, "i32")
         f.loop(0, f.i64(self.size * _DIGITS), 1, [],
                lambda i, _: f.store(f.const("i32", 0), f.gep(counts, i, "i32")))
+        return counts
+
+    def _candidates(self, x: V, keys: V, order: V) -> V:
+        """Put the keys that may be among the first, and their positions, in place; how many."""
+        f, n, counts = self.f, self.spec.n, self._no_counts()
+        wanted = f.const("i32", self.spec.first)
+        high, next_ = (f.i64(self.size - 1 - k) for k in range(2))
+
+        def key_at(i: V) -> V:
+            return f.load(self.ty, f.gep(keys, i, self.ty))
 
         def prepare(i: V, _: list[V]) -> None:
             key = self._key(x, i)
             f.store(key, f.gep(keys, i, self.ty))
-            f.store(f.cast("trunc", i, "i32"), f.gep(order, i, "i32"))
-            for digit in range(self.size):
-                self._take(counts, self._digit(key, f.i64(digit)), f.i64(digit))
+            self._take(counts, self._digit(key, high), f.i64(0))
+
+        def last(row: int, before: V) -> tuple[V, V]:
+            """The digit of the last wanted key, and how many keys have smaller ones."""
+            def count(digit: V) -> V:
+                return f.load("i32", f.gep(counts, f.add(digit, f.i64(row * _DIGITS)), "i32"))
+
+            found = f.while_(
+                [f.i64(0), before],
+                lambda c: f.cmp("slt", f.add(c[1], count(c[0])), wanted),
+                lambda c: [f.add(c[0], f.i64(1)), f.add(c[1], count(c[0]))])
+            return found[0], found[1]
 
         f.loop(0, f.i64(n), 1, [], prepare)
-        moved = f.loop(0, f.i64(self.size), 1, [keys, order, *other], self._pass)
-        return moved[1]
+        top, before = last(0, f.const("i32", 0))
+
+        def refine(i: V, _: list[V]) -> None:
+            key = key_at(i)
+            at = f.gep(counts, f.add(self._digit(key, next_), f.i64(_DIGITS)), "i32")
+            alike = f.cast("zext", f.cmp("eq", self._digit(key, high), top), "i32")
+            f.store(f.add(f.load("i32", at), alike), at)
+
+        f.loop(0, f.i64(n), 1, [], refine)
+        below, _ = last(1, before)
+        limit = f.add(f.mul(top, f.i64(_DIGITS)), below)
+
+        def keep(i: V, c: list[V]) -> list[V]:
+            key = key_at(i)
+            f.store(key, f.gep(keys, c[0], self.ty))
+            f.store(f.cast("trunc", i, "i32"), f.gep(order, c[0], "i32"))
+            head = f.binary("lshr", f.cast("zext", key, "i64") if self.bits < 64 else key,
+                            f.i64(self.bits - 16))
+            return [f.add(c[0], f.cast("zext", f.cmp("ule", head, limit), "i64"))]
+
+        return f.loop(0, f.i64(n), 1, [f.i64(0)], keep)[0]
 
     def _digit(self, key: V, digit: V) -> V:
         """The digit's value as an i64."""
@@ -168,15 +239,15 @@ class _Writer:
         f.store(f.add(old, f.const("i32", 1)), at)
         return old
 
-    def _pass(self, digit: V, buffers: list[V]) -> list[V]:
-        """Distribute by one digit, unless all keys share it."""
-        f, n = self.f, self.spec.n
+    def _pass(self, digit: V, buffers: list[V], n: V) -> list[V]:
+        """Distribute n keys by one digit, unless all share it."""
+        f = self.f
         keys, order, keys_to, order_to = buffers
         assert self.counts is not None
         counts = self.counts
         first = self._digit(f.load(self.ty, keys), digit)
         row = f.gep(counts, f.mul(digit, f.i64(_DIGITS)), "i32")
-        same = f.cmp("eq", f.load("i32", f.gep(row, first, "i32")), f.const("i32", n))
+        same = f.cmp("eq", f.load("i32", f.gep(row, first, "i32")), f.cast("trunc", n, "i32"))
 
         def prefix(i: V, c: list[V]) -> list[V]:
             at = f.gep(row, i, "i32")
@@ -192,7 +263,7 @@ class _Writer:
 
         def distribute() -> list[V]:
             f.loop(0, f.i64(_DIGITS), 1, [f.const("i32", 0)], prefix)
-            f.loop(0, f.i64(n), 1, [], move)
+            f.loop(0, n, 1, [], move)
             return [keys_to, order_to, keys, order]
 
         return f.when(same, lambda: [keys, order, keys_to, order_to], distribute)

@@ -36,7 +36,8 @@ def sort_lines(node: Node, target: Target) -> KernelPlan:
     """The last axis in order, with positions."""
     ty = node.operands[0].type
     lines = prod(ty.dims[:-1])
-    spec = sort.SortSpec(lines, ty.dims[-1], ty.dtype, node.attrs["descending"])
+    spec = sort.SortSpec(lines, ty.dims[-1], ty.dtype, node.attrs["descending"],
+                         node.results[0].type.dims[-1])
     return sort.sort_kernels(spec, target)
 
 

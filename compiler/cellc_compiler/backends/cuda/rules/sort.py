@@ -22,6 +22,7 @@ def sort_lines(node: Node, target: Target) -> KernelPlan:
     """The last axis in order, with positions."""
     x = node.operands[0]
     dtype, n, raw = x.dtype, x.shape[-1], f"i{8 * x.dtype.itemsize}"
+    first = node.results[0].shape[-1]
     ty = "i64" if dtype.itemsize <= 4 else "i128"
 
     def element(f: GpuFunction, line: X, i: X) -> X:
@@ -34,10 +35,17 @@ def sort_lines(node: Node, target: Target) -> KernelPlan:
 
     def store(f: GpuFunction, line: X, i: X, entry: X, out: int) -> None:
         position = entry.to("trunc", "i32")
-        to = line * n + i
-        value = element(f, line, position.to("zext", "i64"))
-        f.store(value.v, f.gep(f.pointer(out), to.v, raw))
-        f.store(position.v, f.gep(f.pointer(out + 1), to.v, "i32"))
+        to = line * first + i
+
+        def write() -> None:
+            value = element(f, line, position.to("zext", "i64"))
+            f.store(value.v, f.gep(f.pointer(out), to.v, raw))
+            f.store(position.v, f.gep(f.pointer(out + 1), to.v, "i32"))
+
+        if not node.attrs.get("first"):
+            write()
+        else:
+            f.when(i.cmp("slt", first).v, write)
 
     return Sorting(prod(x.shape[:-1]), n, ty, entry, store, (operand(0),),
                    (result(0), result(1))).plan(target)

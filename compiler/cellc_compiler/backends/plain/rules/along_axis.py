@@ -110,5 +110,7 @@ def sort_lines(f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequen
             other = x.get(line * n + j)
             ahead = before(other, own) | (~before(own, other) & j.cmp("slt", i))
             place.set(place.get() + ahead.to("zext", "i64"))
-        values.set(line * n + place.get(), own)
-        positions.set(line * n + place.get(), i.to("trunc", "i32"))
+        first, at = values.shape[-1], place.get()
+        with f.given(at.cmp("slt", f.i(first))):
+            values.set(line * first + at, own)
+            positions.set(line * first + at, i.to("trunc", "i32"))
