@@ -26,7 +26,7 @@ INSERTION = 48
 _MAX_TASKS = 32
 _DIGITS = 256
 _LONG, _FEW = 1024, 8
-"""Where keys are left out: elements of a line at least, and how many times those that are wanted."""
+"""Where keys are left out: elements of a line at least, and for each that is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
