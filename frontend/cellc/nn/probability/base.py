@@ -44,6 +44,8 @@ class Distribution(Parametrized):
     """Whether draws are whole numbers, which ints may hold."""
     labels: tuple[str, ...] = ()
     """How the parameters are called when the distribution is printed."""
+    call_names: tuple[str, ...] = ()
+    """The names of the parameters in calls, where they have others there."""
     _above_zero: Mapping[str, str] = {}
     """The parameters that must be above zero, and what the error calls them."""
     _prob: Answer
@@ -96,13 +98,26 @@ class Distribution(Parametrized):
         """A value in the type of the parameters."""
         return ops.cast(need_tensor(value, name), self.parameter_type)
 
-    def _other(self, dist: str, *args: Any) -> Any:
+    def _by_name(self, args: Any, kwargs: Any) -> list[Any]:
+        """The arguments of a call in the order of the parameters; None where there is none."""
+        names = self.call_names or self.parameter_names
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if len(given) != len(args) + len(kwargs) or not set(given) <= set(names):
+            raise TypeError(f"{self._name} takes the parameters {', '.join(names)}, each once, but "
+                            f"got {len(args)} and {list(kwargs)}.")
+        return [given.get(name) for name in names]
+
+    def _parameters_of(self, args: Any, kwargs: Any) -> tuple[Tensor, ...]:
+        """The parameters that a call with these arguments uses."""
+        out = self._check_param_type(*self._by_name(args, kwargs))
+        return out if isinstance(out, tuple) else (out,)
+
+    def _second(self, dist: str, args: Any, kwargs: Any) -> list[Tensor]:
         """The parameters of the second distribution, which must be of the same type."""
         if dist != self.dist_type:
             raise ValueError(f"Expected dist input is {self.dist_type}, but got {dist}.")
-        out = [self._check_value(arg, f"{name}_b")
-               for name, arg in zip(self.parameter_names, args, strict=False)]
-        return out[0] if len(out) == 1 else tuple(out)
+        given = zip(self.parameter_names, self._by_name(args, kwargs), strict=True)
+        return [self._check_value(arg, f"{name}_b") for name, arg in given]
 
     def _missing(self, method: str) -> NoReturn:
         raise NotImplementedError(f"{method} is not implemented for {self._name} distribution.")
@@ -120,16 +135,11 @@ class Distribution(Parametrized):
         """The type, as `kl_loss` and `cross_entropy` take it, whatever the parameters are."""
         return self.dist_type or self._missing("get_dist_type")
 
-    def _get_dist_args(self, *args: Any, **kwargs: Any) -> Any:
-        names = self.parameter_names[len(args):]
-        return self._check_param_type(*args, *[kwargs.get(name) for name in names])
-
     def get_dist_args(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """The parameters that a call with these arguments uses."""
         if not self.parameter_names:
             self._missing("get_dist_args")
-        out = self._get_dist_args(*args, **kwargs)
-        return out if isinstance(out, tuple) else (out,)
+        return self._parameters_of(args, kwargs)
 
     # --- probabilities ----------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from .... import ops
 from ....tensors.tensor import Tensor
 from ..base import Distribution
 from ..parameters import held, known, need_positive, need_probability
+from .formulas import at_value, divergence, draws, figure
 from .rates import OfRate
 
 
@@ -24,6 +25,7 @@ class _OfProbability(Distribution):
     """One parameter, `probs`, which calls take as `probs1`."""
 
     discrete = True
+    call_names = ("probs1",)
 
     def __init__(self, probs: Any = None, seed: int | None = None, dtype: DType = int32,
                  name: str | None = None) -> None:
@@ -31,9 +33,6 @@ class _OfProbability(Distribution):
         need_probability(self._probs_value)
 
     probs = held("_probs_value", "The probability of 1, or of success.")
-
-    def _get_dist_args(self, probs1: Any = None) -> Any:
-        return self._check_param_type(probs1)
 
 
 class Bernoulli(_OfProbability):
@@ -48,36 +47,20 @@ class Bernoulli(_OfProbability):
 
     dist_type = "Bernoulli"
 
-    def _mean(self, probs1: Any = None) -> Tensor:
-        return self._check_param_type(probs1)
+    _mean = figure(lambda self, p: p)
+    _mode = figure(lambda self, p: ops.cast(p > 0.5, self._dtype))
+    _var = figure(lambda self, p: p * (1.0 - p))
+    _entropy = figure(lambda self, p: -ops.xlogy(p, p) - ops.xlogy(1.0 - p, 1.0 - p))
+    _log_prob = at_value(lambda self, v, p: ops.xlogy(v, p) + ops.xlogy(1.0 - v, 1.0 - p))
+    _cdf = at_value(
+        lambda self, v, p: ops.where(v < 0, 0.0, ops.where(v < 1, 1.0 - p, 1.0)))
 
-    def _mode(self, probs1: Any = None) -> Tensor:
-        return ops.cast(self._check_param_type(probs1) > 0.5, self._dtype)
-
-    def _var(self, probs1: Any = None) -> Tensor:
-        p = self._check_param_type(probs1)
-        return p * (1.0 - p)
-
-    def _entropy(self, probs1: Any = None) -> Tensor:
-        p = self._check_param_type(probs1)
-        return -ops.xlogy(p, p) - ops.xlogy(1.0 - p, 1.0 - p)
-
-    def _log_prob(self, value: Tensor, probs1: Any = None) -> Tensor:
-        v, p = self._check_value(value), self._check_param_type(probs1)
-        return ops.xlogy(v, p) + ops.xlogy(1.0 - v, 1.0 - p)
-
-    def _cdf(self, value: Tensor, probs1: Any = None) -> Tensor:
-        v, p = self._check_value(value), self._check_param_type(probs1)
-        return ops.where(v < 0, 0.0, ops.where(v < 1, 1.0 - p, 1.0))
-
-    def _kl_loss(self, dist: str, probs1_b: Any, probs1: Any = None) -> Tensor:
-        q, p = self._other(dist, probs1_b), self._check_param_type(probs1)
+    @divergence
+    def _kl_loss(self, p: Any, q: Any) -> Tensor:
         ones = ops.xlogy(p, p) - ops.xlogy(p, q)
         return ones + ops.xlogy(1.0 - p, 1.0 - p) - ops.xlogy(1.0 - p, 1.0 - q)
 
-    def _sample(self, shape: Any = (), probs1: Any = None) -> Tensor:
-        p = self._check_param_type(probs1)
-        return ops.cast(self._uniform(self._dims(shape, p.shape)) < p, self._dtype)
+    _sample = draws(lambda self, dims, p: self._uniform(dims) < p)
 
 
 class Geometric(_OfProbability):
@@ -90,40 +73,28 @@ class Geometric(_OfProbability):
 
     dist_type = "Geometric"
 
-    def _mean(self, probs1: Any = None) -> Tensor:
-        p = self._check_param_type(probs1)
-        return (1.0 - p) / p
+    _mean = figure(lambda self, p: (1.0 - p) / p)
+    _mode = figure(lambda self, p: ops.cast(ops.zeros_like(p), self._dtype))
+    _var = figure(lambda self, p: (1.0 - p) / ops.square(p))
+    _entropy = figure(lambda self, p: -ops.log(p) - ops.xlogy(1.0 - p, 1.0 - p) / p)
 
-    def _mode(self, probs1: Any = None) -> Tensor:
-        return ops.cast(ops.zeros_like(self._check_param_type(probs1)), self._dtype)
-
-    def _var(self, probs1: Any = None) -> Tensor:
-        p = self._check_param_type(probs1)
-        return (1.0 - p) / ops.square(p)
-
-    def _entropy(self, probs1: Any = None) -> Tensor:
-        p = self._check_param_type(probs1)
-        return -ops.log(p) - ops.xlogy(1.0 - p, 1.0 - p) / p
-
-    def _log_prob(self, value: Tensor, probs1: Any = None) -> Tensor:
-        v, p = self._check_value(value), self._check_param_type(probs1)
+    @at_value
+    def _log_prob(self, v: Any, p: Any) -> Tensor:
         failures = ops.floor(ops.maximum(v, 0.0))
         return ops.where(v < 0, -math.inf, ops.xlogy(failures, 1.0 - p) + ops.log(p))
 
-    def _log_survival(self, value: Tensor, probs1: Any = None) -> Tensor:
-        v, p = self._check_value(value), self._check_param_type(probs1)
+    @at_value
+    def _log_survival(self, v: Any, p: Any) -> Tensor:
         trials = ops.floor(ops.maximum(v, 0.0)) + 1.0
         return ops.where(v < 0, 0.0, ops.xlogy(trials, 1.0 - p))
 
-    def _kl_loss(self, dist: str, probs1_b: Any, probs1: Any = None) -> Tensor:
-        q, p = self._other(dist, probs1_b), self._check_param_type(probs1)
+    @divergence
+    def _kl_loss(self, p: Any, q: Any) -> Tensor:
         failures = (1.0 - p) / p * (ops.log1p(-p) - ops.log1p(-q))
         return ops.log(p) - ops.log(q) + failures
 
-    def _sample(self, shape: Any = (), probs1: Any = None) -> Tensor:
-        p = self._check_param_type(probs1)
-        u = self._open_uniform(self._dims(shape, p.shape))
-        return ops.cast(ops.floor(ops.log(u) / ops.log1p(-p)), self._dtype)
+    _sample = draws(
+        lambda self, dims, p: ops.floor(ops.log(self._open_uniform(dims)) / ops.log1p(-p)))
 
 
 class Poisson(OfRate):
@@ -137,43 +108,34 @@ class Poisson(OfRate):
     dist_type = "Poisson"
     discrete = True
 
-    def _mean(self, rate: Any = None) -> Tensor:
-        return self._check_param_type(rate)
+    _mean = figure(lambda self, rate: rate)
+    _mode = figure(lambda self, rate: ops.floor(rate))
+    _var = _mean
 
-    def _mode(self, rate: Any = None) -> Tensor:
-        return ops.floor(self._check_param_type(rate))
-
-    def _var(self, rate: Any = None) -> Tensor:
-        return self._mean(rate)
-
-    def _log_prob(self, value: Tensor, rate: Any = None) -> Tensor:
-        v, rate = self._check_value(value), self._check_param_type(rate)
+    @at_value
+    def _log_prob(self, v: Any, rate: Any) -> Tensor:
         count = ops.maximum(v, 0.0)
         log = ops.xlogy(count, rate) - rate - ops.lgamma(count + 1.0)
         return ops.where(v < 0, -math.inf, log)
 
-    def _order(self, value: Tensor, rate: Any) -> Any:
+    def _order(self, v: Any, rate: Any) -> Any:
         """Values, and what the incomplete gamma functions of their probabilities take."""
-        v = self._check_value(value) + ops.zeros_like(self._check_param_type(rate))
-        rate = ops.broadcast_to(self._check_param_type(rate), v.shape)
-        return v, ops.floor(ops.maximum(v, 0.0)) + 1.0, rate
+        v = v + ops.zeros_like(rate)
+        return v, ops.floor(ops.maximum(v, 0.0)) + 1.0, ops.broadcast_to(rate, v.shape)
 
-    def _cdf(self, value: Tensor, rate: Any = None) -> Tensor:
-        v, order, rate = self._order(value, rate)
+    @at_value
+    def _cdf(self, v: Any, rate: Any) -> Tensor:
+        v, order, rate = self._order(v, rate)
         return ops.where(v < 0, 0.0, ops.igammac(order, rate))
 
-    def _survival_function(self, value: Tensor, rate: Any = None) -> Tensor:
-        v, order, rate = self._order(value, rate)
+    @at_value
+    def _survival_function(self, v: Any, rate: Any) -> Tensor:
+        v, order, rate = self._order(v, rate)
         return ops.where(v < 0, 1.0, ops.igamma(order, rate))
 
-    def _kl_loss(self, dist: str, rate_b: Any, rate: Any = None) -> Tensor:
-        rate_b, rate = self._other(dist, rate_b), self._check_param_type(rate)
-        return rate * (ops.log(rate) - ops.log(rate_b)) - rate + rate_b
-
-    def _sample(self, shape: Any = (), rate: Any = None) -> Tensor:
-        rate = self._check_param_type(rate)
-        return ops.cast(ops.poisson(self._dims(shape, rate.shape), rate, self._seed or None),
-                        self._dtype)
+    _kl_loss = divergence(
+        lambda self, rate, rate_b: rate * (ops.log(rate) - ops.log(rate_b)) - rate + rate_b)
+    _sample = draws(lambda self, dims, rate: ops.poisson(dims, rate, self._seed or None))
 
 
 class Categorical(Distribution):
@@ -213,42 +175,32 @@ class Categorical(Distribution):
         places = ops.cast(ops.arange(probs.shape[-1]), probs.dtype)
         return ops.sum(probs * places**power, -1, keepdim=True)
 
-    def _mean(self, probs: Any = None) -> Tensor:
-        return self._moment(self._check_param_type(probs), 1)
+    _mean = figure(lambda self, p: self._moment(p, 1))
+    _mode = figure(lambda self, p: ops.cast(ops.argmax(p, -1), self._dtype))
+    _var = figure(lambda self, p: self._moment(p, 2) - ops.square(self._moment(p, 1)))
+    _entropy = figure(lambda self, p: -ops.sum(ops.xlogy(p, p), -1))
 
-    def _mode(self, probs: Any = None) -> Tensor:
-        return ops.cast(ops.argmax(self._check_param_type(probs), -1), self._dtype)
-
-    def _var(self, probs: Any = None) -> Tensor:
-        p = self._check_param_type(probs)
-        return self._moment(p, 2) - ops.square(self._moment(p, 1))
-
-    def _entropy(self, probs: Any = None) -> Tensor:
-        p = self._check_param_type(probs)
-        return -ops.sum(ops.xlogy(p, p), -1)
-
-    def _at(self, value: Tensor, table: Tensor) -> Any:
+    def _at(self, v: Tensor, table: Tensor) -> Any:
         """Whole values of the shape of the answer, and what a table (..., n) has there."""
-        v = ops.floor(self._check_value(value))
+        v = ops.floor(v)
         count = table.shape[-1]
         dims = broadcast_all(v.shape, table.shape[:-1])
         v, wide = ops.broadcast_to(v, dims), ops.broadcast_to(table, (*dims, count))
         place = ops.cast(ops.clamp(v, 0.0, count - 1.0), int32)
         return v, ops.squeeze(ops.gather_elements(wide, -1, ops.unsqueeze(place, -1)), -1)
 
-    def _log_prob(self, value: Tensor, probs: Any = None) -> Tensor:
-        p = self._check_param_type(probs)
-        v, log = self._at(value, ops.log(p))
+    @at_value
+    def _log_prob(self, v: Any, p: Any) -> Tensor:
+        v, log = self._at(v, ops.log(p))
         return ops.where(ops.logical_and(v >= 0, v < p.shape[-1]), log, -math.inf)
 
-    def _cdf(self, value: Tensor, probs: Any = None) -> Tensor:
-        p = self._check_param_type(probs)
-        v, below = self._at(value, ops.cumsum(p, -1))
+    @at_value
+    def _cdf(self, v: Any, p: Any) -> Tensor:
+        v, below = self._at(v, ops.cumsum(p, -1))
         return ops.where(v < 0, 0.0, ops.where(v < p.shape[-1] - 1, below, 1.0))
 
-    def _kl_loss(self, dist: str, probs_b: Any, probs: Any = None) -> Tensor:
-        q, p = self._other(dist, probs_b), self._check_param_type(probs)
-        return ops.sum(ops.xlogy(p, p) - ops.xlogy(p, q), -1)
+    _kl_loss = divergence(
+        lambda self, p, q: ops.sum(ops.xlogy(p, p) - ops.xlogy(p, q), -1))
 
     def _sample(self, shape: Any = (), probs: Any = None) -> Tensor:
         p = self._check_param_type(probs)

@@ -15,6 +15,7 @@ from ....ops.functional.zeta_functions import betainc
 from ....tensors.tensor import Tensor
 from ..base import Distribution
 from ..parameters import LocScale
+from .formulas import at_standard, at_value, divergence, draws, figure
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -40,14 +41,7 @@ class _LocScale(LocScale, Distribution):
         self._keep(seed, dtype, self.dist_type if name is None else name, loc=loc,
                    scale=scale)
 
-    def _z(self, value: Any, loc: Any, scale: Any) -> Any:
-        """Values from the location, in scales; and the scale."""
-        loc, scale = self._check_param_type(loc, scale)
-        return (self._check_value(value) - loc) / scale, scale
-
-    def _mode(self, loc: Any = None, scale: Any = None) -> Tensor:
-        location: Tensor = self._check_param_type(loc, scale)[0]
-        return location
+    _mode = figure(lambda self, loc, scale: loc)
 
 
 def normal_kl(mean: Any, sd: Any, mean_b: Any, sd_b: Any) -> Tensor:
@@ -71,45 +65,15 @@ class Normal(_MeanSd):
     dist_type = "Normal"
     labels = ("mean", "standard deviation")
 
-    def _mean(self, mean: Any = None, sd: Any = None) -> Tensor:
-        mean, sd = self._check_param_type(mean, sd)
-        return mean
-
-    def _mode(self, mean: Any = None, sd: Any = None) -> Tensor:
-        return self._mean(mean, sd)
-
-    def _sd(self, mean: Any = None, sd: Any = None) -> Tensor:
-        mean, sd = self._check_param_type(mean, sd)
-        return sd
-
-    def _entropy(self, mean: Any = None, sd: Any = None) -> Tensor:
-        return ops.log(self._sd(mean, sd)) + (_LOG_SQRT_2PI + 0.5)
-
-    def _z(self, value: Any, mean: Any, sd: Any) -> Any:
-        mean, sd = self._check_param_type(mean, sd)
-        return (self._check_value(value) - mean) / sd, sd
-
-    def _log_prob(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
-        z, sd = self._z(value, mean, sd)
-        return -0.5 * z * z - ops.log(sd) - _LOG_SQRT_2PI
-
-    def _cdf(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
-        z, sd = self._z(value, mean, sd)
-        return 0.5 * ops.erfc(z * -math.sqrt(0.5))
-
-    def _survival_function(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
-        z, sd = self._z(value, mean, sd)
-        return 0.5 * ops.erfc(z * math.sqrt(0.5))
-
-    def _kl_loss(self, dist: str, mean_b: Any, sd_b: Any, mean: Any = None, sd: Any = None
-                 ) -> Tensor:
-        mean_b, sd_b = self._other(dist, mean_b, sd_b)
-        mean, sd = self._check_param_type(mean, sd)
-        return normal_kl(mean, sd, mean_b, sd_b)
-
-    def _sample(self, shape: Any = (), mean: Any = None, sd: Any = None) -> Tensor:
-        mean, sd = self._check_param_type(mean, sd)
-        return ops.cast(mean + self._normal(self._dims(shape, mean.shape)) * sd, self._dtype)
+    _mean = figure(lambda self, mean, sd: mean)
+    _mode = _mean
+    _sd = figure(lambda self, mean, sd: sd)
+    _entropy = figure(lambda self, mean, sd: ops.log(sd) + (_LOG_SQRT_2PI + 0.5))
+    _log_prob = at_standard(lambda self, z, sd: -0.5 * z * z - ops.log(sd) - _LOG_SQRT_2PI)
+    _cdf = at_standard(lambda self, z, sd: 0.5 * ops.erfc(z * -math.sqrt(0.5)))
+    _survival_function = at_standard(lambda self, z, sd: 0.5 * ops.erfc(z * math.sqrt(0.5)))
+    _kl_loss = divergence(lambda self, *given: normal_kl(*given))
+    _sample = draws(lambda self, dims, mean, sd: mean + self._normal(dims) * sd)
 
 
 class HalfNormal(_MeanSd):
@@ -121,9 +85,8 @@ class HalfNormal(_MeanSd):
 
     dist_type = "HalfNormal"
 
-    def _log_prob(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
-        mean, sd = self._check_param_type(mean, sd)
-        v = self._check_value(value)
+    @at_value
+    def _log_prob(self, v: Any, mean: Any, sd: Any) -> Tensor:
         z = (v - mean) / sd
         inside = -0.5 * z * z - ops.log(sd) + (math.log(2) - _LOG_SQRT_2PI)
         return ops.where(v < 0, -math.inf, inside)
@@ -140,50 +103,30 @@ class Laplace(_MeanSd):
 
     dist_type = "Laplace"
 
-    def _z(self, value: Any, mean: Any, sd: Any) -> Any:
-        mean, sd = self._check_param_type(mean, sd)
-        return (self._check_value(value) - mean) / sd, sd
+    _mean = figure(lambda self, mean, sd: mean)
+    _mode = _mean
+    _sd = figure(lambda self, mean, sd: sd * math.sqrt(2))
+    _entropy = figure(lambda self, mean, sd: ops.log(sd) + (1 + math.log(2)))
+    _log_prob = at_standard(lambda self, z, sd: -ops.abs(z) - ops.log(sd) - math.log(2))
 
-    def _log_prob(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
-        z, sd = self._z(value, mean, sd)
-        return -ops.abs(z) - ops.log(sd) - math.log(2)
-
-    def _cdf(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
-        z, sd = self._z(value, mean, sd)
+    @at_standard
+    def _cdf(self, z: Any, sd: Any) -> Tensor:
         half = 0.5 * ops.exp(-ops.abs(z))
         return ops.where(z < 0, half, 1.0 - half)
 
-    def _survival_function(self, value: Tensor, mean: Any = None, sd: Any = None) -> Tensor:
-        z, sd = self._z(value, mean, sd)
+    @at_standard
+    def _survival_function(self, z: Any, sd: Any) -> Tensor:
         half = 0.5 * ops.exp(-ops.abs(z))
         return ops.where(z < 0, 1.0 - half, half)
 
-    def _mean(self, mean: Any = None, sd: Any = None) -> Tensor:
-        mean, sd = self._check_param_type(mean, sd)
-        return mean
-
-    def _mode(self, mean: Any = None, sd: Any = None) -> Tensor:
-        return self._mean(mean, sd)
-
-    def _sd(self, mean: Any = None, sd: Any = None) -> Tensor:
-        scale: Tensor = self._check_param_type(mean, sd)[1]
-        return scale * math.sqrt(2)
-
-    def _entropy(self, mean: Any = None, sd: Any = None) -> Tensor:
-        return ops.log(self._check_param_type(mean, sd)[1]) + (1 + math.log(2))
-
-    def _kl_loss(self, dist: str, mean_b: Any, sd_b: Any, mean: Any = None, sd: Any = None
-                 ) -> Tensor:
-        mean_b, sd_b = self._other(dist, mean_b, sd_b)
-        mean, sd = self._check_param_type(mean, sd)
+    @divergence
+    def _kl_loss(self, mean: Any, sd: Any, mean_b: Any, sd_b: Any) -> Tensor:
         apart = ops.abs(mean - mean_b)
         near = (sd * ops.exp(-apart / sd) + apart) / sd_b
         return ops.log(sd_b) - ops.log(sd) + near - 1.0
 
-    def _sample(self, shape: Any = (), mean: Any = None, sd: Any = None) -> Tensor:
-        mean, sd = self._check_param_type(mean, sd)
-        z = ops.standard_laplace(self._dims(shape, mean.shape), self._seed or None)
-        return ops.cast(mean + z * sd, self._dtype)
+    _sample = draws(lambda self, dims, mean, sd: mean + ops.standard_laplace(
+        dims, self._seed or None) * sd)
 
 
 class StudentT(Distribution):
@@ -203,56 +146,49 @@ class StudentT(Distribution):
                  dtype: DType = float32, name: str = "StudentT") -> None:
         self._keep(seed, dtype, name, df=df, mean=mean, sd=sd)
 
-    def _log_prob(self, value: Tensor, df: Any = None, mean: Any = None, sd: Any = None) -> Tensor:
-        df, mean, sd = self._check_param_type(df, mean, sd)
-        z = (self._check_value(value) - mean) / sd
+    @at_value
+    def _log_prob(self, v: Any, df: Any, mean: Any, sd: Any) -> Tensor:
+        z = (v - mean) / sd
         half = 0.5 * (df + 1.0)
         gammas = ops.lgamma(half) - ops.lgamma(0.5 * df) - 0.5 * ops.log(df * math.pi)
         return gammas - ops.log(sd) - half * ops.log1p(z * z / df)
 
-    def _tail(self, value: Tensor, df: Any, mean: Any, sd: Any) -> Any:
+    def _tail(self, v: Any, df: Any, mean: Any, sd: Any) -> Any:
         """Values in scales, and the probability of a draw farther out on their side."""
-        df, mean, sd = self._check_param_type(df, mean, sd)
-        z = (self._check_value(value) - mean) / sd
+        z = (v - mean) / sd
         d = ops.broadcast_to(df, z.shape)
         return z, 0.5 * betainc(0.5 * d, ops.full_like(d, 0.5), d / (d + z * z))
 
-    def _cdf(self, value: Tensor, df: Any = None, mean: Any = None, sd: Any = None) -> Tensor:
-        z, tail = self._tail(value, df, mean, sd)
+    @at_value
+    def _cdf(self, v: Any, df: Any, mean: Any, sd: Any) -> Tensor:
+        z, tail = self._tail(v, df, mean, sd)
         return ops.where(z < 0, tail, 1.0 - tail)
 
-    def _survival_function(self, value: Tensor, df: Any = None, mean: Any = None, sd: Any = None
-                           ) -> Tensor:
-        z, tail = self._tail(value, df, mean, sd)
+    @at_value
+    def _survival_function(self, v: Any, df: Any, mean: Any, sd: Any) -> Tensor:
+        z, tail = self._tail(v, df, mean, sd)
         return ops.where(z < 0, 1.0 - tail, tail)
 
-    def _mean(self, df: Any = None, mean: Any = None, sd: Any = None) -> Tensor:
-        df, mean, sd = self._check_param_type(df, mean, sd)
-        return ops.where(df > 1, mean, math.nan)
+    _mean = figure(lambda self, df, mean, sd: ops.where(df > 1, mean, math.nan))
+    _mode = figure(lambda self, df, mean, sd: mean)
 
-    def _mode(self, df: Any = None, mean: Any = None, sd: Any = None) -> Tensor:
-        location: Tensor = self._check_param_type(df, mean, sd)[1]
-        return location
-
-    def _var(self, df: Any = None, mean: Any = None, sd: Any = None) -> Tensor:
-        df, mean, sd = self._check_param_type(df, mean, sd)
+    @figure
+    def _var(self, df: Any, mean: Any, sd: Any) -> Tensor:
         finite = sd * sd * df / ops.where(df > 2, df - 2.0, 1.0)
         return ops.where(df > 2, finite, ops.where(df > 1, math.inf, math.nan))
 
-    def _entropy(self, df: Any = None, mean: Any = None, sd: Any = None) -> Tensor:
-        df, mean, sd = self._check_param_type(df, mean, sd)
+    @figure
+    def _entropy(self, df: Any, mean: Any, sd: Any) -> Tensor:
         half = 0.5 * (df + 1.0)
         beta = math.lgamma(0.5) + ops.lgamma(0.5 * df) - ops.lgamma(half)
         slopes = half * (ops.digamma(half) - ops.digamma(0.5 * df))
         return slopes + 0.5 * ops.log(df) + beta + ops.log(sd)
 
-    def _sample(self, shape: Any = (), df: Any = None, mean: Any = None, sd: Any = None) -> Tensor:
-        df, mean, sd = self._check_param_type(df, mean, sd)
-        dims = self._dims(shape, mean.shape)
+    @draws
+    def _sample(self, dims: Any, df: Any, mean: Any, sd: Any) -> Tensor:
         half = 0.5 * df
         chi = ops.gamma(dims, half, ops.ones_like(half), self._seed or None)
-        z = self._normal(dims) * ops.sqrt(half / chi)
-        return ops.cast(mean + z * sd, self._dtype)
+        return mean + self._normal(dims) * ops.sqrt(half / chi) * sd
 
 
 class Cauchy(_LocScale):
@@ -275,32 +211,23 @@ class Cauchy(_LocScale):
     def _var(self, *args: Any, **kwargs: Any) -> Tensor:
         raise ValueError("variance is undefined for Cauchy distribution.")
 
-    def _log_prob(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        z, scale = self._z(value, loc, scale)
+    @at_standard
+    def _log_prob(self, z: Any, scale: Any) -> Tensor:
         return -math.log(math.pi) - ops.log(scale) - ops.log1p(z * z)
 
-    def _cdf(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        z, scale = self._z(value, loc, scale)
-        return ops.atan2(ops.ones_like(z), -z) / math.pi
+    _cdf = at_standard(lambda self, z, scale: ops.atan2(ops.ones_like(z), -z) / math.pi)
+    _survival_function = at_standard(
+        lambda self, z, scale: ops.atan2(ops.ones_like(z), z) / math.pi)
+    _entropy = figure(lambda self, loc, scale: ops.log(scale) + math.log(4 * math.pi))
 
-    def _survival_function(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        z, scale = self._z(value, loc, scale)
-        return ops.atan2(ops.ones_like(z), z) / math.pi
-
-    def _entropy(self, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.log(self._check_param_type(loc, scale)[1]) + math.log(4 * math.pi)
-
-    def _kl_loss(self, dist: str, loc_b: Any, scale_b: Any, loc_a: Any = None, scale_a: Any = None
-                 ) -> Tensor:
-        loc_b, scale_b = self._other(dist, loc_b, scale_b)
-        loc, scale = self._check_param_type(loc_a, scale_a)
+    @divergence
+    def _kl_loss(self, loc: Any, scale: Any, loc_b: Any, scale_b: Any) -> Tensor:
         far = ops.log(ops.square(scale + scale_b) + ops.square(loc - loc_b))
         return far - math.log(4) - ops.log(scale) - ops.log(scale_b)
 
-    def _sample(self, shape: Any = (), loc: Any = None, scale: Any = None) -> Tensor:
-        loc, scale = self._check_param_type(loc, scale)
-        u = self._open_uniform(self._dims(shape, loc.shape))
-        return ops.cast(loc + scale * ops.tan(math.pi * (u - 0.5)), self._dtype)
+    @draws
+    def _sample(self, dims: Any, loc: Any, scale: Any) -> Tensor:
+        return loc + scale * ops.tan(math.pi * (self._open_uniform(dims) - 0.5))
 
 
 class Logistic(_LocScale):
@@ -314,33 +241,17 @@ class Logistic(_LocScale):
 
     dist_type = "Logistic"
 
-    def _mean(self, loc: Any = None, scale: Any = None) -> Tensor:
-        return self._mode(loc, scale)
+    _mean = _LocScale._mode
+    _sd = figure(lambda self, loc, scale: scale * (math.pi / math.sqrt(3)))
+    _entropy = figure(lambda self, loc, scale: ops.log(scale) + 2.0)
+    _log_prob = at_standard(
+        lambda self, z, scale: ops.logsigmoid(z) + ops.logsigmoid(-z) - ops.log(scale))
+    _cdf = at_standard(lambda self, z, scale: ops.sigmoid(z))
+    _log_cdf = at_standard(lambda self, z, scale: ops.logsigmoid(z))
+    _survival_function = at_standard(lambda self, z, scale: ops.sigmoid(-z))
+    _log_survival = at_standard(lambda self, z, scale: ops.logsigmoid(-z))
 
-    def _sd(self, loc: Any = None, scale: Any = None) -> Tensor:
-        spread: Tensor = self._check_param_type(loc, scale)[1]
-        return spread * (math.pi / math.sqrt(3))
-
-    def _entropy(self, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.log(self._check_param_type(loc, scale)[1]) + 2.0
-
-    def _log_prob(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        z, scale = self._z(value, loc, scale)
-        return ops.logsigmoid(z) + ops.logsigmoid(-z) - ops.log(scale)
-
-    def _cdf(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.sigmoid(self._z(value, loc, scale)[0])
-
-    def _log_cdf(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.logsigmoid(self._z(value, loc, scale)[0])
-
-    def _survival_function(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.sigmoid(-self._z(value, loc, scale)[0])
-
-    def _log_survival(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.logsigmoid(-self._z(value, loc, scale)[0])
-
-    def _sample(self, shape: Any = (), loc: Any = None, scale: Any = None) -> Tensor:
-        loc, scale = self._check_param_type(loc, scale)
-        u = self._open_uniform(self._dims(shape, loc.shape))
-        return ops.cast(loc + scale * (ops.log(u) - ops.log1p(-u)), self._dtype)
+    @draws
+    def _sample(self, dims: Any, loc: Any, scale: Any) -> Tensor:
+        u = self._open_uniform(dims)
+        return loc + scale * (ops.log(u) - ops.log1p(-u))

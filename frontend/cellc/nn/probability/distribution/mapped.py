@@ -18,6 +18,7 @@ from ..bijector import Exp, GumbelCDF, Invert
 from ..parameters import LocScale
 from ..transforms import TransformedDistribution
 from .bounded import Uniform
+from .formulas import at_standard, at_value, divergence, draws, figure
 from .location_scale import Normal, normal_kl
 
 _GAMMA = float(np.euler_gamma)
@@ -51,58 +52,45 @@ class LogNormal(_Mapped):
         for key, value in zip(("loc", "scale"), own, strict=True):
             self._add_parameter(value, key)
 
-    def _log_values(self, value: Tensor) -> Any:
-        """Where values are above 0, and their logarithms there."""
-        v = self._check_value(value)
-        return v > 0, ops.log(ops.where(v > 0, v, 1.0))
+    @at_value
+    def _log_prob(self, v: Any, loc: Any, scale: Any) -> Tensor:
+        log = _log_above(v)
+        return ops.where(v > 0, self._distribution.log_prob(log, loc, scale) - log, -math.inf)
 
-    def _log_prob(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        above, log = self._log_values(value)
-        loc, scale = self._check_param_type(loc, scale)
-        return ops.where(above, self._distribution.log_prob(log, loc, scale) - log, -math.inf)
+    @at_value
+    def _cdf(self, v: Any, loc: Any, scale: Any) -> Tensor:
+        return ops.where(v > 0, self._distribution.cdf(_log_above(v), loc, scale), 0.0)
 
-    def _cdf(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        above, log = self._log_values(value)
-        loc, scale = self._check_param_type(loc, scale)
-        return ops.where(above, self._distribution.cdf(log, loc, scale), 0.0)
+    @at_value
+    def _survival_function(self, v: Any, loc: Any, scale: Any) -> Tensor:
+        above = self._distribution.survival_function(_log_above(v), loc, scale)
+        return ops.where(v > 0, above, 1.0)
 
-    def _log_cdf(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.log(self._cdf(value, loc, scale))
+    def _log_cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return ops.log(self._cdf(value, *args, **kwargs))
 
-    def _survival_function(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        above, log = self._log_values(value)
-        loc, scale = self._check_param_type(loc, scale)
-        return ops.where(above, self._distribution.survival_function(log, loc, scale), 1.0)
+    def _log_survival(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return ops.log(self._survival_function(value, *args, **kwargs))
 
-    def _log_survival(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.log(self._survival_function(value, loc, scale))
+    _mean = figure(lambda self, loc, scale: ops.exp(loc + 0.5 * ops.square(scale)))
+    _mode = figure(lambda self, loc, scale: ops.exp(loc - ops.square(scale)))
 
-    def _mean(self, loc: Any = None, scale: Any = None) -> Tensor:
-        loc, scale = self._check_param_type(loc, scale)
-        return ops.exp(loc + 0.5 * ops.square(scale))
-
-    def _mode(self, loc: Any = None, scale: Any = None) -> Tensor:
-        loc, scale = self._check_param_type(loc, scale)
-        return ops.exp(loc - ops.square(scale))
-
-    def _var(self, loc: Any = None, scale: Any = None) -> Tensor:
-        loc, scale = self._check_param_type(loc, scale)
+    @figure
+    def _var(self, loc: Any, scale: Any) -> Tensor:
         variance = ops.square(scale)
         return ops.expm1(variance) * ops.exp(2.0 * loc + variance)
 
-    def _entropy(self, loc: Any = None, scale: Any = None) -> Tensor:
-        loc, scale = self._check_param_type(loc, scale)
-        return loc + self._distribution.entropy(loc, scale)
-
-    def _kl_loss(self, dist: str, loc_b: Any, scale_b: Any, loc_a: Any = None, scale_a: Any = None
-                 ) -> Tensor:
-        loc_b, scale_b = self._other(dist, loc_b, scale_b)
-        loc, scale = self._check_param_type(loc_a, scale_a)
-        return normal_kl(loc, scale, loc_b, scale_b)
+    _entropy = figure(lambda self, loc, scale: loc + self._distribution.entropy(loc, scale))
+    _kl_loss = divergence(lambda self, *given: normal_kl(*given))
 
     def _sample(self, shape: Any = (), loc: Any = None, scale: Any = None) -> Tensor:
         loc, scale = self._check_param_type(loc, scale)
         return ops.exp(self._distribution.sample(shape, loc, scale))
+
+
+def _log_above(v: Tensor) -> Tensor:
+    """The logarithms of values above 0."""
+    return ops.log(ops.where(v > 0, v, 1.0))
 
 
 class Gumbel(_Mapped):
@@ -122,51 +110,23 @@ class Gumbel(_Mapped):
         self._add_parameter(loc, "loc")
         self._add_parameter(scale, "scale")
 
-    def _z(self, value: Any, loc: Any, scale: Any) -> Any:
-        loc, scale = self._check_param_type(loc, scale)
-        return (self._check_value(value) - loc) / scale, scale
+    _log_prob = at_standard(lambda self, z, scale: -z - ops.exp(-z) - ops.log(scale))
+    _cdf = at_standard(lambda self, z, scale: ops.exp(-ops.exp(-z)))
+    _log_cdf = at_standard(lambda self, z, scale: -ops.exp(-z))
+    _survival_function = at_standard(lambda self, z, scale: -ops.expm1(-ops.exp(-z)))
+    _log_survival = at_standard(lambda self, z, scale: ops.log(-ops.expm1(-ops.exp(-z))))
+    _mean = figure(lambda self, loc, scale: loc + scale * _GAMMA)
+    _mode = figure(lambda self, loc, scale: loc)
+    _sd = figure(lambda self, loc, scale: scale * (math.pi / math.sqrt(6)))
+    _entropy = figure(lambda self, loc, scale: ops.log(scale) + (1 + _GAMMA))
 
-    def _log_prob(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        z, scale = self._z(value, loc, scale)
-        return -z - ops.exp(-z) - ops.log(scale)
-
-    def _cdf(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.exp(self._log_cdf(value, loc, scale))
-
-    def _log_cdf(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return -ops.exp(-self._z(value, loc, scale)[0])
-
-    def _survival_function(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return -ops.expm1(self._log_cdf(value, loc, scale))
-
-    def _log_survival(self, value: Tensor, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.log(self._survival_function(value, loc, scale))
-
-    def _mean(self, loc: Any = None, scale: Any = None) -> Tensor:
-        loc, scale = self._check_param_type(loc, scale)
-        return loc + scale * _GAMMA
-
-    def _mode(self, loc: Any = None, scale: Any = None) -> Tensor:
-        location: Tensor = self._check_param_type(loc, scale)[0]
-        return location
-
-    def _sd(self, loc: Any = None, scale: Any = None) -> Tensor:
-        spread: Tensor = self._check_param_type(loc, scale)[1]
-        return spread * (math.pi / math.sqrt(6))
-
-    def _entropy(self, loc: Any = None, scale: Any = None) -> Tensor:
-        return ops.log(self._check_param_type(loc, scale)[1]) + (1 + _GAMMA)
-
-    def _kl_loss(self, dist: str, loc_b: Any, scale_b: Any, loc: Any = None, scale: Any = None
-                 ) -> Tensor:
-        loc_b, scale_b = self._other(dist, loc_b, scale_b)
-        loc, scale = self._check_param_type(loc, scale)
+    @divergence
+    def _kl_loss(self, loc: Any, scale: Any, loc_b: Any, scale_b: Any) -> Tensor:
         ratio = scale / scale_b
         tail = ops.expm1((loc_b - loc) / scale_b + ops.lgamma(ratio + 1.0))
         logs = ops.log(scale_b) - ops.log(scale) + _GAMMA * (ratio - 1.0)
         return logs + tail + (loc - loc_b) / scale_b
 
-    def _sample(self, shape: Any = (), loc: Any = None, scale: Any = None) -> Tensor:
-        loc, scale = self._check_param_type(loc, scale)
-        u = self._open_uniform(self._dims(shape, loc.shape))
-        return ops.cast(loc - scale * ops.log(-ops.log(u)), self._dtype)
+    @draws
+    def _sample(self, dims: Any, loc: Any, scale: Any) -> Tensor:
+        return loc - scale * ops.log(-ops.log(self._open_uniform(dims)))
