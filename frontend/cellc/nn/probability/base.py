@@ -9,6 +9,7 @@ Source: `mindspore.nn.probability.distribution`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, NoReturn
 
 from cellc_compiler.ir.bounds import MOST
@@ -26,6 +27,40 @@ _NAMES = (
     "var", "entropy", "kl_loss", "cross_entropy", "sample", "get_dist_args", "get_dist_type",
 )
 Answer = Callable[..., Tensor]
+Way = Callable[[Tensor], Tensor] | None
+
+
+def _rest(x: Tensor) -> Tensor:
+    return 1.0 - x
+
+
+def _rest_of_log(x: Tensor) -> Tensor:
+    return -ops.expm1(x)
+
+
+def _figure(name: str, doc: str, **ways: Way) -> Answer:
+    """A method that gives what the first hook gives that there is, by the function with it."""
+    def figure(self: Any, *args: Any, **kwargs: Any) -> Tensor:
+        for hook, then in ways.items():
+            if hasattr(self, hook):
+                found = getattr(self, hook)(*args, **kwargs)
+                return found if then is None else then(found)
+        return self._missing(name)
+
+    figure.__name__, figure.__qualname__, figure.__doc__ = name, f"Distribution.{name}", doc
+    return figure
+
+
+def _at_value(name: str, doc: str, **ways: Way) -> Answer:
+    """As `_figure`, of a value."""
+    answer = _figure(name, doc, **ways)
+
+    @wraps(answer)
+    def at_value(self: Any, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return answer(self, value, *args, **kwargs)
+
+    del at_value.__wrapped__  # type: ignore[attr-defined]  # the signature is its own
+    return at_value
 
 
 class Distribution(Parametrized):
@@ -143,87 +178,30 @@ class Distribution(Parametrized):
 
     # --- probabilities ----------------------------------------------------------------------------
 
-    def prob(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """The density, or the probability of a value, at each element."""
-        if hasattr(self, "_prob"):
-            return self._prob(value, *args, **kwargs)
-        if hasattr(self, "_log_prob"):
-            return ops.exp(self._log_prob(value, *args, **kwargs))
-        return self._missing("prob")
+    prob = _at_value("prob", "The density, or the probability of a value, at each element.",
+                     _prob=None, _log_prob=ops.exp)
+    log_prob = _at_value("log_prob", "The logarithm of `prob`.", _log_prob=None, _prob=ops.log)
+    cdf = _at_value(
+        "cdf", "The probability of a draw not above each element.", _cdf=None, _log_cdf=ops.exp,
+        _survival_function=_rest, _log_survival=_rest_of_log)
+    log_cdf = _at_value("log_cdf", "The logarithm of `cdf`.", _log_cdf=None, cdf=ops.log)
+    survival_function = _at_value(
+        "survival_function", "The probability of a draw above each element: 1 - cdf.",
+        _survival_function=None, _log_survival=ops.exp, _log_cdf=_rest_of_log, cdf=_rest)
+    log_survival = _at_value(
+        "log_survival", "The logarithm of `survival_function`.", _log_survival=None,
+        survival_function=ops.log)
 
-    def log_prob(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """The logarithm of `prob`."""
-        if hasattr(self, "_log_prob"):
-            return self._log_prob(value, *args, **kwargs)
-        if hasattr(self, "_prob"):
-            return ops.log(self._prob(value, *args, **kwargs))
-        return self._missing("log_prob")
+    # --- figures and draws ------------------------------------------------------------------------
 
-    def cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """The probability of a draw not above each element."""
-        if hasattr(self, "_cdf"):
-            return self._cdf(value, *args, **kwargs)
-        if hasattr(self, "_log_cdf"):
-            return ops.exp(self._log_cdf(value, *args, **kwargs))
-        if hasattr(self, "_survival_function"):
-            return 1.0 - self._survival_function(value, *args, **kwargs)
-        if hasattr(self, "_log_survival"):
-            return -ops.expm1(self._log_survival(value, *args, **kwargs))
-        return self._missing("cdf")
-
-    def log_cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """The logarithm of `cdf`."""
-        if hasattr(self, "_log_cdf"):
-            return self._log_cdf(value, *args, **kwargs)
-        return ops.log(self.cdf(value, *args, **kwargs))
-
-    def survival_function(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """The probability of a draw above each element: 1 - cdf."""
-        if hasattr(self, "_survival_function"):
-            return self._survival_function(value, *args, **kwargs)
-        if hasattr(self, "_log_survival"):
-            return ops.exp(self._log_survival(value, *args, **kwargs))
-        if hasattr(self, "_log_cdf"):
-            return -ops.expm1(self._log_cdf(value, *args, **kwargs))
-        return 1.0 - self.cdf(value, *args, **kwargs)
-
-    def log_survival(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """The logarithm of `survival_function`."""
-        if hasattr(self, "_log_survival"):
-            return self._log_survival(value, *args, **kwargs)
-        return ops.log(self.survival_function(value, *args, **kwargs))
-
-    # --- figures ----------------------------------------------------------------------------------
-
-    def mean(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The mean."""
-        return self._mean(*args, **kwargs) if hasattr(self, "_mean") else self._missing("mean")
-
-    def mode(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The value of the largest probability."""
-        return self._mode(*args, **kwargs) if hasattr(self, "_mode") else self._missing("mode")
-
-    def sd(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The standard deviation."""
-        if hasattr(self, "_sd"):
-            return self._sd(*args, **kwargs)
-        if hasattr(self, "_var"):
-            return ops.sqrt(self._var(*args, **kwargs))
-        return self._missing("sd")
-
-    def var(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The variance."""
-        if hasattr(self, "_var"):
-            return self._var(*args, **kwargs)
-        if hasattr(self, "_sd"):
-            return ops.square(self._sd(*args, **kwargs))
-        return self._missing("var")
-
-    def entropy(self, *args: Any, **kwargs: Any) -> Tensor:
-        """The entropy in nats."""
-        if hasattr(self, "_entropy"):
-            return self._entropy(*args, **kwargs)
-        return self._missing("entropy")
+    mean = _figure("mean", "The mean.", _mean=None)
+    mode = _figure("mode", "The value of the largest probability.", _mode=None)
+    sd = _figure("sd", "The standard deviation.", _sd=None, _var=ops.sqrt)
+    var = _figure("var", "The variance.", _var=None, _sd=ops.square)
+    entropy = _figure("entropy", "The entropy in nats.", _entropy=None)
+    sample = _figure(
+        "sample", "Draws of the shape given first (a tuple) for each element of the parameters.",
+        _sample=None)
 
     def kl_loss(self, dist: str, *args: Any, **kwargs: Any) -> Tensor:
         """The Kullback-Leibler divergence from this distribution to a second one, in nats.
@@ -245,14 +223,6 @@ class Distribution(Parametrized):
         count = len(self.parameter_names)
         own = {k.removesuffix("_a"): v for k, v in kwargs.items() if not k.endswith("_b")}
         return self._entropy(*args[count:], **own) + self._kl_loss(dist, *args, **kwargs)
-
-    # --- draws ------------------------------------------------------------------------------------
-
-    def sample(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Draws of the shape given first (a tuple) for each element of the parameters."""
-        if hasattr(self, "_sample"):
-            return self._sample(*args, **kwargs)
-        return self._missing("sample")
 
     def _dims(self, shape: Any, batch: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of draws."""

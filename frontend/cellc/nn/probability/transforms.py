@@ -53,6 +53,13 @@ class Bijector(Parametrized):
         self._is_constant_jacobian = is_constant_jacobian
         self._is_injective = is_injective
 
+    def _keep(self, name: str, is_constant: bool = False, **given: Any) -> None:
+        """Construct the base of a bijector with these parameters."""
+        Bijector.__init__(self, is_constant, name=name, param={
+            **given, "name": name, "param_dict": given})
+        for key, value in given.items():
+            self._add_parameter(value, key)
+
     def _of(self, value: Tensor) -> list[Tensor]:
         """The parameters in the type of a value."""
         return [ops.cast(own, value.dtype) for own in self.default_parameters]
@@ -118,6 +125,15 @@ class Bijector(Parametrized):
         return getattr(self, name)(*args, **kwargs)
 
 
+def _of_inverse(method: str) -> Callable[..., Tensor]:
+    """A hook that is a method of the distribution that is mapped, where the value comes from."""
+    def hook(self: Any, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        answer = getattr(self._distribution, method)
+        return answer(self._bijector.inverse(value), *args, **kwargs)
+
+    return hook
+
+
 class TransformedDistribution(Distribution):
     """The distribution of another one's draws after an increasing bijector.
 
@@ -164,17 +180,9 @@ class TransformedDistribution(Distribution):
         log = self._distribution.log_prob(x, *args, **kwargs)
         return log + self._bijector.inverse_log_jacobian(value)
 
-    def _cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self._distribution.cdf(self._bijector.inverse(value), *args, **kwargs)
-
-    def _log_cdf(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self._distribution.log_cdf(self._bijector.inverse(value), *args, **kwargs)
-
-    def _survival_function(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self._distribution.survival_function(self._bijector.inverse(value), *args, **kwargs)
-
-    def _log_survival(self, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self._distribution.log_survival(self._bijector.inverse(value), *args, **kwargs)
+    _cdf, _log_cdf = _of_inverse("cdf"), _of_inverse("log_cdf")
+    _survival_function = _of_inverse("survival_function")
+    _log_survival = _of_inverse("log_survival")
 
     def _mean(self, *args: Any, **kwargs: Any) -> Tensor:
         if not self._bijector.is_constant_jacobian:

@@ -23,9 +23,8 @@ class PowerTransform(Bijector):
     """
 
     def __init__(self, power: Any = 0.0, name: str = "PowerTransform") -> None:
-        super().__init__(name=name, param={
-            "power": power, "name": name, "param_dict": {"power": power}})
-        c = known(self._add_parameter(power, "power"))
+        self._keep(name, power=power)
+        c = known(self._power_value)
         if not (c >= 0).all():
             raise ValueError("Power must be greater than or equal to zero.")
         self._is_exp = bool((c == 0).all())
@@ -81,12 +80,9 @@ class ScalarAffine(Bijector):
     """
 
     def __init__(self, scale: Any = 1.0, shift: Any = 0.0, name: str = "ScalarAffine") -> None:
-        given = {"scale": scale, "shift": shift}
-        super().__init__(is_constant_jacobian=True, name=name, param={
-            **given, "name": name, "param_dict": given})
-        if (known(self._add_parameter(scale, "scale")) == 0).any():
+        self._keep(name, True, scale=scale, shift=shift)
+        if (known(self._scale_value) == 0).any():
             raise ValueError("For ScalarAffine, scale must not be zero, as there is no inverse.")
-        self._add_parameter(shift, "shift")
 
     scale = held("_scale_value", "The factor.")
     shift = held("_shift_value", "The summand.")
@@ -115,9 +111,8 @@ class Softplus(Bijector):
     """
 
     def __init__(self, sharpness: Any = 1.0, name: str = "Softplus") -> None:
-        super().__init__(name=name, param={
-            "sharpness": sharpness, "name": name, "param_dict": {"sharpness": sharpness}})
-        if (known(self._add_parameter(sharpness, "sharpness")) == 0).any():
+        self._keep(name, sharpness=sharpness)
+        if (known(self._sharpness_value) == 0).any():
             raise ValueError("For Softplus, sharpness must not be zero.")
 
     sharpness = held("_sharpness_value", "k.")
@@ -147,10 +142,8 @@ class GumbelCDF(LocScale, Bijector):
     """
 
     def __init__(self, loc: Any = 0.0, scale: Any = 1.0, name: str = "GumbelCDF") -> None:
-        given = {"loc": loc, "scale": scale}
-        super().__init__(name=name, param={**given, "name": name, "param_dict": given})
-        self._add_parameter(loc, "loc")
-        need_positive(self._add_parameter(scale, "scale"), "scale")
+        self._keep(name, loc=loc, scale=scale)
+        need_positive(self._scale_value, "scale")
 
     def _forward(self, x: Tensor) -> Tensor:
         loc, scale = self._of(x)
