@@ -99,7 +99,7 @@ HOSTILE = {
     "a length of 2**62": (b"\x80\x04\x8e" + struct.pack("<Q", 1 << 62) + b"abc", "expected"),
     "nothing below": (b"\x80\x030.", "the instruction POP"),
     "no mark": (b"\x80\x03t.", "damaged"),
-    "a key that is a list": (b"\x80\x03}]]s.", "must be a text"),
+    "a key that is a list": (b"\x80\x03}]]s.", "keys are no texts"),
     "another memo": (b"\x80\x03h\x07.", "damaged"),
     "many instructions": (b"\x80\x03" + b"]" * (1 << 21), "instructions"),
 }

@@ -1,35 +1,18 @@
-"""Reads the batches of CIFAR's Python version, which are pickles, without Python's unpickler.
-
-A pickle is a program for a stack machine, and Python's machine calls what the program names; even
-`numpy.dtype` alone, given a crafted state, reads beyond its arrays. The machine here knows the few
-instructions that make dicts, lists, numbers, texts and plain arrays of integers. It refuses every
-other one. Format: PEP 307, PEP 3154 and the comments of `pickletools`.
-"""
+"""Reads the batches of CIFAR's Python version: pickles, read without running any code."""
 
 from __future__ import annotations
 
 import math
-import pickletools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-_MOST_STEPS = 1 << 20
-"""Instructions of a file; a batch of CIFAR has 40,000."""
-_SHOWN = 64
-"""Characters of a name that an error shows."""
+from ..core.pickles import Name, PickleMachine
+
 _EMPTY = {(f"numpy.{core}.multiarray", "_reconstruct") for core in ("core", "_core")}
 _FILLED = {(f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")}
 _CLASSES = {("numpy", "ndarray"), ("numpy", "dtype")}
-
-
-class _Name(NamedTuple):
-    """A function or class that the file names; it stands for itself and is never called."""
-
-    module: str
-    name: str
 
 
 class _Type:
@@ -79,7 +62,10 @@ def read_batch(path: Path, labels: tuple[bytes, ...]) -> dict[bytes, Any]:
     Raises:
         OSError: the file cannot be read.
     """
-    found = _Machine().run(path)
+    try:
+        found = _Machine().run(path.read_bytes())
+    except TypeError as error:
+        raise ValueError(f"it is damaged: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"it holds no dict, but {type(found).__name__}")
     batch = {k.encode("latin-1") if isinstance(k, str) else k: _plain(v)
@@ -106,142 +92,31 @@ def _plain(value: Any) -> Any:
     return value.array if isinstance(value, _Unfilled) else value
 
 
-class _Machine:
-    """Runs the instructions of one file.
+class _Machine(PickleMachine):
+    """Makes plain arrays of integers besides."""
 
-    Attributes:
-        stack: the values.
-        marks: the heights of the stack at which marks were set.
-        memo: values that the file may use again, by its numbers.
-    """
+    what = "batches of CIFAR"
+    keys = (bytes, str)
 
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.marks: list[int] = []
-        self.memo: dict[int, Any] = {}
-
-    def run(self, path: Path) -> Any:
-        """Return the contents of the file.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
-        data = path.read_bytes()  # (a stream would allocate the lengths that the file states)
-        try:
-            for step, (code, value, _) in enumerate(pickletools.genops(data)):
-                if step >= _MOST_STEPS:
-                    raise ValueError(f"it has more than {_MOST_STEPS} instructions")
-                if code.name == "STOP":
-                    return self._pop()
-                self._step(code.name, value)
-        except (IndexError, KeyError, TypeError, OverflowError, UnicodeError) as error:
-            raise ValueError(f"it is damaged: {error}") from error
-        raise ValueError("it is cut short")
-
-    def _pop(self) -> Any:
-        if self.marks and len(self.stack) <= self.marks[-1]:
-            raise IndexError("an instruction lacks a value")
-        return self.stack.pop()
-
-    def _above(self) -> list[Any]:
-        """The values since the last mark."""
-        height = self.marks.pop()
-        found, self.stack[height:] = self.stack[height:], []
-        return found
-
-    def _step(self, name: str, value: Any) -> None:
-        if name in _LITERALS:
-            # Texts of Python 2 are bytes; pickletools gives them as str.
-            is_bytes = name in _OLD_TEXTS and isinstance(value, str)
-            self.stack.append(value.encode("latin-1") if is_bytes else value)
-        elif name in _CONSTANTS:
-            self.stack.append(_CONSTANTS[name]())
-        elif name in _TUPLES:
-            many = [self._pop() for _ in range(_TUPLES[name])]
-            self.stack.append(tuple(many[::-1]))
-        elif name in _ACTIONS:
-            _ACTIONS[name](self, value)
-        else:
-            raise ValueError(f"it has the instruction {name}, which no batch of CIFAR needs")
-
-    def put(self, key: Any) -> None:
-        """Note the top of the stack; without a key (MEMOIZE) under the next number."""
-        self.memo[len(self.memo) if key is None else key] = self.stack[-1]
-
-    def collect(self, make: Callable[[list[Any]], Any]) -> None:
-        """A tuple, list or dict of the values since the last mark."""
-        self.stack.append(make(self._above()))
-
-    def extend(self, many: list[Any]) -> None:
-        """Append values to the list below them."""
-        target = self.stack[-1]
-        if not isinstance(target, list):
-            raise TypeError("values are appended to something that is no list")
-        target.extend(map(_plain, many))
-
-    def update(self, many: list[Any]) -> None:
-        """Enter keys and values into the dict below them."""
-        target = self.stack[-1]
-        if not isinstance(target, dict):
-            raise TypeError("values are entered into something that is no dict")
-        target.update(_pairs(many))
-
-    def name(self, module: Any, name: Any) -> None:
+    def named(self, name: Name) -> Name:
         """A function or class, if arrays need it."""
-        found = _Name(str(module), str(name))
-        if found not in _EMPTY | _FILLED | _CLASSES:
-            raise ValueError(f"it asks for {found.module[:_SHOWN]}.{found.name[:_SHOWN]}, which "
-                             "no batch of CIFAR needs")
-        self.stack.append(found)
+        return name if name in _EMPTY | _FILLED | _CLASSES else super().named(name)
 
-    def call(self) -> None:
-        """Begin an array or its type."""
-        given, called = self._pop(), self._pop()
-        if called == ("numpy", "dtype") and isinstance(given, tuple):
-            self.stack.append(_Type(*given))
-        elif called in _EMPTY:
-            self.stack.append(_Unfilled())
-        elif called in _FILLED and isinstance(given, tuple) and len(given) == 4:
+    def called(self, function: Any, given: Any) -> Any:
+        """An array or its type, begun."""
+        if function == ("numpy", "dtype") and isinstance(given, tuple):
+            return _Type(*given)
+        if function in _EMPTY:
+            return _Unfilled()
+        if function in _FILLED and isinstance(given, tuple) and len(given) == 4:
             data, kind, shape, order = given
-            self.stack.append(array := _Unfilled())
+            array = _Unfilled()
             array.build((1, shape, kind, order == "F", data))
-        else:
-            raise ValueError("it calls something that no batch of CIFAR needs")
+            return array
+        return super().called(function, given)
 
-    def build(self) -> None:
+    def build(self, target: Any, state: Any) -> None:
         """Give an array or its type its state."""
-        state, target = self._pop(), self.stack[-1]
         if not isinstance(target, (_Type, _Unfilled)):
             raise ValueError("it sets the state of something that is no array")
         target.build(state)
-
-
-def _pairs(many: list[Any]) -> dict[Any, Any]:
-    keys = many[::2]
-    if not all(isinstance(k, (bytes, str)) for k in keys):
-        raise TypeError("a key must be a text")
-    return dict(zip(keys, many[1::2], strict=True))
-
-
-_OLD_TEXTS = {"STRING", "BINSTRING", "SHORT_BINSTRING"}
-_LITERALS = _OLD_TEXTS | {
-    "INT", "BININT", "BININT1", "BININT2", "LONG1", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE",
-    "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"}
-_CONSTANTS: dict[str, Callable[[], Any]] = {
-    "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False,
-    "EMPTY_DICT": dict, "EMPTY_LIST": list}
-_TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_ACTIONS: dict[str, Callable[[_Machine, Any], Any]] = {
-    "PROTO": lambda m, _: None, "FRAME": lambda m, _: None,
-    "MARK": lambda m, _: m.marks.append(len(m.stack)),
-    "DICT": lambda m, _: m.collect(_pairs), "LIST": lambda m, _: m.collect(list),
-    "TUPLE": lambda m, _: m.collect(tuple),
-    "APPEND": lambda m, _: m.extend([m._pop()]), "APPENDS": lambda m, _: m.extend(m._above()),
-    "SETITEM": lambda m, _: m.update([m._pop(), m._pop()][::-1]),
-    "SETITEMS": lambda m, _: m.update(m._above()),
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), lambda m, key: m.put(key)),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda m, key: m.stack.append(m.memo[key])),
-    "GLOBAL": lambda m, names: m.name(*str(names).split(" ", 1)),
-    "STACK_GLOBAL": lambda m, _: m.name(*[m._pop(), m._pop()][::-1]),
-    "REDUCE": lambda m, _: m.call(), "BUILD": lambda m, _: m.build(),
-}

@@ -1,9 +1,9 @@
 """Tensors of files that `torch.save` wrote, read without torch and without running any code.
 
 A file is a zip archive: `data.pkl` says how tensors lie in storages, and each storage is a record
-of plain bytes. The pickle is interpreted here. Of Python's objects it can make only the containers,
-numbers and texts of `_CONSTANTS` and `_OPCODES`, and of torch's the tensors that `_GLOBALS` lists;
-any other name is refused. A tensor is a view of its storage, whose bounds are checked first.
+of plain bytes. The pickle is interpreted (`core.pickles`); of torch's objects it can make only the
+tensors that `_GLOBALS` lists, and any other name is refused. A tensor is a view of its storage,
+whose bounds are checked first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import struct
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
 from types import NoneType
 from typing import Any
 
@@ -25,6 +24,8 @@ from cellc_runtime.checkpoint import array_over
 from cellc_runtime.dtypes import DType
 from cellc_runtime.errors import ArtifactError, CutOff, UnsupportedType
 from cellc_runtime.records import dataclass
+
+from ..core.pickles import Name, PickleMachine
 
 Array = np.ndarray[Any, Any]
 MOST_PICKLE = 64 << 20
@@ -66,13 +67,6 @@ class _Storage:
 
     data: bytes
     dtype: DType | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A name of a module in the pickle."""
-
-    name: str
 
 
 def read_torch(path: str | os.PathLike[str]) -> Any:
@@ -131,7 +125,7 @@ class _Archive:
         """The object that was saved."""
         if "byteorder" in self.records and self.bytes("byteorder", 16) != b"little":
             raise ArtifactError("a big-endian machine wrote it, which is not read")
-        return _Unpickler(self.bytes("data.pkl", MOST_PICKLE), self).run()
+        return _Unpickler(self).run(self.bytes("data.pkl", MOST_PICKLE))
 
     def bytes(self, name: str, most: int | None = None) -> bytes:
         """The bytes of a record; its CRC-32 is checked."""
@@ -153,7 +147,7 @@ class _Archive:
                 not isinstance(given[2], str) or not _is_count(given[4]):
             raise ArtifactError("its pickle refers to something that is no storage")
         _, kind, key, _, count = given
-        name = kind.name if isinstance(kind, _Named) else type(kind).__name__
+        name = str(kind) if isinstance(kind, Name) else type(kind).__name__
         untyped = name == "torch.storage.UntypedStorage"
         dtype = None if untyped else _element_type(name)
         found = self.storages.get(key)
@@ -206,7 +200,7 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, grad: Any = False
 
 def _tensor_of_type(storage: Any, offset: Any, size: Any, stride: Any, grad: Any, hooks: Any,
                     dtype: Any, metadata: Any = None) -> Array:
-    name = dtype.name if isinstance(dtype, _Named) else None
+    name = str(dtype) if isinstance(dtype, Name) else None
     return _tensor(storage, offset, size, stride, grad, hooks, metadata, _element_type(name))
 
 
@@ -238,190 +232,50 @@ _GLOBALS: dict[str, Callable[..., Any]] = {
 
 # --- the pickle -----------------------------------------------------------------------------------
 
-_MARK = object()
 
+class _Unpickler(PickleMachine):
+    """Makes tensors besides, of the storages of an archive."""
 
-class _Unpickler:
-    """Runs a pickle whose opcodes are those of `_OPCODES`."""
+    what = "weights"
+    most_steps = MOST_OBJECTS
+    keys = (str, int, float, bool, NoneType)
 
-    def __init__(self, data: bytes, archive: _Archive) -> None:
-        self.data, self.archive, self.at = data, archive, 0
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+    def __init__(self, archive: _Archive) -> None:
+        super().__init__()
+        self.persistent = archive.storage  # type: ignore[method-assign]  # what ids stand for
 
-    def run(self) -> Any:
-        """The object."""
-        for _ in range(MOST_OBJECTS):
-            code = self.take(1)
-            if code == b".":
-                return self.pop()
-            operation = _OPCODES.get(code)
-            if operation is None:
-                raise ArtifactError(f"its pickle has the opcode {code!r}, which no weights need")
-            operation(self)
-        raise ArtifactError(f"its pickle has more than {MOST_OBJECTS} operations")
+    def old_text(self, text: bytes) -> str:
+        """A text, whoever wrote it."""
+        return text.decode()
 
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
-        part = self.data[self.at : self.at + count]
-        if len(part) != count:
-            raise CutOff("its pickle is cut off")
-        self.at += count
-        return part
-
-    def text(self, form: str) -> str:
-        """The next text, after its length."""
-        return self.take(self.number(form)).decode()
-
-    def number(self, form: str) -> Any:
-        """The next number, as `struct` writes it."""
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
-
-    def line(self) -> str:
-        """The text up to the end of the line."""
-        end = self.data.find(b"\n", self.at)
-        text = self.take(end - self.at if end >= self.at else len(self.data)).decode()
-        self.at += 1
-        return text
-
-    def pop(self) -> Any:
-        """The top of the stack."""
-        if not self.stack or self.stack[-1] is _MARK:
-            raise ArtifactError("its pickle is malformed: a value is missing")
-        return self.stack.pop()
-
-    def items(self) -> list[Any]:
-        """The values above the last mark."""
-        for at in range(len(self.stack) - 1, -1, -1):
-            if self.stack[at] is _MARK:
-                out = self.stack[at + 1 :]
-                del self.stack[at:]
-                return out
-        raise ArtifactError("its pickle is malformed: a mark is missing")
-
-    def top(self, *kinds: type) -> Any:
-        """The top of the stack, which must be of these types and stays there."""
-        if not self.stack or not isinstance(self.stack[-1], kinds):
-            raise ArtifactError("its pickle changes something that is no plain container")
-        return self.stack[-1]
-
-    def push(self, value: Any) -> None:
-        """Put a value on the stack."""
-        self.stack.append(value)
-
-    def put(self, key: int) -> None:
-        """Remember the top of the stack."""
-        self.memo[key] = self.top(object)
-
-    def get(self, key: int) -> None:
-        """Push a value that was remembered."""
-        if key not in self.memo:
-            raise ArtifactError("its pickle reads a value that it has not stored")
-        self.push(self.memo[key])
-
-    def find(self, module: str, name: str) -> None:
-        """Push what a name stands for."""
-        full = f"{module}.{name}"
-        if name in _REFUSED and module.startswith("torch"):
-            raise UnsupportedType(f"it holds {_REFUSED[name]}")
+    def named(self, name: Name) -> Name:
+        """A name of torch's that tensors need."""
+        if name.name in _REFUSED and name.module.startswith("torch"):
+            raise UnsupportedType(f"it holds {_REFUSED[name.name]}")
+        full = str(name)
         known = full in _GLOBALS or full in _ELEMENTS or (
-            module in ("torch", "torch.storage") and (
-                name.endswith("Storage") or name.startswith(("float", "quint", "qint"))))
+            name.module in ("torch", "torch.storage") and (
+                name.name.endswith("Storage")
+                or name.name.startswith(("float", "quint", "qint"))))
         if not known:
-            raise ArtifactError(f"its pickle asks for {full[:120]!r}, which is no data: only "
-                                "tensors, numbers, texts, lists and dicts are read. Save the "
-                                "state_dict alone")
-        self.push(_Named(full))
+            raise ArtifactError(f"its pickle asks for {full!r}, which is no data: only tensors, "
+                                "numbers, texts, lists and dicts are read. Save the state_dict "
+                                "alone")
+        return name
 
-    def stack_global(self) -> None:
-        """GLOBAL with its names on the stack."""
-        name, module = self.pop(), self.pop()
-        if not isinstance(name, str) or not isinstance(module, str):
-            raise ArtifactError("its pickle is malformed: a name is no text")
-        self.find(module, name)
-
-    def reduce(self) -> None:
+    def called(self, function: Any, given: Any) -> Any:
         """Call one of `_GLOBALS`."""
-        given, function = self.pop(), self.pop()
-        name = function.name if isinstance(function, _Named) else ""
+        name = str(function) if isinstance(function, Name) else ""
         if name not in _GLOBALS or not isinstance(given, tuple):
             raise ArtifactError(f"its pickle calls {name or type(function).__name__!r}, "
                                 "which is not allowed")
         try:
-            self.push(_GLOBALS[name](*given))
+            return _GLOBALS[name](*given)
         except (TypeError, ValueError) as e:
             if isinstance(e, ArtifactError):
                 raise
             raise ArtifactError(f"its pickle calls {name} with arguments that do not fit") from None
 
-    def build(self) -> None:
+    def build(self, target: Any, state: Any) -> None:
         """The attributes of an ordered dict, which are no weights."""
-        self.pop()
         self.top(OrderedDict)
-
-    def extend(self, values: list[Any]) -> None:
-        """Add values to a list."""
-        self.top(list).extend(values)
-
-    def set_items(self, pairs: list[Any]) -> None:
-        """Add keys and values to a dict."""
-        keys, values = pairs[::2], pairs[1::2]
-        if len(keys) != len(values) or not all(
-                isinstance(k, (str, int, float, bool, NoneType)) for k in keys):
-            raise ArtifactError("its pickle has a dict whose keys are no texts or numbers")
-        self.top(dict).update(zip(keys, values, strict=True))
-
-    def last_pair(self) -> list[Any]:
-        """The two values on top."""
-        value = self.pop()
-        return [self.pop(), value]
-
-    def long(self) -> int:
-        """An int of up to 8 bytes."""
-        size = self.number("<B")
-        if size > 16:
-            raise ArtifactError("its pickle has an int of more than 16 bytes")
-        return int.from_bytes(self.take(size), "little", signed=True)
-
-    def tuple_of(self, count: int) -> tuple[Any, ...]:
-        """The values on top."""
-        return tuple([self.pop() for _ in range(count)][::-1])
-
-
-def _push_constant(value: Any, p: _Unpickler) -> None:
-    p.push(value)
-
-
-def _push_number(form: str, p: _Unpickler) -> None:
-    p.push(p.number(form))
-
-
-def _push_text(form: str, p: _Unpickler) -> None:
-    p.push(p.text(form))
-
-
-_CONSTANTS: dict[bytes, Any] = {b"N": None, b"\x88": True, b"\x89": False, b")": (), b"(": _MARK}
-_NUMBERS = {b"J": "<i", b"K": "<B", b"M": "<H", b"G": ">d"}
-_TEXTS = {b"X": "<I", b"\x8c": "<B", b"T": "<I", b"U": "<B"}
-_OPCODES: dict[bytes, Callable[[_Unpickler], Any]] = {
-    b"\x80": lambda p: p.take(1),
-    b"\x95": lambda p: p.take(8),
-    b"c": lambda p: p.find(p.line(), p.line()),
-    b"\x93": _Unpickler.stack_global,
-    b"Q": lambda p: p.push(p.archive.storage(p.pop())),
-    b"R": _Unpickler.reduce,
-    b"b": _Unpickler.build,
-    b"q": lambda p: p.put(p.number("<B")), b"r": lambda p: p.put(p.number("<I")),
-    b"\x94": lambda p: p.put(len(p.memo)),
-    b"h": lambda p: p.get(p.number("<B")), b"j": lambda p: p.get(p.number("<I")),
-    b"\x8a": lambda p: p.push(p.long()),
-    b"]": lambda p: p.push([]), b"}": lambda p: p.push({}),
-    b"t": lambda p: p.push(tuple(p.items())),
-    b"\x85": lambda p: p.push(p.tuple_of(1)), b"\x86": lambda p: p.push(p.tuple_of(2)),
-    b"\x87": lambda p: p.push(p.tuple_of(3)),
-    b"a": lambda p: p.extend([p.pop()]), b"e": lambda p: p.extend(p.items()),
-    b"s": lambda p: p.set_items(p.last_pair()), b"u": lambda p: p.set_items(p.items()),
-}
-_OPCODES |= {code: partial(_push_constant, value) for code, value in _CONSTANTS.items()}
-_OPCODES |= {code: partial(_push_number, form) for code, form in _NUMBERS.items()}
-_OPCODES |= {code: partial(_push_text, form) for code, form in _TEXTS.items()}
