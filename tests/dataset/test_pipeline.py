@@ -361,6 +361,10 @@ def test_settings_are_kept():
     ds.config.set_prefetch_size(3)
     assert ds.config.get_prefetch_size() == 3
     ds.config.set_prefetch_size(16)
+    before = ds.config.get_multiprocessing_timeout_interval()
+    ds.config.set_multiprocessing_timeout_interval(7)
+    assert ds.config.get_multiprocessing_timeout_interval() == 7
+    ds.config.set_multiprocessing_timeout_interval(before)
     for setter, value, kind, text in (
         (ds.config.set_seed, -1, ValueError, "'seed' must be a non-negative int, but got -1"),
         (ds.config.set_seed, 2**32, ValueError, "'seed' must be at most 4294967295"),

@@ -215,6 +215,7 @@ def set_error_samples_mode(error_samples_mode: ErrorSamplesMode) -> None:
     """Set the treatment of rows that fail in `map`: raise, use another row, or leave out."""
 
 
+@_setting
 def set_multiprocessing_timeout_interval(interval: Size) -> None:
     """After how many seconds the log warns of a worker process that has not answered."""
 

@@ -123,27 +123,6 @@ class SVHNDataset(
                 "label": np.concatenate(labels)}
 
 
-_FLOWERS = """
-    pink primrose; hard-leaved pocket orchid; canterbury bells; sweet pea; english marigold;
-    tiger lily; moon orchid; bird of paradise; monkshood; globe thistle; snapdragon; colt's
-    foot; king protea; spear thistle; yellow iris; globe-flower; purple coneflower; peruvian
-    lily; balloon flower; giant white arum lily; fire lily; pincushion flower; fritillary; red
-    ginger; grape hyacinth; corn poppy; prince of wales feathers; stemless gentian; artichoke;
-    sweet william; carnation; garden phlox; love in the mist; mexican aster; alpine sea holly;
-    ruby-lipped cattleya; cape flower; great masterwort; siam tulip; lenten rose; barbeton
-    daisy; daffodil; sword lily; poinsettia; bolero deep blue; wallflower; marigold;
-    buttercup; oxeye daisy; common dandelion; petunia; wild pansy; primula; sunflower;
-    pelargonium; bishop of llandaff; gaura; geranium; orange dahlia; pink-yellow dahlia?;
-    cautleya spicata; japanese anemone; black-eyed susan; silverbush; californian poppy;
-    osteospermum; spring crocus; bearded iris; windflower; tree poppy; gazania; azalea; water
-    lily; rose; thorn apple; morning glory; passion flower; lotus; toad lily; anthurium;
-    frangipani; clematis; hibiscus; columbine; desert-rose; tree mallow; magnolia; cyclamen;
-    watercress; canna lily; hippeastrum; bee balm; ball moss; foxglove; bougainvillea;
-    camellia; mallow; mexican petunia; bromelia; blanket flower; trumpet creeper; blackberry
-    lily"""
-"""The kinds, in the order of their labels."""
-
-
 def _numbers_of(path: Path, name: str) -> np.ndarray[Any, Any]:
     """An array of a file, in which it must be."""
     found = arrays_of(path).get(name)
@@ -186,7 +165,8 @@ class Flowers102Dataset(ListedDataset, takes=f"dataset_dir task usage {_FEWER}")
 
     def get_class_indexing(self) -> dict[str, int]:
         """The label of each kind."""
-        return {" ".join(name.split()): i for i, name in enumerate(_FLOWERS.split(";"))}
+        kinds = Path(__file__).with_name("flowers102.txt").read_text(encoding="ascii")
+        return {name: i for i, name in enumerate(kinds.splitlines())}
 
 
 _OUTLINES = {"Faces": "Faces_2", "Faces_easy": "Faces_3", "Motorbikes": "Motorbikes_16",

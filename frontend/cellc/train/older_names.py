@@ -51,7 +51,7 @@ def _parse_ckpt_proto(
 ) -> Any:
     """The entries of a checkpoint: `value` lists them, each with its `tag` and `tensor`, of which
     `tensor_content` holds the bytes."""
-    _no_encryption("_parse_ckpt_proto", "dec_key", dec_key, dec_mode)
+    _no_encryption("_parse_ckpt_proto", "dec", dec_key, dec_mode)
     return SimpleNamespace(value=[
         SimpleNamespace(tag=name, tensor=_message(value))
         for name, value in read(ckpt_file_name, "ckpt", crc_check).items()])
@@ -72,7 +72,7 @@ def _exec_save(
     format: str = "ckpt", remove_redundancy: bool | None = None,
 ) -> None:
     """Write a checkpoint of entries `name: [shape, type's name, elements]`."""
-    _no_encryption("_exec_save", "enc_key", enc_key, enc_mode)
+    _no_encryption("_exec_save", "enc", enc_key, enc_mode)
     if map_param_inc:
         raise ValueError("For '_exec_save', 'map_param_inc' must be False: there are no "
                          "MapParameters.")

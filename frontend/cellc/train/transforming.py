@@ -457,36 +457,7 @@ def unified_entries(folder: str, name_map: Mapping[str, str] | None = None) -> d
     return {called.get(name, name): value for name, value in out.items()}
 
 
-def rank_list_for_convert(
-    rank_id: int, src_strategy_file: str | None = None, dst_strategy_file: str | None = None
-) -> list[int]:
-    """`rank_list_for_transform` under its newer name.
-
-    Source: `mindspore.parallel.rank_list_for_convert`.
-    """
-    return rank_list_for_transform(rank_id, src_strategy_file, dst_strategy_file)
-
-
-def convert_checkpoint_by_rank(
-    rank_id: int, checkpoint_files_map: dict[int, str], save_checkpoint_file_name: str,
-    src_strategy_file: str | None = None, dst_strategy_file: str | None = None,
-) -> None:
-    """`transform_checkpoint_by_rank` under its newer name.
-
-    Source: `mindspore.parallel.convert_checkpoint_by_rank`.
-    """
-    transform_checkpoint_by_rank(rank_id, checkpoint_files_map, save_checkpoint_file_name,
-                                 src_strategy_file, dst_strategy_file)
-
-
-def convert_checkpoints(
-    src_checkpoints_dir: str, dst_checkpoints_dir: str, ckpt_prefix: str,
-    src_strategy_file: str | None = None, dst_strategy_file: str | None = None,
-    process_num: int = 1, output_format: str = "ckpt",
-) -> None:
-    """`transform_checkpoints` under its newer name.
-
-    Source: `mindspore.parallel.convert_checkpoints`.
-    """
-    transform_checkpoints(src_checkpoints_dir, dst_checkpoints_dir, ckpt_prefix, src_strategy_file,
-                          dst_strategy_file, process_num, output_format)
+# MindSpore's newer names.
+rank_list_for_convert = rank_list_for_transform
+convert_checkpoint_by_rank = transform_checkpoint_by_rank
+convert_checkpoints = transform_checkpoints
