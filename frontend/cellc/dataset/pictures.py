@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from cellc_runtime.unpacking import GZIP, unpacked
 
 from ..core.declared import POSITIVE
 from . import rules
@@ -32,6 +35,22 @@ def idx_array(data: bytes, magic: int, path: Path, who: str) -> np.ndarray[Any, 
                            f"{axes} axes of {'bytes' if kind.itemsize == 1 else 'int32'}: it may "
                            "be packed, or not whole.")
     return np.frombuffer(data, kind, offset=4 + 4 * axes).reshape(header[1:])
+
+
+def idx_file(
+    folder: Path, names: Sequence[str], magic: int, who: str
+) -> np.ndarray[Any, Any]:
+    """The array of the first of some IDX files that is in a folder, `.gz` files packed."""
+    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if path is None:
+        raise RuntimeError(f"Invalid data, {who} can't read the data file '{names[0]}' in "
+                           f"directory: {folder}")
+    data = path.read_bytes()
+    try:
+        data = unpacked(data, GZIP) if path.suffix == ".gz" else data
+    except ValueError as error:
+        raise RuntimeError(f"{who}: {path} cannot be unpacked: {error}") from error
+    return idx_array(data, magic, path, who)
 
 
 class MnistDataset(ArrayDataset, takes=f"dataset_dir usage {ROWS}"):
@@ -73,15 +92,8 @@ class MnistDataset(ArrayDataset, takes=f"dataset_dir usage {ROWS}"):
 
     def _idx(self, start: str, end: str, magic: int) -> np.ndarray[Any, Any]:
         """A file of the IDX format."""
-        who = type(self).__name__
-        for name in (f"{start}-{end}", f"{start}.{end}"):
-            path = self.dataset_dir / name
-            if path.is_file():
-                break
-        else:
-            raise RuntimeError(f"Invalid data, {who} can't read the data file "
-                               f"'{start}-{end}' in directory: {self.dataset_dir}")
-        return idx_array(path.read_bytes(), magic, path, who)
+        return idx_file(self.dataset_dir, (f"{start}-{end}", f"{start}.{end}"), magic,
+                        type(self).__name__)
 
 
 class FashionMnistDataset(MnistDataset):

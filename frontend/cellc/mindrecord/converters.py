@@ -15,12 +15,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from cellc_runtime.unpacking import GZIP, unpacked
-
 from ..core.declared import Arguments, Rule, instance, integer, misuse
 from ..core.native import names_itself
 from ..dataset.decoding import pillow
-from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_array
+from ..dataset.pictures import IDX_IMAGES, IDX_LABELS, idx_file
 from ..records.tfrecord import TFRecordFile
 from ..records.writer import FileWriter
 from .cifar import read_batch
@@ -271,8 +269,10 @@ class MnistToMR(_Converter):
         """
         schema = {"label": {"type": "int64"}, "data": {"type": "bytes"}}
         for part, name in (("train", "train"), ("t10k", "test")):
-            images = self._idx(f"{part}-images-idx3-ubyte", IDX_IMAGES)
-            labels = self._idx(f"{part}-labels-idx1-ubyte", IDX_LABELS)
+            images, labels = (
+                idx_file(self.source, (f"{part}-{what}.gz", f"{part}-{what}"), magic, "MnistToMR")
+                for what, magic in (("images-idx3-ubyte", IDX_IMAGES),
+                                    ("labels-idx1-ubyte", IDX_LABELS)))
             if len(images) != len(labels):
                 raise RuntimeError(f"MnistToMR: {self.source} has {len(images)} images but "
                                    f"{len(labels)} labels of {part!r}.")
@@ -280,18 +280,6 @@ class MnistToMR(_Converter):
                     for image, label in zip(images, labels, strict=True))
             _write(f"{self.destination}_{name}.mindrecord", self.partition_number, schema,
                    "mnist_schema", ("label",), rows)
-
-    def _idx(self, name: str, magic: int) -> np.ndarray[Any, Any]:
-        for path in (self.source / f"{name}.gz", self.source / name):
-            if not path.is_file():
-                continue
-            data = path.read_bytes()
-            try:
-                data = unpacked(data, GZIP) if path.suffix == ".gz" else data
-            except ValueError as error:
-                raise RuntimeError(f"MnistToMR: {path} cannot be unpacked: {error}") from error
-            return idx_array(data, magic, path, "MnistToMR")
-        raise RuntimeError(f"MnistToMR: there is no {name}.gz in {self.source}.")
 
 
 class TFRecordToMR(_Converter):

@@ -25,11 +25,6 @@ _STRING = 7
 # --- messages -----------------------------------------------------------------------------------
 
 
-def integer(field: int, value: int) -> bytes:
-    """A field of an integer type."""
-    return number_of(field, value)
-
-
 def block(field: int, value: bytes | str) -> bytes:
     """A field of a string, bytes or a message."""
     return field_of(field, value.encode() if isinstance(value, str) else value)
@@ -40,15 +35,10 @@ def double(field: int, value: float) -> bytes:
     return varint(field << 3 | 1) + struct.pack("<d", value)
 
 
-def doubles(field: int, values: Iterable[float]) -> bytes:
-    """A packed field of doubles."""
-    return block(field, b"".join(struct.pack("<d", v) for v in values))
-
-
 def event(time: float, step: int = 0, *, version: str = "", graph: bytes = b"",
           values: Sequence[bytes] = ()) -> bytes:
     """One event: the file's version, a graph, or values of a summary."""
-    out = double(1, time) + integer(2, step)
+    out = double(1, time) + number_of(2, step)
     if version:
         out += block(3, version)
     if graph:
@@ -69,7 +59,7 @@ def _metadata(plugin: str) -> bytes:
 
 def text(tag: str, value: str) -> bytes:
     """A value: a text."""
-    tensor = integer(1, _STRING) + block(2, block(2, integer(1, 1))) + block(8, value)
+    tensor = number_of(1, _STRING) + block(2, block(2, number_of(1, 1))) + block(8, value)
     return block(1, tag) + block(8, tensor) + _metadata("text")
 
 
@@ -82,8 +72,8 @@ def tensor(tag: str, value: Array) -> bytes:
     kind = _TYPES.get(value.dtype.name)
     if kind is None:
         raise TypeError(f"an event file holds no {value.dtype.name}")
-    shape = b"".join(block(2, integer(1, n)) for n in value.shape)
-    data = integer(1, kind) + block(2, shape) + block(4, np.ascontiguousarray(value).tobytes())
+    shape = b"".join(block(2, number_of(1, n)) for n in value.shape)
+    data = number_of(1, kind) + block(2, shape) + block(4, np.ascontiguousarray(value).tobytes())
     return block(1, tag) + block(8, data) + _metadata("tensor")
 
 
@@ -95,15 +85,16 @@ def histogram(tag: str, value: Array, bins: int = 30) -> bytes:
     counts, edges = np.histogram(x, bins=bins if high > low else 1)
     data = double(1, low) + double(2, high) + double(3, float(x.size))
     data += double(4, math.fsum(x)) + double(5, math.fsum(x * x))
-    data += doubles(6, edges[1:].tolist()) + doubles(7, counts.tolist())
+    data += block(6, edges[1:].astype("<f8").tobytes())
+    data += block(7, counts.astype("<f8").tobytes())
     return block(1, tag) + block(5, data)
 
 
 def image(tag: str, value: Array) -> bytes:
     """A value: an image [height, width, channels] of uint8, with 1, 3 or 4 channels, as PNG."""
     height, width, channels = value.shape
-    data = integer(1, height) + integer(2, width) + integer(3, channels) + block(4, png(value))
-    return block(1, tag) + block(4, data)
+    sizes = b"".join(number_of(i, n) for i, n in enumerate((height, width, channels), 1))
+    return block(1, tag) + block(4, sizes + block(4, png(value)))
 
 
 def png(value: Array) -> bytes:
