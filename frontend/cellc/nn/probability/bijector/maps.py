@@ -11,7 +11,7 @@ from .... import ops
 from ....core.declared import misuse
 from ....tensors.tensor import Tensor
 from ..parameters import LocScale, held, known, need_positive
-from ..transforms import Bijector
+from ..transforms import Bijector, formula
 
 
 class PowerTransform(Bijector):
@@ -54,9 +54,7 @@ class PowerTransform(Bijector):
         zero, c = self._powers(x)
         return ops.where(zero, x, (1.0 / c - 1.0) * ops.log1p(c * x))
 
-    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
-        (c,) = self._of(y)
-        return (c - 1.0) * ops.log(y)
+    _inverse_log_jacobian = formula(lambda self, y, c: (c - 1.0) * ops.log(y))
 
 
 class Exp(PowerTransform):
@@ -87,19 +85,10 @@ class ScalarAffine(Bijector):
     scale = held("_scale_value", "The factor.")
     shift = held("_shift_value", "The summand.")
 
-    def _forward(self, x: Tensor) -> Tensor:
-        scale, shift = self._of(x)
-        return scale * x + shift
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        scale, shift = self._of(y)
-        return (y - shift) / scale
-
-    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
-        return ops.log(ops.abs(self._of(x)[0]))
-
-    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
-        return -ops.log(ops.abs(self._of(y)[0]))
+    _forward = formula(lambda self, x, scale, shift: scale * x + shift)
+    _inverse = formula(lambda self, y, scale, shift: (y - shift) / scale)
+    _forward_log_jacobian = formula(lambda self, x, scale, shift: ops.log(ops.abs(scale)))
+    _inverse_log_jacobian = formula(lambda self, y, scale, shift: -ops.log(ops.abs(scale)))
 
 
 class Softplus(Bijector):
@@ -117,19 +106,10 @@ class Softplus(Bijector):
 
     sharpness = held("_sharpness_value", "k.")
 
-    def _forward(self, x: Tensor) -> Tensor:
-        (k,) = self._of(x)
-        return -ops.logsigmoid(-k * x) / k
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        (k,) = self._of(y)
-        return y + ops.log(-ops.expm1(-k * y)) / k
-
-    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
-        return ops.logsigmoid(self._of(x)[0] * x)
-
-    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
-        return -ops.log(-ops.expm1(-self._of(y)[0] * y))
+    _forward = formula(lambda self, x, k: -ops.logsigmoid(-k * x) / k)
+    _inverse = formula(lambda self, y, k: y + ops.log(-ops.expm1(-k * y)) / k)
+    _forward_log_jacobian = formula(lambda self, x, k: ops.logsigmoid(k * x))
+    _inverse_log_jacobian = formula(lambda self, y, k: -ops.log(-ops.expm1(-k * y)))
 
 
 class GumbelCDF(LocScale, Bijector):
@@ -145,22 +125,18 @@ class GumbelCDF(LocScale, Bijector):
         self._keep(name, loc=loc, scale=scale)
         need_positive(self._scale_value, "scale")
 
-    def _forward(self, x: Tensor) -> Tensor:
-        loc, scale = self._of(x)
-        return ops.exp(-ops.exp((loc - x) / scale))
+    _forward = formula(lambda self, x, loc, scale: ops.exp(-ops.exp((loc - x) / scale)))
+    _inverse = formula(lambda self, y, loc, scale: loc - scale * ops.log(-ops.log(y)))
 
-    def _inverse(self, y: Tensor) -> Tensor:
-        loc, scale = self._of(y)
-        return loc - scale * ops.log(-ops.log(y))
-
-    def _forward_log_jacobian(self, x: Tensor) -> Tensor:
-        loc, scale = self._of(x)
+    @formula
+    def _forward_log_jacobian(self, x: Any, loc: Any, scale: Any) -> Tensor:
         z = (x - loc) / scale
         return -z - ops.exp(-z) - ops.log(scale)
 
-    def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
+    @formula
+    def _inverse_log_jacobian(self, y: Any, loc: Any, scale: Any) -> Tensor:
         log = ops.log(y)
-        return ops.log(self._of(y)[1]) - log - ops.log(-log)
+        return ops.log(scale) - log - ops.log(-log)
 
 
 class Invert(Bijector):
