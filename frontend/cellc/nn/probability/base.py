@@ -59,7 +59,7 @@ def _at_value(name: str, doc: str, **ways: Way) -> Answer:
     def at_value(self: Any, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return answer(self, value, *args, **kwargs)
 
-    del at_value.__wrapped__  # type: ignore[attr-defined]  # the signature is its own
+    del at_value.__wrapped__  # the signature is its own
     return at_value
 
 
@@ -79,7 +79,7 @@ class Distribution(Parametrized):
     """Whether draws are whole numbers, which ints may hold."""
     labels: tuple[str, ...] = ()
     """How the parameters are called when the distribution is printed."""
-    call_names: tuple[str, ...] = ()
+    _call_names: tuple[str, ...] = ()
     """The names of the parameters in calls, where they have others there."""
     _above_zero: Mapping[str, str] = {}
     """The parameters that must be above zero, and what the error calls them."""
@@ -135,7 +135,7 @@ class Distribution(Parametrized):
 
     def _by_name(self, args: Any, kwargs: Any) -> list[Any]:
         """The arguments of a call in the order of the parameters; None where there is none."""
-        names = self.call_names or self.parameter_names
+        names = self._call_names or self.parameter_names
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         if len(given) != len(args) + len(kwargs) or not set(given) <= set(names):
             raise TypeError(f"{self._name} takes the parameters {', '.join(names)}, each once, but "

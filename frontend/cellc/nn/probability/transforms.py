@@ -24,7 +24,7 @@ _NAMES = ("forward", "inverse", "forward_log_jacobian", "inverse_log_jacobian")
 Map = Callable[[Tensor], Tensor]
 
 
-def formula(rule: Callable[..., Tensor]) -> Map:
+def formula(rule: Callable[..., Tensor]) -> Any:
     """A hook of a bijector: `rule(self, value, *parameters)`, these in the type of the value."""
     def hook(self: Any, value: Tensor) -> Tensor:
         return rule(self, value, *self._of(value))

@@ -25,7 +25,7 @@ class _OfProbability(Distribution):
     """One parameter, `probs`, which calls take as `probs1`."""
 
     discrete = True
-    call_names = ("probs1",)
+    _call_names = ("probs1",)
 
     def __init__(self, probs: Any = None, seed: int | None = None, dtype: DType = int32,
                  name: str | None = None) -> None:
