@@ -38,7 +38,7 @@ class PickleMachine:
     """
 
     what = "data"
-    """What a file holds, for errors."""
+    """The contents of a file, for errors."""
     most_steps = 1 << 20
     keys: tuple[type, ...] = (str,)
     """The types of the keys of dicts."""
