@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import platform
 import re
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
+from cellc import ops
 from cellc_compiler.c_library.abi import ABI, DTYPES, MEANINGS, STRUCTURES, Code
 from cellc_compiler.c_library.header import interface
 from cellc_runtime import checkpoint
@@ -234,25 +234,32 @@ def test_a_decoder_generates_token_by_token(tmp_path: Path, machine: str) -> Non
         ARM_CC, [ARM_QEMU, "-L", "/usr/aarch64-linux-gnu"], "aarch64-neon")
     if compiler is None or None in emulator:
         pytest.skip("no compiler or emulator")
-    spec = importlib.util.spec_from_file_location("c_llama", SAMPLES / "llama.py")
-    assert spec is not None and spec.loader is not None
-    llama = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(llama)
+    llama = load("llama")
     ms.set_seed(3)
-    net = llama.Llama(vocabulary=50, width=32, depth=2, heads=2, context=24).set_train(False)
+    net = llama.Llama(llama.Config(vocabulary=80, context=24, tied=True)).set_train(False)
+    rest = ("float32[]", "int32[]", "float32[]", "float32[]")
     ms.compile_artifact(tmp_path / "libllama.so", {
-        "prefill": (net.prefill, "int32[T]"), "decode": (net.decode, "int32[1]", "int32[]")},
-        targets=target)
+        "prompt": (net.choose, "int32[1,T]", "int32[S]", *rest),
+        "decode": (net.choose, "int32[1,1]", "int32[S]", *rest)}, targets=target)
     run(compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{tmp_path}",
         SAMPLES / "generate.c", tmp_path / "libllama.so", f"-Wl,-rpath,{tmp_path}",
         "-o", tmp_path / "generate")
-    prompt, want = [7, 11, 3, 42], []
-    token = net.prefill(ms.Tensor(prompt, ms.int32))
-    for place in range(4, 19):
-        want.append(int(token.asnumpy()[0]))
-        token = net.decode(token, ms.Tensor(place, ms.int32))
-    text = run(*emulator, tmp_path / "generate", len(want), *prompt)
-    assert list(map(int, text.split())) == want
+    prompt: list[int] = [7, 11, 3, 42]
+    for temperature in (0.0, 1.5):
+        want, tokens, state = [], prompt, 2463534242
+        for place in range(4, 19):
+            state ^= state << 13 & 0xFFFFFFFF
+            state ^= state >> 17
+            state ^= state << 5 & 0xFFFFFFFF
+            out = net.choose(
+                ms.Tensor([tokens], ms.int32), ops.arange(place).astype(ms.int32),
+                ms.Tensor(temperature, ms.float32), ms.Tensor(40, ms.int32),
+                ms.Tensor(0.95, ms.float32), ms.Tensor((state >> 8) / 2**24, ms.float32))
+            tokens = [int(out.asnumpy()[0])]
+            want += tokens
+        text = run(*emulator, tmp_path / "generate", len(want), temperature, *prompt)
+        assert list(map(int, text.split())) == want
+        assert temperature == 0 or len(set(want)) > 3
 
 
 def interface_now() -> dict[str, Any]:
