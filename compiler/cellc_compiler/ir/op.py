@@ -70,7 +70,7 @@ class Sample:
 
 
 class Op:
-    """Base of op definitions. Subclass, set `name`, and decorate with `@register`.
+    """Base of op definitions: a subclass with a `name` of its own is an op, and is registered.
 
     An op has exactly one of: `value` (value at an index: elementwise, views, pads, gathers; it
     fuses with its neighbours), `reduction` (a fused reduction), `opaque` (each back end has a rule
@@ -223,6 +223,12 @@ class Op:
 
     # --- derived --------------------------------------------------------------------------------
 
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            if cls.name in REGISTRY:
+                raise ValueError(f"the op {cls.name} is defined twice")
+            REGISTRY[cls.name] = cls()
+
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """`attrs` with defaults filled in.
 
@@ -301,14 +307,6 @@ class _Registry(dict[str, Op]):
 REGISTRY = _Registry()
 lookup: Callable[[str], Op] = REGISTRY.__getitem__
 """The op of a name, asked for at every step of a compilation. A KeyError if there is none."""
-
-
-def register(cls: type[Op]) -> type[Op]:
-    """Class decorator: put one instance of the op into the registry."""
-    if cls.name in REGISTRY:
-        raise ValueError(f"the op {cls.name} is defined twice")
-    REGISTRY[cls.name] = cls()
-    return cls
 
 
 _WHEN_USED = ("blocked", "collective", "winograd")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import Array, Op, Sample, Spec, register
+from ..ir.op import Array, Op, Sample, Spec
 
 if TYPE_CHECKING:
     from ..ir import sharding as sharding
@@ -43,7 +43,7 @@ def define(
     base: type[Op], name: str, doc: str, numpy: Callable[..., Any] | None = None,
     pull: Callable[[Builder, Any, Value, Value], Any] | None = None, **facts: Any,
 ) -> None:
-    """Register an op that is a few facts about its family: a class like any other.
+    """Make an op that is a few facts about its family: a class like any other.
 
     Args:
         base: the family.
@@ -61,4 +61,4 @@ def define(
             return [pull(b, dys[0], node.operands[0], node.result)]
 
         members["gradient"] = gradient
-    register(type(name.title().replace("_", ""), (base,), members))
+    type(name.title().replace("_", ""), (base,), members)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, INTS, Array, Op, Sample, Spec, register
+from ..ir.op import FLOATS, INTS, Array, Op, Sample, Spec
 from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import Expr
@@ -33,7 +33,6 @@ from .elementwise import (
 )
 
 
-@register
 class ReLU(Unary):
     """max(input, 0); NaN stays. Source: `mindspore.ops.relu`. The slope at 0 is 0."""
 
@@ -93,7 +92,6 @@ define(Activation, "relu6",
        slope=lambda self, b, x: _inside(b, x, 0, 6, 1), primitive="ReLU6")
 
 
-@register
 class LeakyReLU(Activation):
     """input where positive, else alpha * input. Source: `mindspore.ops.leaky_relu`.
 
@@ -117,7 +115,6 @@ class LeakyReLU(Activation):
         return np.where(x > 0, x, np.asarray(alpha, x.dtype) * x)
 
 
-@register
 class PReLU(Op):
     """input where positive, else weight * input. Source: `mindspore.ops.prelu`.
 
@@ -187,7 +184,6 @@ class _ExpSide(Activation):
         return np.where(x < 0, side, x)
 
 
-@register
 class ELU(_ExpSide):
     """input where >= 0, else alpha * (exp(input) - 1). Source: `mindspore.ops.elu`.
 
@@ -204,7 +200,6 @@ class ELU(_ExpSide):
         return alpha, 1
 
 
-@register
 class CELU(_ExpSide):
     """input where >= 0, else alpha * (exp(input / alpha) - 1). Source: `mindspore.ops.celu`.
 
@@ -231,7 +226,6 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-@register
 class SELU(Unary):
     """The self-normalising ELU (Klambauer et al. 2017). Source: `mindspore.ops.selu`."""
 
@@ -248,7 +242,6 @@ class SELU(Unary):
         return [to_dtype(b, b.mul(dy, b.selu_slope(x)), node.result.dtype)]
 
 
-@register
 class SELUSlope(Unary):
     """The derivative of `selu`: a positive number times exp(input) below 0."""
 
@@ -269,7 +262,6 @@ _TANH_C = math.sqrt(2 / math.pi)
 _TANH_K = 0.044715
 
 
-@register
 class GELU(Activation):
     """x * Phi(x), Phi the normal distribution function. Source: `mindspore.ops.gelu`.
 
@@ -329,7 +321,6 @@ class GELU(Activation):
         return x * S.sigmoid(2 * _TANH_C * (x + _TANH_K * x**3))
 
 
-@register
 class SiLU(Activation):
     """x * sigmoid(x). Source: `mindspore.ops.silu`."""
 
@@ -352,7 +343,6 @@ class SiLU(Activation):
         return x * S.sigmoid(x)
 
 
-@register
 class QuickGELU(Activation):
     """x * sigmoid(1.702 x). Source: `mindspore.ops.fast_gelu`."""
 
@@ -390,7 +380,6 @@ define(Activation, "hard_sigmoid",
        function="hardsigmoid", primitive="HSigmoid")
 
 
-@register
 class HardSwish(Activation):
     """x * hard_sigmoid(x). Source: `mindspore.ops.hardswish`.
 
@@ -424,7 +413,6 @@ class HardSwish(Activation):
         return np.where(x >= 3, x, middle * (middle + 3) / 6)
 
 
-@register
 class HardTanh(Activation):
     """Values limited to [min, max]. Source: `mindspore.ops.hardtanh`. Half the slope at the edges.
 
@@ -456,7 +444,6 @@ class _Shrink(Activation):
         return b.where(b.le(b.abs(x), _c(b, lambd, x)), _c(b, 0, x), _c(b, 1, x))
 
 
-@register
 class HardShrink(_Shrink):
     """0 where |x| <= lambd, else x. Source: `mindspore.ops.hardshrink`.
 
@@ -475,7 +462,6 @@ class HardShrink(_Shrink):
         return np.where(np.abs(x) <= lambd, np.zeros((), x.dtype), x)
 
 
-@register
 class SoftShrink(_Shrink):
     """x moved towards 0 by lambd, 0 within it. Source: `mindspore.ops.softshrink`.
 
@@ -499,7 +485,6 @@ define(Activation, "tanh_shrink", "x - tanh(x). Source: `mindspore.ops.tanhshrin
        slope=lambda self, b, x: squared(b, b.tanh(x)), function="tanhshrink")
 
 
-@register
 class Threshold(Activation):
     """x where above the threshold, else `value`. Source: `mindspore.ops.threshold`.
 
@@ -521,7 +506,6 @@ class Threshold(Activation):
         return np.where(x > threshold, x, np.asarray(value, x.dtype))
 
 
-@register
 class Softplus(Activation):
     """log(1 + exp(beta x)) / beta, x itself above the threshold. Source: `mindspore.ops.softplus`.
 
@@ -568,7 +552,6 @@ define(Activation, "softsign", "x / (1 + |x|). Source: `mindspore.ops.softsign`.
        primitive="Softsign")
 
 
-@register
 class Mish(Activation):
     """x * tanh(log(1 + exp(x))). Source: `mindspore.ops.mish`."""
 

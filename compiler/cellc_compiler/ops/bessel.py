@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from cellc_runtime.dtypes import float64
 from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, Op, Sample, Spec, register
-from ._members import Grads, case, same_as
+from ..ir.op import FLOATS, Sample, Spec
+from ._members import Grads, case, define
 from .elementwise import Composed, to_dtype
 
 if TYPE_CHECKING:
@@ -213,22 +213,12 @@ _Slope = Callable[[Builder, Value], Value]
 
 
 def _op(name: str, text: str, value: _Slope, slope: _Slope, low: float = -12.0) -> None:
-    """Register one function."""
-    def computed(self: Op, b: Builder, x: Value) -> Value:
-        return value(b, x)
-
-    def sloped(self: Op, b: Builder, x: Value) -> Value:
-        return slope(b, x)
-
-    def known(x: Any) -> Any:
-        return getattr(reference, name.removeprefix("bessel_"))(x)
-
-    primitive = name.replace("bessel_", "Bessel")
-    primitive = primitive[:6] + primitive[6].upper() + primitive[7:]
-    register(type(primitive, (_Bessel,), {
-        "__doc__": f"{text} Source: `mindspore.ops.{name}`.", "__module__": __name__,
-        "name": name, "function": name, "primitive": primitive, "low": low, "computed": computed,
-        "slope": sloped, "reference": same_as(known)}))
+    """Make the op of one function."""
+    short = name.removeprefix("bessel_")
+    define(_Bessel, name, f"{text} Source: `mindspore.ops.{name}`.",
+           lambda x: getattr(reference, short)(x), function=name,
+           primitive=f"Bessel{short.capitalize()}", low=low, computed=staticmethod(value),
+           slope=staticmethod(slope))
 
 
 def _i0(b: Builder, x: Value) -> Value:

@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import DType
 
 from ..ir import attributes as attr
 from ..ir.graph import Node
-from ..ir.op import Array, Op, Sample, Spec, register
+from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import TensorType, prod
 from ._members import case
 from ._views import widened
@@ -93,7 +93,6 @@ class _Internal(Op):
     differentiable = False
 
 
-@register
 class ToBlocked(_Internal):
     """NCHW to blocks of `block` channels; missing channels are zeros, 16-bit floats are widened.
 
@@ -120,7 +119,6 @@ class ToBlocked(_Internal):
                 case((1, 20, 6, 6), block=8, grad=False))
 
 
-@register
 class FromBlocked(_Internal):
     """Blocks to NCHW.
 
@@ -163,7 +161,6 @@ class FromBlocked(_Internal):
                   for d in (dtypes.float16, dtypes.bfloat16)))
 
 
-@register
 class Conv2dBlocked(_Internal):
     """`conv2d` of a blocked image, to a blocked image. Operands: x `[N, C / b, H, W, b]` (b = 1 is
     NCHW) and weights `(O, C / groups, kH, kW)`, of a type that the image's holds (see `held`). See
@@ -251,7 +248,6 @@ class Conv2dBlocked(_Internal):
                      spread=(2, 2)))
 
 
-@register
 class MaxPool2dBlocked(_Internal):
     """`max_pool2d` of a blocked image.
 

@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType, part_dtype
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node
-from ..ir.op import ANY, COMPLEX, FLOATS, INTS, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, COMPLEX, FLOATS, INTS, Array, Op, Sample, Spec
 from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
@@ -42,7 +42,6 @@ def convert(x: Element, dtype: DType) -> Element:
     return E.cast(x.re, dtype)
 
 
-@register
 class Cast(Op):
     """The same values as another element type. Source: `mindspore.ops.cast`.
 
@@ -94,7 +93,6 @@ class Cast(Op):
         return (*every, Sample((Spec((0,)),), {"dtype": dt.int8}, grad=False))
 
 
-@register
 class Bitcast(Op):
     """The same bits as another element type of the same size. Source: `mindspore.ops.bitcast`.
 
@@ -135,7 +133,6 @@ class Bitcast(Op):
 # --- complex numbers ------------------------------------------------------------------------------
 
 
-@register
 class MakeComplex(Binary):
     """input + i other of two float tensors, broadcast. Source: `mindspore.ops.Complex`."""
 
@@ -184,7 +181,6 @@ define(Unary, "conj", "The complex conjugate. Source: `mindspore.ops.conj`.", np
        primitive="Conj", cost="cheap", dtypes=COMPLEX, __module__=__name__)
 
 
-@register
 class Angle(_Part):
     """The argument, radians in [-pi, pi]. Source: `mindspore.ops.angle`.
 

@@ -18,7 +18,7 @@ from cellc_runtime.world import Step
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, NUMBERS, REAL, Array, Op, Sample, register
+from ..ir.op import ANY, NUMBERS, REAL, Array, Op, Sample
 from ..ir.types import TensorType
 from . import _batch_axis, _identities
 from ._members import Grads, case
@@ -124,7 +124,6 @@ def _chosen(b: Builder, node: Node, dy: Value) -> Value:
     return b.where(b.eq(x, y), total, b.zeros_like(x))
 
 
-@register
 class AllReduce(_Reducing):
     """The sum (or another reduction) over the ranks, on each of them.
 
@@ -141,7 +140,6 @@ class AllReduce(_Reducing):
         return [_chosen(b, node, dys[0])]
 
 
-@register
 class ReduceScatter(_Reducing):
     """This rank's part, along the first axis, of the sum over the ranks."""
 
@@ -160,7 +158,6 @@ _OF_LIBRARIES = tuple(t for t in REAL if t.name not in ("int16", "uint16"))
 """The types that libraries of devices add up."""
 
 
-@register
 class AnyOrderAllReduce(AllReduce):
     """`all_reduce` by a device's own library, which adds in an order of its own.
 
@@ -171,7 +168,6 @@ class AnyOrderAllReduce(AllReduce):
     dtypes = _OF_LIBRARIES
 
 
-@register
 class AnyOrderReduceScatter(ReduceScatter):
     """`reduce_scatter` by a device's own library, which adds in an order of its own.
 
@@ -182,7 +178,6 @@ class AnyOrderReduceScatter(ReduceScatter):
     dtypes = _OF_LIBRARIES
 
 
-@register
 class ReduceTo(_Reducing):
     """The sum over the ranks, on the rank `root`; zeros on the others.
 
@@ -212,7 +207,6 @@ def _rooted(node: Node) -> dict[str, Any]:
     return {"root": node.attrs["root"], "ranks": node.attrs["ranks"]}
 
 
-@register
 class AllGather(Collective):
     """The arrays of all ranks, along the first axis, on each of them."""
 
@@ -245,7 +239,6 @@ class _Rooted(Collective):
         return (case((4, 3), root=0, ranks=(0,)), case((2,), root=0, ranks=(0,)))
 
 
-@register
 class BroadcastFrom(_Rooted):
     """The array of the rank `root`, on each."""
 
@@ -254,7 +247,6 @@ class BroadcastFrom(_Rooted):
     adjoint = "reduce_to"
 
 
-@register
 class GatherTo(_Rooted):
     """The arrays of all ranks, along the first axis, on the rank `root`; zeros on the others."""
 
@@ -268,7 +260,6 @@ class GatherTo(_Rooted):
         return _axis(x, 0, x.shape[0] * count)
 
 
-@register
 class ScatterFrom(_Rooted):
     """This rank's part, along the first axis, of what the rank `root` gives."""
 
@@ -280,7 +271,6 @@ class ScatterFrom(_Rooted):
         return _cut(self.name, x, 0, count)
 
 
-@register
 class AllToAll(Collective):
     """`x` cut along one axis, a part for each rank; what comes is put together along another.
 
@@ -309,7 +299,6 @@ class AllToAll(Collective):
         return (case((4, 3), split_axis=0, concat_axis=1, ranks=(0,)),)
 
 
-@register
 class AllToAllV(Collective):
     """Consecutive rows of `x` for each rank; the rows of each, one after the other.
 
@@ -340,7 +329,6 @@ class AllToAllV(Collective):
         return (case((4, 3), send_sizes=(4,), receive_sizes=(4,), ranks=(0,)),)
 
 
-@register
 class LayOut(Same):
     """The input itself, which is to lie so on the ranks: what the pass that makes the graph of one
     of them from that of all goes by (`passes/sharding/`).
@@ -376,7 +364,6 @@ class LayOut(Same):
         return (case((4, 3), matrix=(2,), layout=((0,), ())),)
 
 
-@register
 class SendTo(_Exchange):
     """Give a tensor to a rank.
 
@@ -398,7 +385,6 @@ class SendTo(_Exchange):
         return ()
 
 
-@register
 class ReceiveFrom(_Exchange):
     """A tensor that a rank gives by `send_to`.
 

@@ -11,7 +11,7 @@ from cellc_runtime.dtypes import DType
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import NUMBERS, Array, Op, Sample, register
+from ..ir.op import NUMBERS, Array, Op, Sample
 from ..ir.types import TensorType, broadcast_shapes, prod
 from ..loops.order import SMALL_COLUMNS, product_segment
 from . import _batch_axis, _identities
@@ -24,7 +24,6 @@ from .elementwise import same_dtype, unbroadcast
 Ints = tuple[int, ...]
 
 
-@register
 class Matmul(Op):
     """input @ other over the last two axes, the leading ones broadcast. `(..., m, k)` by
     `(..., k, n)` gives `(..., m, n)`. Source: `mindspore.ops.matmul`, `BatchMatMul`.
@@ -141,7 +140,6 @@ class Matmul(Op):
                 case((0, 3), (3, 4)), case((2, 0), (0, 3)))
 
 
-@register
 class MatmulPrefix(Op):
     """`matmul` whose other operand has only its first `rows` rows taken: those of a cache that are
     filled. They lie where they are, so nothing is copied. The pass `Prefixes` makes it.
@@ -190,7 +188,6 @@ class MatmulPrefix(Op):
                 sample((2, 1, 5), (2, 9, 5), 0, (2,), True))
 
 
-@register
 class Dense(Op):
     """input @ weight.T + bias over the last axis: a product with what is added in its stores.
     `(..., k)` by `(n, k)` and `(n,)` gives `(..., n)`. Source: `mindspore.ops.dense`.
@@ -239,7 +236,6 @@ class Dense(Op):
                 case((1, 40), (2, 40), (2,)))
 
 
-@register
 class DequantizedMatmul(Op):
     """input @ weight.T in float32, by a weight stored in 4, 8 or 16 bits and widened in registers.
     `(..., k)` by n columns gives `(..., n)`. Only in cellc.

@@ -19,7 +19,7 @@ from cellc_runtime.lazy import hashlib
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ir.op import ANY, Array, Cost, Op, Sample, register
+from ..ir.op import ANY, Array, Cost, Op, Sample
 from ..ir.types import TensorType
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
@@ -58,7 +58,6 @@ def _always(self: Any, node: Node) -> bool:
     return True
 
 
-@register
 class Cond(Control):
     """One of two graphs, chosen at run time by a bool scalar.
 
@@ -84,7 +83,6 @@ class Cond(Control):
         return len(node.operands) - 1
 
 
-@register
 class While(Control):
     """Repeat while a test holds.
 
@@ -116,7 +114,6 @@ class While(Control):
         return len(node.operands) - int(node.attrs["carried"])
 
 
-@register
 class Scan(Control):
     """A loop of a known number of trips over the leading axis of sequences.
 
@@ -189,7 +186,6 @@ class Same(Op):
         return [dys[0], *(None for _ in node.operands[1:])]
 
 
-@register
 class StopGradient(Same):
     """The input itself; no gradient passes. Source: `mindspore.ops.stop_gradient`."""
 
@@ -204,7 +200,6 @@ class StopGradient(Same):
         return (case((3, 5), grad=False),)
 
 
-@register
 class Print(Op):
     """Print tensors at run time, in program order (a host callback).
 
@@ -232,7 +227,6 @@ class Print(Op):
         return ()
 
 
-@register
 class CustomGrad(Control):
     """A graph with a gradient of its own (a Cell's `bprop`).
 
@@ -267,7 +261,6 @@ class CustomGrad(Control):
 # --- errors and Python functions ------------------------------------------------------------------
 
 
-@register
 class Check(Op):
     """Raise unless every element of the first operand is in [low, high).
 
@@ -316,7 +309,6 @@ class Check(Op):
         return ()
 
 
-@register
 class HostCall(Op):
     """Call a Python function at run time, in program order.
 
@@ -361,7 +353,6 @@ class HostCall(Op):
 # --- recomputation, order without data, where backward parts begin: what gradients are made of ----
 
 
-@register
 class Recompute(Control):
     """A graph that its gradient computes again from the operands, instead of reading what it left.
 
@@ -383,7 +374,6 @@ class Recompute(Control):
         return tuple(v.type for v in body.outputs)
 
 
-@register
 class After(Same):
     """The first operand, once the others are known: what reads it is computed after them.
 
@@ -399,7 +389,6 @@ class After(Same):
         return (case((3, 5), (2,)), case((0, 4)), case((), (4, 3), (0,)))
 
 
-@register
 class Given(Op):
     """The second operand if the first, one truth value, is true, else the third.
 
@@ -427,7 +416,6 @@ class Given(Op):
                 case(yes, (), ()))
 
 
-@register
 class Alias(Op):
     """The first operand, which is another one where a flag says so.
 
@@ -456,7 +444,6 @@ class Alias(Op):
         return (case((3, 5), no, (3, 5)), case((2,)), case((0, 4), no, (0, 4)), case((), no, ()))
 
 
-@register
 class MicroResult(Same):
     """The operand, what a network gives for a micro-batch.
 
@@ -480,7 +467,6 @@ class MicroResult(Same):
         return (case((3, 5), index=1), case((), index=0))
 
 
-@register
 class Cotangent(Same):
     """The operand, a cotangent that a backward part starts from: what depends on it is backward.
 

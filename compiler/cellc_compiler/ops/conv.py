@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, Array, Op, Sample, register
+from ..ir.op import FLOATS, Array, Op, Sample
 from ..ir.types import TensorType, prod
 from ..loops.order import FEW_CHANNELS, image_runs
 from . import _batch_axis
@@ -169,7 +169,6 @@ def _slides(sides: Mapping[str, TensorType], attrs: Attrs, k: int) -> sharding.S
                             attrs["stride"][k], attrs["pads"][2 * k], reach)
 
 
-@register
 class Conv2d(_Convolution):
     """Cross-correlation of images (N, C, H, W) with weights (O, C / groups, kH, kW).
 
@@ -221,7 +220,6 @@ class Conv2d(_Convolution):
                 case((0, 2, 4, 4), (1, 2, 3, 3)))
 
 
-@register
 class Conv2dBackwardData(_Convolution):
     """The adjoint of `conv2d` in its input: dy (N, O, H', W') and weight (O, C / groups, kH, kW)
     to (N, C, H, W). Also the forward of a transposed convolution whose input is `dy`.
@@ -292,7 +290,6 @@ class Conv2dBackwardData(_Convolution):
                 case((0, 1, 2, 2), (1, 2, 3, 3), size=(4, 4)))
 
 
-@register
 class Conv2dBackwardWeight(_Convolution):
     """The adjoint of `conv2d` in its weights: input (N, C, H, W) and dy (N, O, H', W') to
     (O, C / groups, kH, kW).

@@ -17,7 +17,7 @@ from cellc_runtime.lazy import lazy_module
 from ..hybrid.functions import NUMBERS
 from ..ir import attributes as attr
 from ..ir.graph import Node
-from ..ir.op import Array, Op, Sample, Spec, register
+from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import TensorType
 from . import _batch_axis
 
@@ -35,7 +35,6 @@ _INT_OF_C = 1 << 30
 """Python's line numbers are ints of C."""
 
 
-@register
 class CustomKernel(Op):
     """A function in MindSpore's hybrid language, which the user wrote. Source:
     `mindspore.ops.Custom` with the type of function `hybrid`.

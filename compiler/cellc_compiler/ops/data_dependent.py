@@ -18,7 +18,7 @@ from cellc_runtime import dtypes
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, BOOL, Array, Op, Sample, register
+from ..ir.op import ANY, BOOL, Array, Op, Sample
 from ..ir.types import TensorType, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
@@ -30,7 +30,6 @@ from .control import Same
 from .elementwise import same_dtype
 
 
-@register
 class Measure(Same):
     """The input itself, an int64 scalar: from here on the value of a symbol.
 
@@ -55,7 +54,6 @@ class Measure(Same):
         return (case(np.array(3), symbol="n", grad=False),)
 
 
-@register
 class TruePositions(Composite):
     """The first `size` positions of the true elements of a vector, int64; 0 beyond their number.
 
@@ -137,7 +135,6 @@ def _window(x: Array, starts: Array, sizes: Ints) -> tuple[slice, ...]:
     return tuple(slice(a, a + n) for a, n in zip(at, sizes, strict=True))
 
 
-@register
 class DynamicSlice(Op):
     """The window of `sizes` elements from run-time positions.
 
@@ -183,7 +180,6 @@ class DynamicSlice(Op):
                 case((), np.zeros((0,), np.int64), sizes=()))
 
 
-@register
 class DynamicUpdateSlice(Op):
     """input with the window at run-time positions replaced by `update`.
 

@@ -18,7 +18,7 @@ from cellc_runtime.dtypes import DType, part_dtype
 from ..ir import attributes as attr
 from ..ir.dims import is_symbolic, surely_equal
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import COMPLEX, FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec, register
+from ..ir.op import COMPLEX, FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec
 from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
@@ -197,7 +197,6 @@ def both(b: Builder, node: Node, dx: Value, dy: Value) -> list[Value]:
     return [unbroadcast(b, dx, x.type), unbroadcast(b, dy, y.type)]
 
 
-@register
 class Add(Binary):
     """input + other, broadcast. Source: `mindspore.ops.add`."""
 
@@ -213,7 +212,6 @@ class Add(Binary):
         return both(b, node, dys[0], dys[0])
 
 
-@register
 class Sub(Binary):
     """input - other, broadcast. Source: `mindspore.ops.sub`."""
 
@@ -231,7 +229,6 @@ class Sub(Binary):
         return [unbroadcast(b, dy, x.type), b.neg(unbroadcast(b, dy, y.type))]
 
 
-@register
 class Mul(Binary):
     """input * other, broadcast. Source: `mindspore.ops.mul`."""
 
@@ -249,7 +246,6 @@ class Mul(Binary):
         return both(b, node, b.mul(dys[0], conj(b, y)), b.mul(dys[0], conj(b, x)))
 
 
-@register
 class Div(Binary):
     """input / other of floats, broadcast; x/0 is an infinity or NaN as in IEEE 754.
 
@@ -297,7 +293,6 @@ def _rounded_quotient(rounding: Callable[[Array], Array], a: Array, b: Array) ->
         return quotient.astype(a.dtype)
 
 
-@register
 class TruncDiv(_Division):
     """input / other rounded towards zero; integer x/0 is 0. Source: `mindspore.ops.div`.
 
@@ -319,7 +314,6 @@ class TruncDiv(_Division):
         return (quotient + (inexact & ((a < 0) != (b < 0)))).astype(a.dtype)
 
 
-@register
 class FloorDiv(_Division):
     """floor(input / other); integer x/0 is 0. Source: `mindspore.ops.floor_div`.
 
@@ -406,7 +400,6 @@ define(_Extreme, "minimum",
        _smaller, primitive="Minimum", loses="gt")
 
 
-@register
 class Clamp(Composed):
     """Values limited to [min, max]; NaN stays. Source: `mindspore.ops.clamp`.
 
@@ -449,7 +442,6 @@ class Clamp(Composed):
         return (case(x, min=2, max=5), case(x, min=3), case(x, max=3), case((0,), min=3))
 
 
-@register
 class Neg(Unary):
     """-input (wraps for unsigned integers). Source: `mindspore.ops.neg`."""
 
@@ -465,7 +457,6 @@ class Neg(Unary):
         return [b.neg(dys[0])]
 
 
-@register
 class Abs(Unary):
     """|input|; of complex the modulus, a real tensor. Source: `mindspore.ops.abs`.
 
@@ -494,7 +485,6 @@ class Abs(Unary):
         return [b.mul(x, b.cast(scale, dtype=x.dtype))]
 
 
-@register
 class Sign(Unary):
     """-1, 0 or 1; 0 for NaN. Source: `mindspore.ops.sign`. Gradient: none."""
 
@@ -520,7 +510,6 @@ define(Unary, "reciprocal", "1 / input. Source: `mindspore.ops.reciprocal`.",
        primitive="Reciprocal", dtypes=FLOATS + COMPLEX, low=0.5, high=3.0)
 
 
-@register
 class Pow(Binary):
     """input to the power of other. Source: `mindspore.ops.pow`.
 
@@ -570,7 +559,6 @@ define(Unary, "sqrt", """The square root; NaN below 0. Source: `mindspore.ops.sq
        primitive="Sqrt", dtypes=FLOATS + COMPLEX, amp="high", low=0.25, high=4.0)
 
 
-@register
 class Rsqrt(Unary):
     """1 / sqrt(input). Source: `mindspore.ops.rsqrt`."""
 

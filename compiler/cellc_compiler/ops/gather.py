@@ -16,7 +16,7 @@ from cellc_runtime import dtypes
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, NUMBERS, Array, Op, Sample, register
+from ..ir.op import ANY, NUMBERS, Array, Op, Sample
 from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
@@ -53,7 +53,6 @@ def check_extent(name: str, x: TensorType, axis: int, indices: TensorType) -> No
         raise ValueError(f"{name} reads along axis {axis} of {x}, which has no elements")
 
 
-@register
 class Gather(Op):
     """Slices of `input_params` at positions along an axis.
 
@@ -129,7 +128,6 @@ class Gather(Op):
                 case((4, 2), np.zeros((0,), np.int64), axis=0))
 
 
-@register
 class GatherElements(Op):
     """out[i, j, k] = input[i, index[i, j, k], k] for dim 1, of the shape of `index`.
 
@@ -215,7 +213,6 @@ def check_points(name: str, x: TensorType, indices: TensorType) -> int:
     return indices.dims[-1]
 
 
-@register
 class GatherNd(Op):
     """Slices at points: indices (..., k) address the first k axes of `input_x`.
 
@@ -267,7 +264,6 @@ class GatherNd(Op):
                 case((2, 3), np.zeros((0, 1), np.int64)))
 
 
-@register
 class Embedding(Composite):
     """Rows of `weight` (V, E) at `indices`: shape indices.shape + (E,).
 

@@ -15,7 +15,7 @@ from cellc_runtime import dtypes as dt
 from cellc_runtime.dtypes import DType
 
 from ..ir.graph import Builder, Node
-from ..ir.op import ANY, BOOL, FLOATS, INTS, REAL, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, BOOL, FLOATS, INTS, REAL, Array, Op, Sample, Spec
 from ..ir.types import TensorType, broadcast_shapes
 from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
@@ -175,7 +175,6 @@ define(_Test, "isfinite",
        np.isfinite, scalar=lambda self, x: E.call("abs", x).lt(math.inf), primitive="IsFinite")
 
 
-@register
 class Where(Op):
     """input where condition is true, else other; all broadcast. Source: `mindspore.ops.where`.
 

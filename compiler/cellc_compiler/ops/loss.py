@@ -14,7 +14,7 @@ from cellc_runtime import dtypes as dt
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import INTS, Array, Op, Sample, Spec, register
+from ..ir.op import INTS, Array, Op, Sample, Spec
 from ..ir.types import TensorType, broadcast_shapes
 from ._members import Grads, case, define
 from .elementwise import both, check_dtype, same_dtype, to_dtype, widen
@@ -52,7 +52,6 @@ def _log_softmax(x: Array, axis: int) -> Array:
     return low - np.log(np.sum(np.exp(low), axis=axis, keepdims=True))
 
 
-@register
 class SoftmaxCrossEntropy(Op):
     """-sum(labels * log_softmax(logits)) over the class axis.
 
@@ -135,7 +134,6 @@ def _pick(x: Array, labels: Array, axis: int) -> Array:
     return np.where(inside, np.take_along_axis(x, at, axis).squeeze(axis), 0)
 
 
-@register
 class SparseSoftmaxCrossEntropy(_Labelled):
     """-log_softmax(logits)[label] per sample; 0 for a label outside the classes.
 
@@ -168,7 +166,6 @@ class SparseSoftmaxCrossEntropy(_Labelled):
         return [to_dtype(b, b.mul(up, miss), x.dtype), None]
 
 
-@register
 class Nll(_Labelled):
     """-input[label] per sample, input being log-probabilities; 0 for a label outside.
 
@@ -258,7 +255,6 @@ define(_Pointwise, "absolute_error",
        slopes=lambda self, b, x, t: _opposite(b, b.sign(b.sub(x, t))))
 
 
-@register
 class SmoothL1(_Pointwise):
     """d*d/(2 beta) where d = |input - target| < beta, else d - beta/2.
 
@@ -293,7 +289,6 @@ class SmoothL1(_Pointwise):
         return np.where(d < beta, d * d / (2 * beta or 1), d - beta / 2)
 
 
-@register
 class Huber(_Pointwise):
     """d*d/2 where d = |input - target| <= delta, else delta * (d - delta/2).
 
@@ -328,7 +323,6 @@ class Huber(_Pointwise):
 _TINY = 1e-12
 
 
-@register
 class BinaryCrossEntropy(_Pointwise):
     """-(t log x + (1-t) log(1-x)), logarithms of at least 1e-12.
 
@@ -359,7 +353,6 @@ class BinaryCrossEntropy(_Pointwise):
         return -(t * np.log(np.maximum(w, _TINY)) + (1 - t) * np.log(np.maximum(1 - w, _TINY)))
 
 
-@register
 class BceWithLogits(_Pointwise):
     """-(t log s + (1-t) log(1-s)) with s = sigmoid(input), without overflow.
 
@@ -385,7 +378,6 @@ class BceWithLogits(_Pointwise):
         return np.log1p(np.exp(-np.abs(w))) + np.where(wrong == 0, 0, w * wrong)
 
 
-@register
 class KlDiv(_Pointwise):
     """target * (log target - input), input being log-probabilities; 0 where target <= 0.
 

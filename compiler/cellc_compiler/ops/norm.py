@@ -17,7 +17,7 @@ from cellc_runtime.records import dataclass
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import Array, Op, Sample, Spec, register
+from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import Shape, TensorType, normalize_axis, prod
 from ._members import Grads, case
 from .elementwise import check_dtype, compute_dtype, to_dtype, widen
@@ -36,7 +36,6 @@ def _stats_type(x: TensorType, axes: Axes) -> TensorType:
     return TensorType(reduced_shape(x, axes, True), compute_dtype(x.dtype))
 
 
-@register
 class Normalize(Op):
     """(x - mean) / sqrt(var + eps) over axes, and the mean and biased variance (dims kept).
 
@@ -101,7 +100,6 @@ def _rstd(b: Builder, var: Value, eps: float) -> Value:
     return b.rsqrt(b.add(var, b.scalar(eps, like=var)))
 
 
-@register
 class RmsNormalize(Op):
     """x / sqrt(mean(x*x) + eps) over axes, and 1/sqrt(...) (dims kept), in the compute dtype.
 
@@ -249,7 +247,6 @@ class _Affine(Op):
         return xhat.reshape(x.shape) * g + s, mean.reshape(stats), var.reshape(stats)
 
 
-@register
 class LayerNorm(_Affine):
     """Normalise over the axes from `begin` on, then scale and shift. Source: Ba et al. 2016.
 
@@ -274,7 +271,6 @@ class LayerNorm(_Affine):
                 case((3, 1), (1,), (1,), begin=1, grad=False), case((0, 3), (3,), (3,), begin=1))
 
 
-@register
 class RmsNorm(Op):
     """x / sqrt(mean(x*x) + eps) * gamma over the last axes. Source: `mindspore.ops.rms_norm`.
 
@@ -311,7 +307,6 @@ class RmsNorm(Op):
         return (case((3, 4, 5), (5,)), case((2, 3, 4), (3, 4)), case((0, 3), (3,)))
 
 
-@register
 class BatchNorm(_Affine):
     """Normalise each channel over the batch, then scale and shift. Source: Ioffe & Szegedy 2015.
 
@@ -338,7 +333,6 @@ class BatchNorm(_Affine):
                 case((0, 3), c, c, grad=False))
 
 
-@register
 class BatchNormInference(Op):
     """(x - mean) * (gamma / sqrt(var + eps)) + beta per channel. Source: Ioffe & Szegedy 2015.
 
@@ -379,7 +373,6 @@ class BatchNormInference(Op):
                 case((2, 5, 3), c, c, c, v, axis=2), case((0, 3), c, c, c, v))
 
 
-@register
 class GroupNorm(_Affine):
     """Normalise groups of channels of each sample, scale and shift. Source: Wu & He 2018.
 
@@ -410,7 +403,6 @@ class GroupNorm(_Affine):
                 case((3, 4), c, c, groups=1), case((0, 4, 2), c, c, groups=2))
 
 
-@register
 class InstanceNorm(_Affine):
     """Group normalisation with one channel a group. Source: Ulyanov et al. 2016.
 

@@ -18,7 +18,7 @@ from cellc_runtime import dtypes
 from ..ir import attributes as attr
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, Array, Op, Sample, Spec, register
+from ..ir.op import FLOATS, Array, Op, Sample, Spec
 from ..ir.types import TensorType, prod
 from . import _batch_axis
 from ._members import Grads, sharding
@@ -419,7 +419,6 @@ _ADAPTIVE_CASES: Cases = (
 )
 
 
-@register
 class MaxPool2d(_Max, _Sliding):
     """Maxima of sliding windows. Source: `mindspore.ops.max_pool2d`.
 
@@ -440,7 +439,6 @@ class MaxPool2d(_Max, _Sliding):
         return _images(*_MAX_CASES, saved)
 
 
-@register
 class MaxPool2dBackward(_MaxBackward, _Sliding):
     """The gradient of `max_pool2d` in its input: each dy goes to the maximum of its window.
 
@@ -454,7 +452,6 @@ class MaxPool2dBackward(_MaxBackward, _Sliding):
     cases = _MAX_CASES
 
 
-@register
 class AdaptiveMaxPool2d(_Max, _Adaptive):
     """Maxima of windows that divide the image evenly. Source: `mindspore.ops.adaptive_max_pool2d`.
 
@@ -471,7 +468,6 @@ class AdaptiveMaxPool2d(_Max, _Adaptive):
         return _images(*_ADAPTIVE_CASES, ((1, 2, 5, 7), {"output_size": (2, 3), "indices": True}))
 
 
-@register
 class AdaptiveMaxPool2dBackward(_MaxBackward, _Adaptive):
     """The gradient of `adaptive_max_pool2d` in its input.
 
@@ -590,7 +586,6 @@ _AVG_CASES: Cases = (
 )
 
 
-@register
 class AvgPool2d(_AvgForward, _SlidingAverage):
     """Means of sliding windows. Source: `mindspore.ops.avg_pool2d`.
 
@@ -608,7 +603,6 @@ class AvgPool2d(_AvgForward, _SlidingAverage):
     cases = _AVG_CASES
 
 
-@register
 class AvgPool2dBackward(_AvgBackward, _SlidingAverage):
     """The adjoint of `avg_pool2d`.
 
@@ -623,7 +617,6 @@ class AvgPool2dBackward(_AvgBackward, _SlidingAverage):
     cases = _AVG_CASES
 
 
-@register
 class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
     """Means of windows that divide the image evenly. Source: `mindspore.ops.adaptive_avg_pool2d`.
 
@@ -637,7 +630,6 @@ class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
     cases = _ADAPTIVE_CASES
 
 
-@register
 class AdaptiveAvgPool2dBackward(_AvgBackward, _Adaptive):
     """The adjoint of `adaptive_avg_pool2d`.
 

@@ -19,7 +19,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Value
-from ..ir.op import FLOATS, INTS, Array, Op, Sample, register
+from ..ir.op import FLOATS, INTS, Array, Op, Sample
 from ..ir.types import Shape, TensorType, prod
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
@@ -128,7 +128,6 @@ def _shapes(**attrs: Any) -> tuple[Sample, ...]:
     return tuple(Sample((_KEY,), {"shape": s, **attrs}, False) for s in shapes)
 
 
-@register
 class RandomBits(_Draw):
     """32 random bits per element (uint32).
 
@@ -188,7 +187,6 @@ class _FloatDraw(_Draw):
         return (*_shapes(), *_shapes(dtype=dtypes.float64)[:2], _shapes(dtype=dtypes.float16)[1])
 
 
-@register
 class RandomUniform(_FloatDraw):
     """Uniform in [0, 1): multiples of 2**-24 (float32), 2**-53, 2**-11 (float16), 2**-8 (bfloat16).
 
@@ -206,7 +204,6 @@ class RandomUniform(_FloatDraw):
         return self.fraction(r, at, _PRECISION[dtype.name])
 
 
-@register
 class RandomNormal(_FloatDraw):
     """Standard normal, by the cosine half of Box & Muller (1958) on words 2i and 2i + 1.
 
@@ -230,7 +227,6 @@ class RandomNormal(_FloatDraw):
         return radius * E.call("cos", turn * (2 * math.pi))
 
 
-@register
 class RandomExponential(_FloatDraw):
     """Exponential of rate 1: minus the logarithm of a uniform draw from (0, 1].
 
@@ -248,7 +244,6 @@ class RandomExponential(_FloatDraw):
         return -E.call("log", self.positive(r, at, dtype is dtypes.float64))
 
 
-@register
 class RandomTruncatedNormal(_FloatDraw):
     """Standard normal restricted to [low, high], by inversion of the distribution function.
 
@@ -298,7 +293,6 @@ def _erfinv(y: Array) -> Array:
     return np.array(flat, np.float64).reshape(np.shape(y))
 
 
-@register
 class RandomInt(_Draw):
     """Uniform integers in [low, high). Source: `mindspore.ops.randint`.
 
@@ -355,7 +349,6 @@ class RandomInt(_Draw):
                 _shapes(low=-(1 << 63), high=1 << 63)[1])
 
 
-@register
 class RandomBernoulli(_Draw):
     """True with probability p (to 2**-32). Source: `mindspore.ops.bernoulli`.
 
@@ -384,7 +377,6 @@ class RandomBernoulli(_Draw):
         return (*_shapes(p=0.3), _shapes(p=1.0)[1], _shapes(p=0.0)[1])
 
 
-@register
 class Dropout(Composite):
     """Elements zeroed with probability p, the others scaled by 1 / (1 - p).
 
@@ -422,7 +414,6 @@ class Dropout(Composite):
                 case((0, 2), _KEY))
 
 
-@register
 class RandomPermutation(Composite):
     """A random permutation of 0..n-1 (int32): positions that sort random words.
 

@@ -18,7 +18,7 @@ from cellc_runtime.dtypes import DType
 from ..ir import attributes as attr
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import BOOL, COMPLEX, FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec, register
+from ..ir.op import BOOL, COMPLEX, FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec
 from ..ir.types import TensorType, normalize_axes, normalize_axis, prod
 from ..loops.expr import Reduction
 from . import _batch_axis
@@ -114,7 +114,6 @@ class Reduce(_Axes):
         return getattr(np, self.kind)(x, axis=axes, keepdims=keepdims)
 
 
-@register
 class ReduceSum(Reduce):
     """Sum over axes. Source: `mindspore.ops.sum`."""
 
@@ -139,7 +138,6 @@ def _wide(x: Array) -> np.dtype[Any]:
     return np.dtype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
 
 
-@register
 class ReduceProd(Reduce):
     """Product over axes. Source: `mindspore.ops.prod`.
 
@@ -313,7 +311,6 @@ define(_Arg, "argmin", "Position of the smallest element. Source: `mindspore.ops
 # --- compositions --------------------------------------------------------------------------------
 
 
-@register
 class ReduceMean(_Axes):
     """Sum divided by count; NaN of none. Source: `mindspore.ops.mean`."""
 
@@ -375,7 +372,6 @@ class _Spread(_Axes):
                 case(x, axes=None, correction=1), case(x, axes=(0, 2)), case((0, 3), axes=(1,)))
 
 
-@register
 class ReduceVar(_Spread):
     """Mean squared deviation from the mean, in two passes. Source: `mindspore.ops.var`."""
 
@@ -417,7 +413,6 @@ def _spread_gradient(b: Builder, node: Node, dy: Value | None, std: Value | None
     return to_dtype(b, b.mul(centered, spread(b, scale, x.type, axes)), x.dtype)
 
 
-@register
 class ReduceStd(_Spread):
     """The root of the variance. Source: `mindspore.ops.std`.
 
@@ -445,7 +440,6 @@ def finite_or_zero(b: Builder, v: Value) -> Value:
     return b.where(b.isfinite(v), v, b.scalar(0, like=v))
 
 
-@register
 class LogSumExp(_Filled):
     """log(sum(exp(input))) without overflow. Source: `mindspore.ops.logsumexp`.
 
@@ -488,7 +482,6 @@ class LogSumExp(_Filled):
         return [to_dtype(b, grad, x.dtype)]
 
 
-@register
 class Norm(_Axes):
     """The p-norm of vectors: sum(|x|**p) ** (1/p). Source: `mindspore.ops.norm`.
 

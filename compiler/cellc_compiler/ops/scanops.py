@@ -14,7 +14,7 @@ from cellc_runtime import dtypes
 from ..ir import attributes as attr
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec, register
+from ..ir.op import FLOATS, NUMBERS, REAL, Array, Op, Sample, Spec
 from ..ir.types import TensorType, normalize_axis
 from . import _batch_axis
 from ._complex import by_parts, conj
@@ -83,7 +83,6 @@ class _Running(_Cumulative):
                 case((0, 3), axis=0), case((1,), exclusive=True))
 
 
-@register
 class CumSum(_Running):
     """Running sum along an axis. Source: `mindspore.ops.cumsum`, `CumSum`.
 
@@ -105,7 +104,6 @@ class CumSum(_Running):
         return [b.cumsum(dys[0], **{**node.attrs, "reverse": not node.attrs["reverse"]})]
 
 
-@register
 class CumProd(_Running):
     """Running product along an axis. Source: `mindspore.ops.cumprod`, `CumProd`.
 
@@ -211,7 +209,6 @@ define(_Extreme, "cummin", """Running minimum and its positions. Source: `mindsp
        kind="min")
 
 
-@register
 class LogCumSumExp(_Cumulative):
     """log of the running sum of exponentials along an axis, each shifted by the largest so far.
 
@@ -257,7 +254,6 @@ class LogCumSumExp(_Cumulative):
                 case((0, 3), axis=0), case((1,)))
 
 
-@register
 class LinearRecurrence(_Cumulative):
     """y[i] = factor[i] * y[i-1] + input[i] along an axis, y[-1] being 0.
 

@@ -16,7 +16,7 @@ from cellc_runtime import dtypes
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, Array, Op, Sample, Spec
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
 from ._members import Grads, case, sharding
 from ._views import Composite, check_indices
@@ -171,7 +171,6 @@ def _adds_to_zeros(node: Node) -> bool:
             and not base.attrs["value"].array.any())
 
 
-@register
 class Scatter(_Scatter):
     """Slices along an axis updated in order: out[.., indices[s], ..] op= updates[.., s, ..].
 
@@ -246,7 +245,6 @@ class Scatter(_Scatter):
                 case((4,), np.zeros((0,), np.int64), (0,), mode="add"))
 
 
-@register
 class ScatterLines(_Lines, _Scatter):
     """`scatter_elements` where indices and updates have the input's size on the other axes.
 
@@ -284,7 +282,6 @@ class ScatterLines(_Lines, _Scatter):
                 case((2, 5), j, u, axis=1, mode="add"), case((2, 5), j, u, axis=1, mode="update"))
 
 
-@register
 class ScatterElements(_Lines, Composite):
     """out[i, index[i, j], k] op= updates[i, j, k] for axis 1, in row-major order of `index`.
 
@@ -319,7 +316,6 @@ class ScatterElements(_Lines, Composite):
                 case((4, 2), np.zeros((0, 2), np.int64), (0, 2), mode="add"))
 
 
-@register
 class ScatterNd(_Updates, Composite):
     """Slices at points updated in order: indices (..., k) address the first k axes of input.
 

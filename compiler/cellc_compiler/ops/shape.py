@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import DType
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Literal, Node, Value
-from ..ir.op import ANY, INTS, NUMBERS, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, INTS, NUMBERS, Array, Op, Sample, Spec
 from ..ir.types import (
     Shape,
     TensorType,
@@ -34,7 +34,6 @@ from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turne
 from .elementwise import unbroadcast
 
 
-@register
 class Constant(Op):
     """A literal array. Attribute `value` is a `Literal`."""
 
@@ -53,7 +52,6 @@ class Constant(Op):
         return value.array
 
 
-@register
 class Number(Composite):
     """A rank-0 constant worked out from symbolic sizes; a literal where these are known.
 
@@ -91,7 +89,6 @@ def number_array(value: Any, dtype: DType) -> Array:
         return np.asarray(np.array(value).astype(dtype.numpy))
 
 
-@register
 class Reshape(Op):
     """The same elements in row-major order under another shape. Source: `mindspore.ops.reshape`.
 
@@ -138,7 +135,6 @@ class Reshape(Op):
                 case((0, 3), shape=(3, 0)))
 
 
-@register
 class BroadcastTo(Op):
     """Repeat along axes of size 1 and new leading axes. Source: `mindspore.ops.broadcast_to`.
 
@@ -180,7 +176,6 @@ class BroadcastTo(Op):
         return (case((4, 1), shape=(3, 4, 5)), case((), shape=(7,)))
 
 
-@register
 class Transpose(Op):
     """Axes permuted. Source: `mindspore.ops.transpose`.
 
@@ -217,7 +212,6 @@ class Transpose(Op):
         return (case((3, 4, 5), perm=(2, 0, 1)), case((17, 33), perm=(1, 0)))
 
 
-@register
 class Flip(Op):
     """Elements in reverse order along axes. Source: `mindspore.ops.flip`.
 
@@ -255,7 +249,6 @@ class Flip(Op):
                 case((2, 3), axes=()))
 
 
-@register
 class Roll(Composite):
     """Elements shifted along axes, those leaving one end entering at the other.
 
@@ -290,7 +283,6 @@ class Roll(Composite):
                 case((0, 2), shifts=(1,), axes=(0,)))
 
 
-@register
 class Tile(Composite):
     """The tensor repeated whole along each axis. Source: `mindspore.ops.tile`.
 
@@ -320,7 +312,6 @@ class Tile(Composite):
                 case((2,), reps=(0,)))
 
 
-@register
 class Repeat(Composite):
     """Each element repeated along an axis. Source: `mindspore.ops.repeat_interleave`.
 
@@ -348,7 +339,6 @@ class Repeat(Composite):
                 case((3,), repeats=0, axis=0))
 
 
-@register
 class Iota(Op):
     """Positions along an axis: element `[..., i, ...]` is `i`.
 
@@ -403,7 +393,6 @@ def _convert(e: Expr, dtype: DType) -> Element:
     return E.cast(e, dtype)
 
 
-@register
 class Eye(Op):
     """Ones on a diagonal, zeros elsewhere: shape (n, m). Source: `mindspore.ops.eye`.
 
@@ -466,7 +455,6 @@ class _Triangle(Op):
                 case((1, 1), diagonal=1))
 
 
-@register
 class Tril(_Triangle):
     """Zero above a diagonal of the last two axes. Source: `mindspore.ops.tril`.
 
@@ -483,7 +471,6 @@ class Tril(_Triangle):
         return beyond.le(diagonal)
 
 
-@register
 class Triu(_Triangle):
     """Zero below a diagonal of the last two axes. Source: `mindspore.ops.triu`.
 
@@ -500,7 +487,6 @@ class Triu(_Triangle):
         return beyond.ge(diagonal)
 
 
-@register
 class Diagonal(Op):
     """A diagonal of the last two axes: (..., n, m) to (..., length).
 
@@ -539,7 +525,6 @@ class Diagonal(Op):
                 case((2, 2), offset=5))
 
 
-@register
 class DiagEmbed(Op):
     """Matrices with the last axis on a diagonal: (..., length) to (..., rows, columns).
 
@@ -597,7 +582,6 @@ class DiagEmbed(Op):
                 case((0,)), case((1, 1), offset=1))
 
 
-@register
 class OneHot(Op):
     """`on` where a new axis's position equals the index, `off` elsewhere.
 

@@ -17,12 +17,12 @@ from cellc_runtime import dtypes
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import Array, Sample, Spec, register
+from ..ir.op import Array, Sample, Spec
 from ..ir.types import TensorType
 from ..loops import expr as E
 from ..loops.expr import Expr
 from . import _special as S
-from ._members import Grads, case
+from ._members import Grads, case, define
 from .elementwise import Elementwise, check_dtype
 
 _Pull = Callable[[Builder, Value, Value, str], Value]
@@ -70,9 +70,7 @@ def _define(name: str, doc: str, known: Callable[[Array], Array], slope: _Pull) 
     def gradient(self: Any, b: Builder, node: Node, dys: Grads) -> Grads:
         return [b.mul(dys[0], slope(b, node.operands[0], node.result, node.attrs["to"]))]
 
-    register(type(name.title().replace("_", ""), (_Short,), {
-        "__doc__": doc, "__module__": __name__, "name": name, "reference": reference,
-        "gradient": gradient}))
+    define(_Short, name, doc, reference=reference, gradient=gradient)
 
 
 def _one_minus(b: Builder, x: Value) -> Value:

@@ -12,7 +12,7 @@ import numpy as np
 from ..ir import attributes as attr
 from ..ir.dims import Dim, is_symbolic
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import ANY, Array, Op, Sample, Spec, register
+from ..ir.op import ANY, Array, Op, Sample, Spec
 from ..ir.types import TensorType, normalize_axis, own_axis, show_shape
 from ..loops import expr as E
 from ..loops.expr import Expr, Reader
@@ -69,7 +69,6 @@ def _np_slices(start: Ints, stop: Ints, step: Ints | None) -> tuple[slice, ...]:
                  for a, z, s in zip(start, stop, _steps(step, len(start)), strict=True))
 
 
-@register
 class Slice(Op):
     """input[start:stop:step] on every axis. Source: `mindspore.ops.strided_slice`.
 
@@ -140,7 +139,6 @@ class Slice(Op):
                 case((), start=(), stop=()))
 
 
-@register
 class Part(Composite):
     """A slice under another shape: what `x[1, :3]` reads, as one op of PyNative.
 
@@ -216,7 +214,6 @@ class _Join(Op):
                 case((1, 1, 1), (1, 1, 1), axis=-1))
 
 
-@register
 class MicroBatch(Composite):
     """One of the equal parts of a batch, along the first axis.
 
@@ -275,7 +272,6 @@ class MicroBatch(Composite):
                 case((12, 2), index=1, count=3, batches=2))
 
 
-@register
 class Concat(_Join):
     """Tensors joined along an axis. Source: `mindspore.ops.cat`.
 
@@ -290,7 +286,6 @@ class Concat(_Join):
         return b.emit("join" if few else "join_copy", *xs, axis=axis)
 
 
-@register
 class Join(_Join):
     """`concat` of a few tensors: fuses with its neighbours, choosing the part per element.
 
@@ -318,7 +313,6 @@ class Join(_Join):
         return out if out is not None else fill(r.types[0].dtype)
 
 
-@register
 class JoinCopy(_Join):
     """`concat` of many tensors: copies them.
 
@@ -337,7 +331,6 @@ class JoinCopy(_Join):
                 Sample(rows, {"axis": 1}), Sample((Spec((0, 2)),) * 5, {"axis": 0}))
 
 
-@register
 class Stack(Composite):
     """Tensors of one shape joined along a new axis. Source: `mindspore.ops.stack`.
 
@@ -368,7 +361,6 @@ class Stack(Composite):
                 case((0, 2), axis=0))
 
 
-@register
 class Split(Composite):
     """Consecutive parts along an axis, one result each. Source: `mindspore.ops.split`.
 
@@ -404,7 +396,6 @@ class Split(Composite):
                 case((4,), sizes=(4,)))
 
 
-@register
 class Pad(Op):
     """Constant elements added around (or, with negative numbers, removed) and in between.
 
@@ -513,7 +504,6 @@ class Pad(Op):
                 case((), low=(), high=()))
 
 
-@register
 class PadBorder(Composite):
     """Elements added around that repeat the tensor's own. Source: `mindspore.ops.pad`.
 
@@ -582,7 +572,6 @@ class PadBorder(Composite):
                 case((1, 1), low=(0, 2), high=(0, 0), mode="replicate"))
 
 
-@register
 class UpdateSlice(Op):
     """input with the elements at start, start + step, ... of each axis replaced.
 

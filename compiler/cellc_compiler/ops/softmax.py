@@ -15,7 +15,7 @@ from cellc_runtime.dtypes import DType
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import Array, Op, Sample, register
+from ..ir.op import Array, Op, Sample
 from ..ir.types import TensorType, normalize_axis
 from ._members import Grads, case
 from .elementwise import check_dtype, to_dtype, widen
@@ -70,7 +70,6 @@ def _reference_shifted(x: Array, axis: int) -> Array:
     return wide - np.max(wide, axis=axis, keepdims=True, initial=-np.inf)
 
 
-@register
 class Softmax(_Softmax):
     """exp(x) / sum(exp(x)) along an axis. Source: `mindspore.ops.softmax`.
 
@@ -94,7 +93,6 @@ class Softmax(_Softmax):
         return b.mul(y, b.sub(dy, b.reduce_sum(b.mul(dy, y), **over)))
 
 
-@register
 class LogSoftmax(_Softmax):
     """log(softmax(x)) along an axis, without overflow. Source: `mindspore.ops.log_softmax`.
 

@@ -16,7 +16,7 @@ from cellc_runtime import dtypes
 from ..ir import attributes as attr
 from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec, register
+from ..ir.op import BOOL, REAL, Array, Op, Sample, Spec
 from ..ir.types import TensorType, own_axis
 from . import _batch_axis
 from ._members import Grads, case
@@ -38,7 +38,6 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
     return np.argsort(ranks, axis, kind="stable").astype(np.int32)
 
 
-@register
 class SortLines(Op):
     """`sort` along the last axis.
 
@@ -105,7 +104,6 @@ def sorted_along(b: Builder, x: Value, axis: int, descending: bool, first: int =
     return _swap_last(b, values, k), _swap_last(b, order, k)
 
 
-@register
 class Sort(Composite):
     """(values, positions) in ascending or descending order along an axis.
 
@@ -132,7 +130,6 @@ class Sort(Composite):
                 case((0, 3), axis=1))
 
 
-@register
 class Argsort(Composite):
     """Positions that sort along an axis. Source: `mindspore.ops.argsort`.
 
@@ -156,7 +153,6 @@ class Argsort(Composite):
         return (case((5, 4), axis=0, grad=False), case((60,), descending=True, grad=False))
 
 
-@register
 class TopK(Composite):
     """(values, positions) of the k largest or smallest along an axis, in order.
 

@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import float32, float64
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
-from ..ir.op import COMPLEX, FLOATS, Array, Op, Sample, Spec, register
+from ..ir.op import COMPLEX, FLOATS, Array, Op, Sample, Spec
 from . import _special as S
 from ._complex import conj
 from ._members import Grads, case, define, same_as
@@ -144,7 +144,6 @@ _define(_Function, "atan", "The arc tangent, radians. Source: `mindspore.ops.ata
         np.arctan, lambda b, dy, x, y: b.div(dy, _one_plus(b, squared(b, x))), primitive="Atan")
 
 
-@register
 class Atan2(Binary):
     """The angle of the point (other, input), radians in [-pi, pi]. Source: `mindspore.ops.atan2`.
 
@@ -215,7 +214,6 @@ _SHIFT = 8
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
-@register
 class Trigamma(Composed):
     """The derivative of digamma (polygamma of order 1). Source: `mindspore.ops.polygamma`.
 
@@ -259,7 +257,6 @@ class Trigamma(Composed):
         return (case(Spec((3, 5), 0.6, 6)), case(Spec((9,), -0.9, -0.1)), case((0, 2)))
 
 
-@register
 class Xlogy(Binary):
     """input * log(other), 0 where input is 0 unless other is NaN. Source: `mindspore.ops.xlogy`."""
 
@@ -286,7 +283,6 @@ _SINC_SLOPE = tuple((-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range
 """Taylor coefficients of the derivative of sin(z)/z: of z, z**3, ... z**17."""
 
 
-@register
 class Sinc(Formula):
     """sin(pi x) / (pi x), 1 at 0. Source: `mindspore.ops.sinc`.
 
@@ -338,7 +334,6 @@ class Sinc(Formula):
         return (case(Spec((5, 9), -3, 3)), case(Spec((7,), -0.3, 0.3)), case((0, 2)))
 
 
-@register
 class Logit(Formula):
     """log(x / (1 - x)), NaN outside of [0, 1]. Source: `mindspore.ops.logit`.
 

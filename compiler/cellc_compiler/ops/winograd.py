@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import float32
 from cellc_runtime.records import dataclass
 
 from ..ir import attributes as attr
-from ..ir.op import Array, Op, Sample, Spec, register
+from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import TensorType
 
 TILE = 4
@@ -62,7 +62,6 @@ def _images(name: str, x: TensorType, rank: int) -> None:
         raise TypeError(f"{name} needs a float32 tensor of {rank} dimensions, got {x}")
 
 
-@register
 class WinogradInput(Op):
     """`B' d B` of each 6 x 6 patch d of images (N, C, H, W): (36, C, tiles).
 
@@ -115,7 +114,6 @@ class WinogradInput(Op):
         )
 
 
-@register
 class WinogradOutput(Op):
     """`A' m A` of each tile: products (36, C, tiles) to images (N, C, H, W).
 
