@@ -89,15 +89,11 @@ known:
   %seen:i64 = %now
   ret 0
 failed:
-  %rc = @outcome(%error, {RUN})
-  @say(%error, "The weights cannot be prepared.")
-  ret %rc
+  tell {RUN}, "The weights cannot be prepared."
 }
 
 define internal i32 @no_memory(ptr %error) nounwind {
-  %rc = @outcome(%error, {MEMORY})
-  @say(%error, "The system gives no memory.")
-  ret %rc
+  tell {MEMORY}, "The system gives no memory."
 }
 
 ; Where each output goes at first: large ones begin at a multiple of 64 bytes. False: no memory.
@@ -161,8 +157,7 @@ define internal i32 @run_one(ptr %session, ptr %e, ptr %program, ptr %error) nou
   loop %k < %program->program.nkept, else %ready
   %block = &%blocks:%block[%kept:i64[%k]]
   if %block->block.shared == 0, else %current
-  %rc1 = @refresh(%session, %block, %error)
-  if %rc1 == 0, else ret %rc1
+  try @refresh(%session, %block, %error)
 current:
   next %k
 ready:
@@ -213,13 +208,13 @@ passed:
 ; The text of an error that a program has stopped with.
 define internal i32 @explain(ptr %session, ptr %e, ptr %program, i32 %number,
                           ptr %error) nounwind {
-  %rc = @named(%error, {RUN}, "For ", %e->entry.name, ", ")
+  %rc = @outcome(%error, {RUN})
+  say "For '", %e->entry.name, "', "
   if %number >= 1 & sext.i64(%number) <= %program->program.nmessages, else %unknown
   %messages = %program->program.messages
   %message = &%messages:%message[sext.i64(%number) - 1]
   %pieces = %message->message.pieces
-  @say(%error, %message->message.kind)
-  @say(%error, ": ")
+  say %message->message.kind, ": "
   loop %i < %message->message.npieces, else %where
   %piece = &%pieces:%piece[%i]
   if %piece->piece.text == null, else %text

@@ -27,33 +27,19 @@ define internal i32 @holds(ptr %must, ptr %tensor, i64 %nbytes, ptr %error) noun
   %held = %tensor->tensor.nbytes
   if %nbytes != 0, else ret 0
   if %nbytes > 0,
-      else ret @must_be(%must, " of less than 2^63 bytes, but got more.", {SIZES}, %error)
+      else tell {SIZES}, %must, " of less than 2^63 bytes, but got more."
   if %held >= %nbytes, else %short
   if %data != null, else %missing
   %align = @cellc_alignments:i64[zext.i64(%tensor->tensor.dtype)]
   if (ptrtoint.i64(%data) & %align - 1) == 0, else %odd
   ret 0
 short:
-  %rc1 = @outcome(%error, {BUFFER})
-  @say(%error, %must)
-  @say(%error, " in a buffer of ")
-  @count(%error, %nbytes)
-  @say(%error, " bytes, but got ")
-  @count(%error, %held)
-  @put(%error, 46)
-  ret %rc1
+  tell {BUFFER}, %must, " in a buffer of ", count(%nbytes), " bytes, but got ", count(%held), "."
 missing:
-  %rc2 = @outcome(%error, {BUFFER})
-  @say(%error, %must)
-  @say(%error, ", but got NULL.")
-  ret %rc2
+  tell {BUFFER}, %must, ", but got NULL."
 odd:
-  %rc3 = @outcome(%error, {BUFFER})
-  @say(%error, %must)
-  @say(%error, " at an address that is a multiple of ")
-  @count(%error, %align)
-  @say(%error, ", but got one that is not.")
-  ret %rc3
+  tell {BUFFER}, %must, " at an address that is a multiple of ", count(%align),
+       ", but got one that is not."
 }
 
 ; Whether an input is what its argument says; open sizes are noted.
@@ -88,16 +74,8 @@ whole:
 wrong:
   ret @got(%must, %tensor, {SHAPE}, %error)
 differs:
-  %rc = @outcome(%error, {SHAPE})
-  @say(%error, %must)
-  @say(%error, " with ")
-  @count(%error, %had)
-  @say(%error, " on axis ")
-  @count(%error, %i)
-  @say(%error, ", as another input has, but got ")
-  @say_type(%error, %tensor->tensor.dtype, %ndim, %dims)
-  @put(%error, 46)
-  ret %rc
+  tell {SHAPE}, %must, " with ", count(%had), " on axis ", count(%i),
+       ", as another input has, but got ", type(%tensor->tensor.dtype, %ndim, %dims), "."
 }
 
 ; Write the type of an output, whose first axis has `rows` if these are not negative.
@@ -138,14 +116,8 @@ given:
   if %there:i64[%i] == %dims:i64[%i], else %wrong
   next %i
 wrong:
-  %rc = @outcome(%error, {SHAPE})
-  @say(%error, %must)
-  @say(%error, ", here ")
-  @say_type(%error, %want->tensor.dtype, %ndim, &%want->tensor.shape)
-  @say(%error, ", but got ")
-  @say_type(%error, %out->tensor.dtype, %out->tensor.ndim, &%out->tensor.shape)
-  @put(%error, 46)
-  ret %rc
+  tell {SHAPE}, %must, ", here ", type(%want->tensor.dtype, %ndim, &%want->tensor.shape),
+       ", but got ", type(%out->tensor.dtype, %out->tensor.ndim, &%out->tensor.shape), "."
 buffer:
   %want->tensor.data = %out->tensor.data
   %want->tensor.nbytes = %out->tensor.nbytes
@@ -177,22 +149,19 @@ others:
 }
 
 define internal i32 @clash(ptr %must, i64 %k, i64 %other, ptr %error) nounwind {
-  %rc = @outcome(%error, {BUFFER})
-  @say(%error, %must:ptr[%k])
-  @say(%error, " in memory of its own, but got some that it shares with another argument: ")
-  @say(%error, %must:ptr[%other])
-  @put(%error, 46)
-  ret %rc
+  tell {BUFFER}, %must:ptr[%k],
+       " in memory of its own, but got some that it shares with another argument: ",
+       %must:ptr[%other], "."
 }
 
 ; A tensor of DLPack as one of ours.
 define internal i32 @taken(ptr %must, ptr %given, ptr %tensor, ptr %error) nounwind {
-  if %given != null, else ret @must_be(%must, ", but got NULL.", {ARGUMENT}, %error)
+  if %given != null, else tell {ARGUMENT}, %must, ", but got NULL."
   if %given->dltensor.device == 1,
-      else ret @must_be(%must, " in the memory of the processor.", {BUFFER}, %error)
+      else tell {BUFFER}, %must, " in the memory of the processor."
   %ndim = %given->dltensor.ndim
   if %ndim >= 0 & %ndim <= {MAX_NDIM},
-      else ret @must_be(%must, ", but got other axes.", {SHAPE}, %error)
+      else tell {SHAPE}, %must, ", but got other axes."
   %kind = zext.i32(%given->dltensor.code) << 8 | zext.i32(%given->dltensor.bits)
   %tensor->tensor.dtype = 0
   loop %d < {NDTYPES}, else %typed
@@ -202,7 +171,7 @@ another:
   next %d
 typed:
   %dtype = %tensor->tensor.dtype
-  if %dtype != 0, else ret @must_be(%must, ", but got another element type.", {DTYPE}, %error)
+  if %dtype != 0, else tell {DTYPE}, %must, ", but got another element type."
   %tensor->tensor.ndim = %ndim
   %dims = &%tensor->tensor.shape
   %shape = %given->dltensor.shape
@@ -210,7 +179,7 @@ typed:
   %next = alloca i64
   %next:i64 = 1
   %n = zext.i64(%ndim)
-  if %n == 0 | %shape != null, else ret @must_be(%must, ", but got no shape.", {ARGUMENT}, %error)
+  if %n == 0 | %shape != null, else tell {ARGUMENT}, %must, ", but got no shape."
   loop %i < %n, else %whole
   %axis = %n - 1 - %i
   %size = %shape:i64[%axis]
@@ -219,7 +188,7 @@ typed:
   br label %dense
 strided:
   if %strides:i64[%axis] == %next:i64,
-      else ret @must_be(%must, ", contiguous, but got strides.", {SHAPE}, %error)
+      else tell {SHAPE}, %must, ", contiguous, but got strides."
 dense:
   %next:i64 = %next:i64 * %size
   next %i
@@ -230,17 +199,9 @@ whole:
   ret 0
 }
 
-define internal i32 @must_be(ptr %must, ptr %what, i32 %code, ptr %error) nounwind {
-  %rc = @outcome(%error, %code)
-  @say(%error, %must)
-  @say(%error, %what)
-  ret %rc
-}
-
 define hidden i32 @cellc_run_dlpack(ptr %session, i32 %number, ptr %inputs, i32 %nin,
                                     ptr %outputs, i32 %nout, ptr %error) nounwind {
-  %rc1 = @enter(%session, %error)
-  if %rc1 == 0, else ret %rc1
+  try @enter(%session, %error)
   %rc = @dlpack(%session, %number, %inputs, %nin, %outputs, %nout, %error)
   @leave(%session)
   ret %rc
@@ -261,14 +222,12 @@ define internal i32 @dlpack(ptr %session, i32 %number, ptr %inputs, i32 %nin, pt
   %ours = &%session:i8[@cellc_net->net.tensors_at]
   %n.in = zext.i64(%nin)
   loop %i < %n.in, else %outs
-  %rc1 = @taken(%must:ptr[%i], %inputs:ptr[%i], &%ours:%tensor[%i], %error)
-  if %rc1 == 0, else ret %rc1
+  try @taken(%must:ptr[%i], %inputs:ptr[%i], &%ours:%tensor[%i], %error)
   next %i
 outs:
   %theirs = &%ours:%tensor[%n.in]
   loop %o < zext.i64(%nout), else %all
-  %rc2 = @taken(%must:ptr[%n.in + %o], %outputs:ptr[%o], &%theirs:%tensor[%o], %error)
-  if %rc2 == 0, else ret %rc2
+  try @taken(%must:ptr[%n.in + %o], %outputs:ptr[%o], &%theirs:%tensor[%o], %error)
   next %o
 all:
   ret @called(%session, %number, %ours, %nin, %theirs, %nout, 2, %error)

@@ -19,20 +19,13 @@ define internal i32 @enter(ptr %session, ptr %error) nounwind {
   %busy = &%session->session.busy
   %pair = cmpxchg ptr %busy, i64 0, i64 1 acq_rel monotonic
   %won = extractvalue { i64, i1 } %pair, 1
-  if %won, else ret @is_busy(%error)
+  if %won, else tell {BUSY},
+      "Another thread is in a call of this session: give each thread one (clone)."
   ret 0
 }
 
 define internal i32 @null_session(ptr %error) nounwind {
-  %rc = @outcome(%error, {ARGUMENT})
-  @say(%error, "The session must not be NULL.")
-  ret %rc
-}
-
-define internal i32 @is_busy(ptr %error) nounwind {
-  %rc = @outcome(%error, {BUSY})
-  @say(%error, "Another thread is in a call of this session: give each thread one (clone).")
-  ret %rc
+  tell {ARGUMENT}, "The session must not be NULL."
 }
 
 define internal void @leave(ptr %session) nounwind {
@@ -41,47 +34,30 @@ define internal void @leave(ptr %session) nounwind {
 }
 
 define internal i32 @no_entry(i32 %number, ptr %error) nounwind {
-  %rc = @outcome(%error, {ARGUMENT})
-  @say(%error, "The number of an entry must be below ")
-  %library = @cellc_net->net.library
-  @count(%error, sext.i64(%library->library.nentries))
-  @say(%error, ", but got ")
-  @count(%error, sext.i64(%number))
-  @put(%error, 46)
-  ret %rc
+  tell {ARGUMENT}, "The number of an entry must be below ",
+       count(sext.i64(@cellc_net->net.library->library.nentries)), ", but got ",
+       count(sext.i64(%number)), "."
 }
 
 define internal i32 @counts(ptr %e, i32 %nin, i32 %nout, ptr %error) nounwind {
-  %rc = @named(%error, {ARGUMENT}, "For ", %e->entry.name,
-               ", the numbers of inputs and outputs must be ")
-  @count(%error, sext.i64(%e->entry.ninputs))
-  @say(%error, " and ")
-  @count(%error, sext.i64(%e->entry.noutputs))
-  @say(%error, ", but got ")
-  @count(%error, sext.i64(%nin))
-  @say(%error, " and ")
-  @count(%error, sext.i64(%nout))
-  @put(%error, 46)
-  ret %rc
+  tell {ARGUMENT}, "For '", %e->entry.name, "', the numbers of inputs and outputs must be ",
+       count(sext.i64(%e->entry.ninputs)), " and ", count(sext.i64(%e->entry.noutputs)),
+       ", but got ", count(sext.i64(%nin)), " and ", count(sext.i64(%nout)), "."
 }
 
 define internal i32 @null_tensors(ptr %e, ptr %error) nounwind {
-  ret @named(%error, {ARGUMENT}, "For ", %e->entry.name,
-             ", the inputs and the outputs must not be NULL.")
+  tell {ARGUMENT}, "For '", %e->entry.name, "', the inputs and the outputs must not be NULL."
 }
 
 define internal i32 @unserved(ptr %e, ptr %sizes, ptr %error) nounwind {
-  %rc = @named(%error, {SIZES}, "For ", %e->entry.name, ", the sizes must be ")
-  @say(%error, %e->entry.served)
-  @say(%error, ", but got ")
+  %rc = @outcome(%error, {SIZES})
+  say "For '", %e->entry.name, "', the sizes must be ", %e->entry.served, ", but got "
   %names = %e->entry.sizes
   loop %i < sext.i64(%e->entry.nsizes), else %done
   if %i != 0, else %one
   @say(%error, ", ")
 one:
-  @say(%error, %names[%i]->size.name)
-  @say(%error, " = ")
-  @count(%error, %sizes:i64[%i])
+  say %names[%i]->size.name, " = ", count(%sizes:i64[%i])
   next %i
 done:
   @put(%error, 46)
@@ -111,13 +87,12 @@ known:
   %arguments = %e->entry.inputs
   %n.in = zext.i64(%nin)
   loop %i < %n.in, else %typed
-  %rc1 = @fits(%must:ptr[%i], &%arguments:%argument[%i], &%inputs:%tensor[%i], %sizes, %error)
-  if %rc1 == 0, else ret %rc1
+  try @fits(%must:ptr[%i], &%arguments:%argument[%i], &%inputs:%tensor[%i], %sizes, %error)
   %given = &%inputs:%tensor[%i]
   %some = @bytes_of(%given->tensor.dtype, %given->tensor.ndim, &%given->tensor.shape)
   %mine = @overlap(%given->tensor.data, %some, %session, @cellc_net->net.session_bytes)
-  if not %mine & %e->entry.updates != 0, else ret @must_be(%must:ptr[%i],
-      " in memory of its own, but got that of a weight.", {BUFFER}, %error)
+  if not %mine & %e->entry.updates != 0, else tell {BUFFER}, %must:ptr[%i],
+      " in memory of its own, but got that of a weight."
   next %i
 typed:
   %variant = @choose(%plan, zext.i64(%e->entry.nsizes), %sizes)
@@ -130,8 +105,7 @@ typed:
   %shapes.at = alloca ptr
   %shapes.at:ptr = %program->program.shapes
   if %open != null, else %shaped
-  %rc2 = @open_at(%session, %program, %sizes, %error)
-  if %rc2 == 0, else ret %rc2
+  try @open_at(%session, %program, %sizes, %error)
   %shapes.at:ptr = &%session:i8[%open->open.shapes_at]
 shaped:
   %shapes = %shapes.at:ptr
@@ -140,30 +114,26 @@ shaped:
   %bytes = &%pointers:i64[@cellc_net->net.npointers * 3]
   %n.out = zext.i64(%nout)
   loop %o < %n.out, else %takes.all
-  %rc3 = @takes(%must:ptr[%n.in + %o], &%results:%argument[%o], &%outputs:%tensor[%o],
+  try @takes(%must:ptr[%n.in + %o], &%results:%argument[%o], &%outputs:%tensor[%o],
                 &%shapes:i64[%o * {MAX_NDIM}], %rows, %what, &%bytes:i64[%o], %error)
-  if %rc3 == 0, else ret %rc3
   next %o
 takes.all:
   if %what != 1, else ret @outcome(%error, 0)
   loop %w < %n.out, else %written
   %out = &%outputs:%tensor[%w]
-  %rc4 = @apart(%must, %n.in + %w, %out->tensor.data, %bytes:i64[%w], %inputs, %n.in, %outputs,
+  try @apart(%must, %n.in + %w, %out->tensor.data, %bytes:i64[%w], %inputs, %n.in, %outputs,
                 %w, %bytes, %error)
-  if %rc4 == 0, else ret %rc4
   next %w
 written:
   loop %v < %n.in, else %apart.all
   if %arguments[%v]->argument.written != 0, else %unwritten
   %in = &%inputs:%tensor[%v]
   %size = @bytes_of(%in->tensor.dtype, %in->tensor.ndim, &%in->tensor.shape)
-  %rc5 = @apart(%must, %v, %in->tensor.data, %size, %inputs, %n.in, %outputs, 0, %bytes, %error)
-  if %rc5 == 0, else ret %rc5
+  try @apart(%must, %v, %in->tensor.data, %size, %inputs, %n.in, %outputs, 0, %bytes, %error)
 unwritten:
   next %v
 apart.all:
-  %rc6 = @windows(%session, %e, %variant, %inputs, %outputs, %rows, %error)
-  if %rc6 == 0, else ret %rc6
+  try @windows(%session, %e, %variant, %inputs, %outputs, %rows, %error)
   loop %d < %n.out, else ret @outcome(%error, 0)
   @describe(&%outputs:%tensor[%d], &%results:%argument[%d], &%shapes:i64[%d * {MAX_NDIM}], %rows)
   next %d
@@ -208,8 +178,7 @@ found:
   %last = %rows - %size
   @point(%session, %e, %inputs, %outputs, %done < %last ? %done : %last, %rows,
          %variant->variant.batch)
-  %rc = @run_one(%session, %e, &%programs:%program[%numbers:i64[%chosen]], %error)
-  if %rc == 0, else ret %rc
+  try @run_one(%session, %e, &%programs:%program[%numbers:i64[%chosen]], %error)
   %at:i64 += %size
   br label %window
 }
@@ -245,8 +214,7 @@ outs:
 
 define hidden i32 @cellc_run(ptr %session, i32 %number, ptr %inputs, i32 %nin, ptr %outputs,
                              i32 %nout, ptr %error) nounwind {
-  %rc1 = @enter(%session, %error)
-  if %rc1 == 0, else ret %rc1
+  try @enter(%session, %error)
   %rc = @called(%session, %number, %inputs, %nin, %outputs, %nout, 0, %error)
   @leave(%session)
   ret %rc
@@ -254,8 +222,7 @@ define hidden i32 @cellc_run(ptr %session, i32 %number, ptr %inputs, i32 %nin, p
 
 define hidden i32 @cellc_measure(ptr %session, i32 %number, ptr %inputs, i32 %nin, ptr %outputs,
                                  i32 %nout, ptr %error) nounwind {
-  %rc1 = @enter(%session, %error)
-  if %rc1 == 0, else ret %rc1
+  try @enter(%session, %error)
   %room = &%session:i8[@cellc_net->net.tensors_at]
   %rc = @measured(%session, %number, %inputs, %nin, %outputs, %nout, %room, %error)
   @leave(%session)

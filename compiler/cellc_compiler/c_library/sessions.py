@@ -68,11 +68,8 @@ refused:
 }
 
 define internal i32 @bad_threads(i32 %count, ptr %error) nounwind {
-  %rc = @outcome(%error, {ARGUMENT})
-  @say(%error, "The number of threads must be between 1 and 1024, but got ")
-  @count(%error, sext.i64(%count))
-  @put(%error, 46)
-  ret %rc
+  tell {ARGUMENT}, "The number of threads must be between 1 and 1024, but got ",
+       count(sext.i64(%count)), "."
 }
 
 define hidden void @cellc_set_executor(ptr %library, ptr %executor, ptr %context) nounwind {
@@ -122,7 +119,10 @@ unmapped:
 define hidden i32 @cellc_create(ptr %library, ptr %options, ptr %out, ptr %error) nounwind {
   if %out != null, else ret @no_place(%error)
   %out:ptr = null
-  if @usable(), else ret @other_processor(%error)
+  %name = @cellc_net->net.library->library.name
+  if @usable(), else tell {PROCESSOR}, "The library '", %name, "' is compiled for ",
+      @cellc_net->net.library->library.target,
+      ", whose instructions this processor does not have."
   %base = @memory(@cellc_net->net.base_bytes)
   if %base != null, else ret @no_memory(%error)
   %base->base.references = 1
@@ -142,7 +142,8 @@ options.read:
   if %rc1 == 0, else @release(%base); ret %rc1
 embedded:
   %needs = @cellc_net->net.nweights
-  if %needs == 0 | %base->base.data != null, else @release(%base); ret @no_weights(%error)
+  if %needs == 0 | %base->base.data != null, else @release(%base); tell {WEIGHTS},
+      "The library '", %name, "' holds no weights: give its file of weights in the options."
   %session = @session_over(%base)
   if %session != null, else @release(%base); ret @no_memory(%error)
   @threads(%threads.at:i32)
@@ -160,24 +161,7 @@ made:
 }
 
 define internal i32 @no_place(ptr %error) nounwind {
-  %rc = @outcome(%error, {ARGUMENT})
-  @say(%error, "The place for the session must not be NULL.")
-  ret %rc
-}
-
-define internal i32 @other_processor(ptr %error) nounwind {
-  %library = @cellc_net->net.library
-  %rc = @named(%error, {PROCESSOR}, "The library ", %library->library.name,
-               " is compiled for ")
-  @say(%error, %library->library.target)
-  @say(%error, ", whose instructions this processor does not have.")
-  ret %rc
-}
-
-define internal i32 @no_weights(ptr %error) nounwind {
-  %library = @cellc_net->net.library
-  ret @named(%error, {WEIGHTS}, "The library ", %library->library.name,
-             " holds no weights: give its file of weights in the options.")
+  tell {ARGUMENT}, "The place for the session must not be NULL."
 }
 
 define hidden void @cellc_destroy(ptr %session) nounwind {
@@ -215,8 +199,7 @@ shared:
 }
 
 define hidden i32 @cellc_reset(ptr %session, ptr %error) nounwind {
-  %rc1 = @enter(%session, %error)
-  if %rc1 == 0, else ret %rc1
+  try @enter(%session, %error)
   @copy_own(%session, null)
   @leave(%session)
   ret @outcome(%error, 0)
@@ -225,8 +208,7 @@ define hidden i32 @cellc_reset(ptr %session, ptr %error) nounwind {
 define hidden i32 @cellc_clone(ptr %session, ptr %out, ptr %error) nounwind {
   if %out != null, else ret @no_place(%error)
   %out:ptr = null
-  %rc1 = @enter(%session, %error)
-  if %rc1 == 0, else ret %rc1
+  try @enter(%session, %error)
   %base = %session->session.base
   %made = @session_over(%base)
   if %made != null, else @leave(%session); ret @no_memory(%error)
@@ -259,7 +241,7 @@ another:
 }
 
 define internal i32 @no_weight(ptr %name, ptr %error) nounwind {
-  ret @named(%error, {ARGUMENT}, "There is no weight ", %name, ".")
+  tell {ARGUMENT}, "There is no weight '", %name, "'."
 }
 
 ; Map a file of weights, which must be of this network.
@@ -278,37 +260,22 @@ define internal i32 @map_weights(ptr %base, ptr %path, ptr %error) nounwind {
   %base->base.data = &%map:i8[%head.bytes]
   if i32 {memcmp}(%map, @cellc_net->net.head, %head.bytes) == 0,
       else ret @other_weights(%path, %error)
-  if %size == @cellc_net->net.file_bytes, else ret @cut_off(%path, %size, %error)
+  if %size == @cellc_net->net.file_bytes, else tell {WEIGHTS}, "The file '", %path,
+      "' must have ", count(@cellc_net->net.file_bytes), " bytes, but has ", count(%size), "."
   ret 0
 }
 
 define internal i32 @other_weights(ptr %path, ptr %error) nounwind {
   %library = @cellc_net->net.library
-  %rc = @named(%error, {WEIGHTS}, "The file ", %path, " must hold the weights ")
-  @say(%error, %library->library.hash)
-  @say(%error, " of ")
-  @say(%error, %library->library.name)
-  @say(%error, ", but holds others.")
-  ret %rc
-}
-
-define internal i32 @cut_off(ptr %path, i64 %size, ptr %error) nounwind {
-  %rc = @named(%error, {WEIGHTS}, "The file ", %path, " must have ")
-  @count(%error, @cellc_net->net.file_bytes)
-  @say(%error, " bytes, but has ")
-  @count(%error, %size)
-  @put(%error, 46)
-  ret %rc
+  tell {WEIGHTS}, "The file '", %path, "' must hold the weights ", %library->library.hash, " of ",
+       %library->library.name, ", but holds others."
 }
 
 define internal i32 @file_error(ptr %verb, ptr %path, ptr %error) nounwind {
   %number = ptr {__errno_location}()
   %why = ptr {strerror}(%number:i32)
-  %rc = @named(%error, {FILE}, "The file ", %path, " cannot be ")
-  @say(%error, i32 {strcmp}(%verb, "read") == 0 ? "read: " : "written: ")
-  @say(%error, %why)
-  @put(%error, 46)
-  ret %rc
+  tell {FILE}, "The file '", %path, "' cannot be ",
+       i32 {strcmp}(%verb, "read") == 0 ? "read: " : "written: ", %why, "."
 }
 
 ; All bytes to a file; whether they are there.
@@ -330,8 +297,7 @@ more:
 
 ; The weights as they are now, as a safetensors file: whole, or as the file was.
 define hidden i32 @cellc_save(ptr %session, ptr %path, ptr %error) nounwind {
-  %rc1 = @enter(%session, %error)
-  if %rc1 == 0, else ret %rc1
+  try @enter(%session, %error)
   %rc = @save_now(%session, %path, %error)
   @leave(%session)
   ret %rc
@@ -399,9 +365,7 @@ open:
 }
 
 define internal i32 @no_path(ptr %error) nounwind {
-  %rc = @outcome(%error, {ARGUMENT})
-  @say(%error, "The path must be one of fewer than 4000 bytes.")
-  ret %rc
+  tell {ARGUMENT}, "The path must be one of fewer than 4000 bytes."
 }
 
 define hidden ptr @cellc_get_library(i32 %abi, ptr %error) nounwind {
@@ -410,9 +374,8 @@ define hidden ptr @cellc_get_library(i32 %abi, ptr %error) nounwind {
   ret @cellc_net->net.library
 other:
   %rc1 = @outcome(%error, {ABI})
-  @say(%error, "The library has version {ABI_VERSION} of the interface, but the program asks for ")
-  @count(%error, sext.i64(%abi))
-  @put(%error, 46)
+  say "The library has version {ABI_VERSION} of the interface, but the program asks for ",
+       count(sext.i64(%abi)), "."
   ret null
 }
 """

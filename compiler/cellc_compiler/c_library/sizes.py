@@ -212,9 +212,7 @@ whole:
   %state->state.ready = 1
   ret 0
 large:
-  %rc = @outcome(%error, {SIZES})
-  @say(%error, "The temporaries for these sizes do not fit into the memory of any process.")
-  ret %rc
+  tell {SIZES}, "The temporaries for these sizes do not fit into the memory of any process."
 }
 
 ; Write the places of temporaries after the sizes; the bytes of all.

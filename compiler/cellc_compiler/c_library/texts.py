@@ -2,9 +2,12 @@
 
 All modules of functions share this: the text is in the notation of `backends/llvm/notation.py`; a
 string in quotes is the address of a constant text, and a name in braces a number of `write` or a
-function of the C library. The code is compiled for the least processor of a kind, so that one that
-lacks instructions of the network's code gets an error. A function that can fail returns a code
-(`abi.Code`) and fills in the caller's `error`, which may be null.
+function of the C library. Three statements are `write`'s own: `say PARTS` writes addresses of
+texts, `count(NUMBER)` and `type(ELEMENTS, NDIM, SHAPE)` to the error's text; `tell CODE, PARTS`
+begins it, says the parts and returns the code; `try CALL` returns the code of a call that fails.
+The code is compiled for the least processor of a kind, so that one that lacks instructions of the
+network's code gets an error. A function that can fail returns a code (`abi.Code`) and fills in the
+caller's `error`, which may be null.
 """
 
 from __future__ import annotations
@@ -75,30 +78,13 @@ close:
   @put(%error, 93)
   ret void
 many:
-  @say(%error, " of ")
-  @count(%error, sext.i64(%ndim))
-  @say(%error, " axes")
+  say " of ", count(sext.i64(%ndim)), " axes"
 }
 
 ; "For 'infer', 'x' must be float32[3], but got float32[4]."
 define internal i32 @got(ptr %must, ptr %tensor, i32 %code, ptr %error) nounwind {
-  %rc = @outcome(%error, %code)
-  @say(%error, %must)
-  @say(%error, ", but got ")
-  @say_type(%error, %tensor->tensor.dtype, %tensor->tensor.ndim, &%tensor->tensor.shape)
-  @put(%error, 46)
-  ret %code
-}
-
-; A text of two parts and a name in quotes between them.
-define internal i32 @named(ptr %error, i32 %code, ptr %before, ptr %name, ptr %after) nounwind {
-  %rc = @outcome(%error, %code)
-  @say(%error, %before)
-  @say(%error, "'")
-  @say(%error, %name)
-  @say(%error, "'")
-  @say(%error, %after)
-  ret %code
+  tell %code, %must, ", but got ",
+       type(%tensor->tensor.dtype, %tensor->tensor.ndim, &%tensor->tensor.shape), "."
 }
 
 ; A real number in the fewest digits that give it back; `single`: of 32 bits.

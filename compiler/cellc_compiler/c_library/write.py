@@ -175,6 +175,7 @@ def support_text(target: Target, uses_pow: bool) -> str:
     for name, value in _numbers(target).items():
         code = code.replace(f"{{{name}}}", str(value))
     code, strings = _with_texts(code)
+    code = _spelled_out(code)
     libc = [n for n in abi.LIBC if uses_pow or n != abi.POW]
     for place, name in enumerate(abi.LIBC):
         code = code.replace(f"{{{name}}}", f"{{LIBC{place}}}")
@@ -219,6 +220,30 @@ def _with_texts(code: str) -> tuple[str, list[str]]:
     return "\n".join(lines), [
         f'@{name} = private unnamed_addr constant [{len(text) + 1} x i8] c"{text}\\00"'
         for text, name in known.items()]
+
+
+_OWN = re.compile(r"(\n  |else |; )(say|tell|try) ([^\n;]*)")
+_PART = re.compile(r"(?:\((?:[^()]|\([^()]*\))*\)|[^,(])+")
+
+
+def _spelled_out(code: str) -> str:
+    """The code with the notation's statements in the place of our own; see `texts`."""
+    def spelled(found: re.Match[str]) -> str:
+        start, word, rest = found.groups()
+        if word == "try":
+            code = f"%rc.{found.start()}"
+            return f"{start}{code} = {rest}\n  if {code} == 0, else ret {code}"
+        parts = [part.strip() for part in _PART.findall(rest)]
+        first = parts.pop(0) if word == "tell" else ""
+        lines = [f"@outcome(%error, {first})"] if first else []
+        for part in parts:
+            call = re.fullmatch(r"(count|type)\((.*)\)", part)
+            lines.append(f"@{'say_' * (call[1] == 'type')}{call[1]}(%error, {call[2]})" if call else
+                         f"@say(%error, {part})")
+        return start + (start if start != "else " else "; ").join(
+            [*lines, *([f"ret {first}"] if first else [])])
+
+    return _OWN.sub(spelled, re.sub(r"\n {3,}", " ", code))
 
 
 def _numbers(target: Target) -> dict[str, int]:
