@@ -10,10 +10,10 @@ from cellc_compiler.backends.cuda.kernels import sort
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.loops import order
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.executable import Executable
 
 from ..modes.law import bits
+from .accesses import CheckedDevice
 from .emulation import CPU, run_fresh
 
 Array = np.ndarray[Any, Any]

@@ -17,11 +17,11 @@ from cellc_compiler.backends.cuda.kernels import attention as kernels
 from cellc_compiler.backends.cuda.kernels import attention_mma
 from cellc_compiler.ir.graph import Graph
 from cellc_runtime import knobs
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.target import CHECKED, EMULATED
 
+from .accesses import CheckedDevice
 from .attention_programs import arrays, attention, is_one_kernel, labels, separate
 from .tiled import ARCHITECTURES, assembled, needs_ptxas, run_cpu, run_on, same
 

@@ -19,11 +19,11 @@ from cellc_compiler.backends.cuda.writer import GpuFunction
 from cellc_compiler.backends.llvm.math.lanes import X
 from cellc_compiler.backends.llvm.text import V
 from cellc_compiler.ir.graph import Graph
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import bfloat16
 from cellc_runtime.target import CHECKED
 
+from .accesses import CheckedDevice
 from .attention_programs import arrays, attention, separate
 from .tiled import run_on, same
 

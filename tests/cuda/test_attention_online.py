@@ -14,11 +14,11 @@ from cellc_compiler.backends.cuda import attention_formulas, attention_online
 from cellc_compiler.backends.cuda.kernels import attention_online as online
 from cellc_compiler.driver import Report, compile_program
 from cellc_runtime import knobs
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.target import CHECKED, EMULATED
 
+from .accesses import CheckedDevice
 from .attention_programs import arrays, attention, causal, labels
 from .online_programs import (
     SCALE,

@@ -16,11 +16,11 @@ from cellc_compiler.backends.cuda.tensor_cores import TensorCoreFunction
 from cellc_compiler.backends.cuda.writer import GpuFunction
 from cellc_compiler.backends.llvm.math.lanes import X
 from cellc_compiler.loops.expr import Expr, compare
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, float16, float32
 from cellc_runtime.target import CHECKED
 
+from .accesses import CheckedDevice
 from .attention_programs import attention, causal
 from .online_programs import (
     Array,

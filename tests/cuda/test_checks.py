@@ -15,7 +15,6 @@ from cellc_compiler.backends.cuda.machine import GpuMachine
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.text import parse_graph
 from cellc_runtime import knobs
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.device import CudaDevice
 from cellc_runtime.cuda.driver import Driver
 from cellc_runtime.cuda.emulated import EmulatedDevice
@@ -24,6 +23,7 @@ from cellc_runtime.executable import Executable
 from cellc_runtime.program import Program
 
 from ..samples.networks import NETWORKS
+from .accesses import CheckedDevice
 from .emulation import CPU, using
 from .fake_driver import FakeDriver
 from .programs import KERNELS, Launch, P, addresses, floats, program

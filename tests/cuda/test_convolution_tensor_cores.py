@@ -19,13 +19,13 @@ from cellc_compiler.backends.cuda.tensor_cores import TensorCoreFunction
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.lower.plan import operand
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.executable import Executable
 from cellc_runtime.records import replace
 from cellc_runtime.target import CHECKED, EMULATED, Target
 
+from .accesses import CheckedDevice
 from .emulation import using
 from .tensor_core_programs import cut, tf32
 from .test_convolutions import CASES as SMALL

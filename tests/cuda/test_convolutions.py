@@ -13,11 +13,11 @@ from cellc_compiler.backends.cuda.rules import convolution, images
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.loops.order import FEW_CHANNELS, image_runs
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64
 from cellc_runtime.records import dataclass, replace
 
+from .accesses import CheckedDevice
 from .tiled import ARCHITECTURES, assembled, cut, drawn, needs_ptxas, run_cpu, run_on, same
 
 Shapes = list[tuple[int, ...]]

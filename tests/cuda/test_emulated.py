@@ -18,7 +18,6 @@ from cellc_compiler.ir.text import parse_graph
 from cellc_runtime import knobs
 from cellc_runtime.abi import PARTS
 from cellc_runtime.cuda import emulated
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.target import EMULATED
 
@@ -26,6 +25,7 @@ from ..backends.test_scalar import BLOCKED, LOOPS
 from ..modes.law import bits
 from ..ops.test_matrix import batch_of, every_op, fused
 from ..samples.networks import NETWORKS, Sample
+from .accesses import CheckedDevice
 from .emulation import CPU, arrays_for, run_fresh, run_on, using
 from .test_compiled import WAITING
 

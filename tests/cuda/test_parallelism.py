@@ -13,12 +13,12 @@ from cellc_compiler.driver import compile_program, lower, optimize
 from cellc_compiler.ir.op import all_ops
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.lower.instructions import Call, walk
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.executable import Executable
 from cellc_runtime.target import CHECKED
 
 from ..backends.test_scalar import BLOCKED
 from ..modes.law import bits
+from .accesses import CheckedDevice
 from .emulation import CPU, arrays_for, run_fresh
 
 Array = np.ndarray[Any, Any]

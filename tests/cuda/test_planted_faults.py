@@ -18,10 +18,10 @@ from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.loops import build, order
 from cellc_compiler.passes import split
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.executable import Executable
 
 from ..modes.law import bits
+from .accesses import CheckedDevice
 from .emulation import CPU, arrays_for, run_fresh
 
 LONG = """

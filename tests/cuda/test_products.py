@@ -15,7 +15,6 @@ from cellc_compiler.backends.llvm.text import V
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.loops.order import product_segment
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import (
     DType,
@@ -34,6 +33,7 @@ from cellc_runtime.dtypes import (
 )
 from cellc_runtime.target import CUDA
 
+from .accesses import CheckedDevice
 from .tiled import ARCHITECTURES, assembled, cut, drawn, needs_ptxas, run_cpu, run_on, same
 
 Shape = tuple[int, ...]

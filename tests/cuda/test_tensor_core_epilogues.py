@@ -17,12 +17,12 @@ from cellc_compiler.backends.llvm.text import V
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Builder, Graph, Value
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.emulated import EmulatedDevice
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.executable import Executable
 from cellc_runtime.target import CHECKED, Target
 
+from .accesses import CheckedDevice
 from .emulation import using
 from .tensor_core_programs import SM80, SM90
 from .tiled import ARCHITECTURES, assembled, drawn, needs_ptxas, run_on, same

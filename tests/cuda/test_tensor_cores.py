@@ -23,12 +23,12 @@ from cellc_compiler.build.emit import assembly
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph
 from cellc_runtime import dtypes as dt
-from cellc_runtime.cuda.checked import CheckedDevice
 from cellc_runtime.cuda.device import CudaDevice
 from cellc_runtime.cuda.driver import Driver
 from cellc_runtime.records import replace
 from cellc_runtime.target import CHECKED, CUDA, Target
 
+from .accesses import CheckedDevice
 from .fake_driver import FakeDriver
 from .tensor_core_programs import (
     BF16,
