@@ -200,16 +200,6 @@ def set_num_threads(count: int) -> None:
     _POOL.set_threads(count)
 
 
-def limit_kept_memory(nbytes: int) -> None:
-    """Keep at most `nbytes` of the memory of dead results for the next ones; 0 keeps none."""
-    _POOL.limit(nbytes)
-
-
-def result_bytes() -> tuple[int, int]:
-    """Bytes of large results (64 KiB and more) that live, and of dead ones that are kept."""
-    return _POOL.block_bytes()
-
-
 def _function(address: int, result: Any, *arguments: Any) -> Callable[..., Any]:
     function: Callable[..., Any] = ctypes.CFUNCTYPE(result, *arguments)(address)
     return function

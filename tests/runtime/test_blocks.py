@@ -27,10 +27,10 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> Iterator[None]:
     gc.collect()
-    loader.limit_kept_memory(0)
-    loader.limit_kept_memory(DEFAULT_KEPT_MEMORY)
+    loader._POOL.limit(0)
+    loader._POOL.limit(DEFAULT_KEPT_MEMORY)
     yield
-    loader.limit_kept_memory(DEFAULT_KEPT_MEMORY)
+    loader._POOL.limit(DEFAULT_KEPT_MEMORY)
 
 
 def zeros(*shape: int) -> ms.Tensor:
@@ -44,12 +44,12 @@ def place(t: ms.Tensor) -> int:
 def test_a_dead_result_serves_the_next() -> None:
     x = zeros(512, 512)
     first = ops.exp(x)
-    at, (live, _) = place(first), loader.result_bytes()
+    at, (live, _) = place(first), loader._POOL.block_bytes()
     del first
-    assert loader.result_bytes() == (live - MIB, MIB)
+    assert loader._POOL.block_bytes() == (live - MIB, MIB)
     again = ops.exp(x)
     assert place(again) == at
-    assert loader.result_bytes() == (live, 0)
+    assert loader._POOL.block_bytes() == (live, 0)
     other = ops.exp(x)
     assert place(other) != at
 
@@ -81,33 +81,33 @@ def test_a_block_much_too_large_is_left_alone() -> None:
 
 
 def test_limits() -> None:
-    live = loader.result_bytes()[0]
-    loader.limit_kept_memory(3 * MIB)
+    live = loader._POOL.block_bytes()[0]
+    loader._POOL.limit(3 * MIB)
     held = [ops.exp(zeros(512, 512)) for _ in range(8)]
     del held
-    assert loader.result_bytes() == (live, 3 * MIB)
-    loader.limit_kept_memory(0)
-    assert loader.result_bytes() == (live, 0)
+    assert loader._POOL.block_bytes() == (live, 3 * MIB)
+    loader._POOL.limit(0)
+    assert loader._POOL.block_bytes() == (live, 0)
     ops.exp(zeros(512, 512))
-    assert loader.result_bytes() == (live, 0)
+    assert loader._POOL.block_bytes() == (live, 0)
 
 
 def test_arrays_can_be_resized_and_numpy_keeps_its_own_allocator() -> None:
     array = ops.exp(zeros(512, 512)).asnumpy()
-    live, kept = loader.result_bytes()
+    live, kept = loader._POOL.block_bytes()
     plain = np.empty((512, 512), np.float32)
-    assert loader.result_bytes() == (live, kept)
+    assert loader._POOL.block_bytes() == (live, kept)
     del plain
     array.flags.writeable = True
     array.resize((1024, 512), refcheck=False)
     assert (array[:512] == 1).all()
-    assert loader.result_bytes()[0] == live + MIB
+    assert loader._POOL.block_bytes()[0] == live + MIB
 
 
 def test_small_results_stay_with_numpy() -> None:
-    before = loader.result_bytes()
+    before = loader._POOL.block_bytes()
     held = ops.exp(zeros(10, 10))
-    assert loader.result_bytes() == before
+    assert loader._POOL.block_bytes() == before
     del held
 
 

@@ -258,10 +258,6 @@ class Loop:
                 return found
             found.update(more)
 
-    def _may_start_as(self, x: Value, y: Value) -> bool:
-        """Whether two values outside can be one."""
-        return x.type == y.type and seedable(x.type) and self.of.may_be_same(self.graph, x, y)
-
     @staticmethod
     def _meet(
         found: dict[Relation, None], mine: Sequence[int | Value], theirs: Sequence[int | Value]

@@ -15,7 +15,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..ir.dims import estimate
 from ..ir.graph import Graph, Node, Value
-from ..ir.op import Op, has_effect, lookup
+from ..ir.op import has_effect, lookup
 from ..ir.types import prod
 from ..loops.build import Domain, Group, Incompatible, NestBuilder, block_rows, joined, piece
 from . import overlap, regroup
@@ -35,11 +35,6 @@ LONGEST = 128
 """Nodes of one nest that depend on one another at most, for the same reason."""
 
 
-def is_value(op: Op) -> bool:
-    """Whether the op says its value at an index."""
-    return op.value is not None
-
-
 def fusable(node: Node) -> bool:
     """Whether the node can live in a loop nest."""
     op = lookup(node.op)
@@ -47,7 +42,7 @@ def fusable(node: Node) -> bool:
         return False
     if op.reduction is not None:
         return not node.operands[0].dtype.is_complex
-    return is_value(op)
+    return op.value is not None
 
 
 @dataclass(slots=True, eq=False)

@@ -117,7 +117,7 @@ def _roots(graph: Graph, precompute: set[Node]) -> list[Value]:
         if _is_view(v.node) and (indexed or v.node.op == "reshape"):
             for o in v.node.operands:
                 need(o, indexed)
-        elif v.type.nbytes <= _size_limit(v.node):
+        elif v.type.nbytes <= sum(o.type.nbytes for o in v.node.operands) + _SLACK_BYTES:
             roots[v] = None
         else:
             for o in v.node.operands:
@@ -128,10 +128,6 @@ def _roots(graph: Graph, precompute: set[Node]) -> list[Value]:
             for v in node.operands:
                 need(v, fusable(node))
     return list(roots)
-
-
-def _size_limit(node: Node) -> int:
-    return sum(v.type.nbytes for v in node.operands) + _SLACK_BYTES
 
 
 def _replace(graph: Graph, precompute: set[Node], roots: list[Value]) -> list[Value]:

@@ -9,6 +9,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import Array, Op, Sample, Spec
+from ..ir.types import normalize_axis
 
 if TYPE_CHECKING:
     from ..ir import sharding as sharding
@@ -37,6 +38,17 @@ def same_as(function: Callable[..., Any]) -> Callable[..., Any]:
 def no_gradient(self: Any, b: Builder, node: Node, dys: Grads) -> Grads:
     """The method `gradient` of an op that is constant piece by piece, or has no operands."""
     return [None] * len(node.operands)
+
+
+def positioned_part(axis: str) -> Callable[..., Value]:
+    """The method `part` of an op that reads or writes by positions along its attribute `axis`."""
+
+    def part(self: Any, b: Builder, node: Node, operands: Sequence[Value],
+             part: sharding.Part) -> Value:
+        along = normalize_axis(node.attrs[axis], node.operands[0].type.rank)
+        return sharding.positioned_part(b, node, operands, part, along)
+
+    return part
 
 
 def define(

@@ -21,7 +21,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, NUMBERS, REAL, Array, Op, Sample
 from ..ir.types import TensorType
 from . import _batch_axis, _identities
-from ._members import Grads, case
+from ._members import Grads, case, define
 from .batching import Flags, Results, Values, all_lifted, along, to_front
 from .control import Same
 from .elementwise import check_dtype
@@ -158,24 +158,12 @@ _OF_LIBRARIES = tuple(t for t in REAL if t.name not in ("int16", "uint16"))
 """The types that libraries of devices add up."""
 
 
-class AnyOrderAllReduce(AllReduce):
-    """`all_reduce` by a device's own library, which adds in an order of its own.
+for _ordered in (AllReduce, ReduceScatter):
+    define(_ordered, f"any_order_{_ordered.name}",
+           f"""`{_ordered.name}` by a device's own library, which adds in an order of its own.
 
     The pass `slices` of `numerics="fast"` makes it; it has no public function.
-    """
-
-    name = "any_order_all_reduce"
-    dtypes = _OF_LIBRARIES
-
-
-class AnyOrderReduceScatter(ReduceScatter):
-    """`reduce_scatter` by a device's own library, which adds in an order of its own.
-
-    The pass `slices` of `numerics="fast"` makes it; it has no public function.
-    """
-
-    name = "any_order_reduce_scatter"
-    dtypes = _OF_LIBRARIES
+    """, dtypes=_OF_LIBRARIES)
 
 
 class ReduceTo(_Reducing):
@@ -239,12 +227,8 @@ class _Rooted(Collective):
         return (case((4, 3), root=0, ranks=(0,)), case((2,), root=0, ranks=(0,)))
 
 
-class BroadcastFrom(_Rooted):
-    """The array of the rank `root`, on each."""
-
-    name = "broadcast_from"
-    batch = _together
-    adjoint = "reduce_to"
+define(_Rooted, "broadcast_from", "The array of the rank `root`, on each.", batch=_together,
+       adjoint="reduce_to")
 
 
 class GatherTo(_Rooted):

@@ -21,7 +21,7 @@ from ..ir.types import TensorType, normalize_axis, show_shape
 from ..loops.expr import Expr, Reader
 from ..loops.index import Index
 from . import _batch_axis
-from ._members import Grads, case, sharding
+from ._members import Grads, case, positioned_part, sharding
 from ._views import Composite, Element, both, check_indices, fill, read_position, select
 from .batching import along, gathered, pointed
 
@@ -70,14 +70,11 @@ class Gather(Op):
     attrs = {"axis": attr.axis(0), "batch_dims": attr.axis(0)}
     dtypes = ANY
     batch = gathered
+    part = positioned_part("axis")
 
     def contracted(self, node: Node) -> Sequence[Sequence[tuple[int, int]]]:
         x = node.operands[0].type
         return [[(0, normalize_axis(node.attrs["axis"], x.rank))]] if x.dtype in NUMBERS else []
-
-    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
-        axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
-        return sharding.positioned_part(b, node, operands, part, axis)
 
     def infer(self, x: TensorType, indices: TensorType, *, axis: int,
               batch_dims: int) -> TensorType:
@@ -143,13 +140,10 @@ class GatherElements(Op):
     attrs = {"dim": attr.axis(0)}
     dtypes = ANY
     batch = along("dim")
+    part = positioned_part("dim")
 
     def factors(self, node: Node) -> sharding.Factors:
         return sharding.line_factors(node, node.attrs["dim"])
-
-    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
-        axis = normalize_axis(node.attrs["dim"], node.operands[0].type.rank)
-        return sharding.positioned_part(b, node, operands, part, axis)
 
     def infer(self, x: TensorType, index: TensorType, *, dim: int) -> TensorType:
         check_indices("gather_elements", index)

@@ -435,11 +435,6 @@ class ReduceStd(_Spread):
         return [_spread_gradient(b, node, dys[0], node.result)]
 
 
-def finite_or_zero(b: Builder, v: Value) -> Value:
-    """v, with 0 in place of infinities and NaN."""
-    return b.where(b.isfinite(v), v, b.scalar(0, like=v))
-
-
 class LogSumExp(_Filled):
     """log(sum(exp(input))) without overflow. Source: `mindspore.ops.logsumexp`.
 
@@ -456,7 +451,8 @@ class LogSumExp(_Filled):
         wide = widen(b, x)
         # Any shift gives the same value, so it has no part in derivatives.
         highest = b.reduce_max(wide, axes=axes, keepdims=True)
-        top = b.stop_gradient(finite_or_zero(b, highest))
+        finite = b.where(b.isfinite(highest), highest, b.scalar(0, like=highest))
+        top = b.stop_gradient(finite)
         e = b.exp(b.sub(wide, top))
         return top, e, b.reduce_sum(e, axes=axes, keepdims=True)
 

@@ -193,20 +193,13 @@ class _Extreme(_Cumulative):
                 case(ties, axis=0, grad=False), case((2, 0), axis=1))
 
 
-define(_Extreme, "cummax", """Running maximum and its positions. Source: `mindspore.ops.cummax`.
+for _kind, _word in (("max", "maximum"), ("min", "minimum")):
+    define(_Extreme, f"cum{_kind}",
+           f"""Running {_word} and its positions. Source: `mindspore.ops.cum{_kind}`.
 
     Attributes:
         axis: the axis.
-    """,
-       kind="max")
-
-
-define(_Extreme, "cummin", """Running minimum and its positions. Source: `mindspore.ops.cummin`.
-
-    Attributes:
-        axis: the axis.
-    """,
-       kind="min")
+    """, kind=_kind)
 
 
 class LogCumSumExp(_Cumulative):

@@ -18,7 +18,7 @@ from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
-from ._members import Grads, case, sharding
+from ._members import Grads, case, positioned_part, sharding
 from ._views import Composite, check_indices
 from .batching import scattered
 from .elementwise import same_dtype
@@ -61,10 +61,7 @@ class _Updates(Op):
 
     operands = ("input", "indices", "updates")
     dtypes = ANY
-
-    def part(self, b: Builder, node: Node, operands: Sequence[Value], part: sharding.Part) -> Value:
-        axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
-        return sharding.positioned_part(b, node, operands, part, axis)
+    part = positioned_part("axis")
 
     def terms(self, node: Node) -> int:
         return 1 + node.operands[2].type.size  # all of them may go to one element

@@ -6,11 +6,11 @@ A view is a map of indices; it costs nothing when it fuses into its reader.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from cellc_runtime import dtypes
+from cellc_runtime import dtypes, open_sizes
 from cellc_runtime.dtypes import DType
 
 from ..ir import attributes as attr
@@ -28,7 +28,7 @@ from ..loops import expr as E
 from ..loops.expr import ComplexExpr, Expr, Reader
 from ..loops.index import Index, ravel, unravel
 from . import _batch_axis, _identities
-from ._members import Grads, case, no_gradient, sharding
+from ._members import Grads, case, define, no_gradient, sharding
 from ._views import Composite, Element, between, crop, fill, select
 from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from .elementwise import unbroadcast
@@ -71,22 +71,14 @@ class Number(Composite):
         return TensorType((), dtype)
 
     def expand(self, b: Builder, *, value: Any, dtype: DType) -> Value:
-        return b.literal(number_array(value, dtype))
+        return b.literal(open_sizes.scalar(value, dtype))
 
     def reference(self, *, value: Any, dtype: DType) -> Array:
-        return number_array(value, dtype)
+        return open_sizes.scalar(value, dtype)
 
     def samples(self) -> Sequence[Sample]:
         return (case(value=3, dtype=dtypes.float32, grad=False),
                 case(value=-0.5, dtype=dtypes.float64, grad=False))
-
-
-def number_array(value: Any, dtype: DType) -> Array:
-    """A Python number as a rank-0 array; ints wrap to the width of an integer type, as in C."""
-    with np.errstate(all="ignore"):
-        if isinstance(value, int) and dtype.is_integer:
-            return np.array(value % 2**64, np.uint64).astype(dtype.numpy)
-        return np.asarray(np.array(value).astype(dtype.numpy))
 
 
 class Reshape(Op):
@@ -427,8 +419,12 @@ class Eye(Op):
 
 
 class _Triangle(Op):
-    """Base of tril and triu: the last two axes are a matrix."""
+    """Base of tril and triu: the last two axes are a matrix.
 
+    An element stays where column minus row compares so (`kept`) with the diagonal.
+    """
+
+    kept: ClassVar[str]
     batch_axis = _batch_axis.whole_last(2)
     attrs = {"diagonal": attr.whole(default=0)}
     dtypes = ANY
@@ -442,12 +438,12 @@ class _Triangle(Op):
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         return [b.emit(self.name, dys[0], **node.attrs)]
 
-    def keep(self, beyond: Expr, diagonal: int) -> Expr:
-        """Whether an element stays, from column minus row."""
-        raise TypeError(f"{self.name} keeps nothing")
+    def reference(self, x: Array, *, diagonal: int) -> Array:
+        out: Array = getattr(np, self.name)(x, diagonal).astype(x.dtype)
+        return out
 
     def value(self, r: Reader, idx: tuple[Index, ...]) -> Element:
-        keep = self.keep(E.index_value(idx[-1] - idx[-2]), r.attrs["diagonal"])
+        keep = getattr(E.index_value(idx[-1] - idx[-2]), self.kept)(r.attrs["diagonal"])
         return select(keep, r.read(0, idx), fill(r.types[0].dtype))
 
     def samples(self) -> Sequence[Sample]:
@@ -455,36 +451,18 @@ class _Triangle(Op):
                 case((1, 1), diagonal=1))
 
 
-class Tril(_Triangle):
-    """Zero above a diagonal of the last two axes. Source: `mindspore.ops.tril`.
+define(_Triangle, "tril",
+       """Zero above a diagonal of the last two axes. Source: `mindspore.ops.tril`.
 
     Attributes:
         diagonal: the last diagonal kept; 0 is the main one, positive above it.
-    """
-
-    name = "tril"
-
-    def reference(self, x: Array, *, diagonal: int) -> Array:
-        return np.tril(x, diagonal).astype(x.dtype)
-
-    def keep(self, beyond: Expr, diagonal: int) -> Expr:
-        return beyond.le(diagonal)
-
-
-class Triu(_Triangle):
-    """Zero below a diagonal of the last two axes. Source: `mindspore.ops.triu`.
+    """, kept="le")
+define(_Triangle, "triu",
+       """Zero below a diagonal of the last two axes. Source: `mindspore.ops.triu`.
 
     Attributes:
         diagonal: the first diagonal kept; 0 is the main one, positive above it.
-    """
-
-    name = "triu"
-
-    def reference(self, x: Array, *, diagonal: int) -> Array:
-        return np.triu(x, diagonal).astype(x.dtype)
-
-    def keep(self, beyond: Expr, diagonal: int) -> Expr:
-        return beyond.ge(diagonal)
+    """, kept="ge")
 
 
 class Diagonal(Op):

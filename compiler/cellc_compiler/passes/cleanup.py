@@ -26,11 +26,7 @@ class FoldConstants(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        return rewrite(graph, _fold, asks=_is_exact)
-
-
-def _is_exact(op: str) -> bool:
-    return lookup(op).exact
+        return rewrite(graph, _fold, asks=lambda op: lookup(op).exact)
 
 
 def _fold(b: Builder, node: Node) -> Sequence[Value] | None:
@@ -55,13 +51,9 @@ class Simplify(Pass):
     def run(self, graph: Graph) -> bool:
         """See the class."""
         changed = False
-        while rewrite(graph, _simplify, asks=_has_rule):
+        while rewrite(graph, _simplify, asks=lambda op: lookup(op).simplify is not None):
             changed = True
         return changed
-
-
-def _has_rule(op: str) -> bool:
-    return lookup(op).simplify is not None
 
 
 def _simplify(b: Builder, node: Node) -> Sequence[Value] | None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cellc_runtime.open_sizes import scalar
+
 from ..ir.dims import Dim, Ratio, Size, is_symbolic, substitute, substitute_number, symbols_of
 from ..ir.graph import CONSTANT, Graph, Literal, Node, Value
 from ..ir.op import lookup
 from ..ir.types import TensorType
-from ..ops.shape import number_array
 
 Sizes = Mapping[str, Size]
 
@@ -122,7 +123,7 @@ class _Instance:
         op, attrs = node.op, {k: self.attr(v) for k, v in node.attrs.items()}
         if op == "size_number" and not is_symbolic(attrs["value"]):
             op = CONSTANT
-            attrs = {"value": Literal(number_array(attrs["value"], attrs["dtype"]))}
+            attrs = {"value": Literal(scalar(attrs["value"], attrs["dtype"]))}
         copy = Node(op, operands, attrs, (), tuple(self.graph(r) for r in node.regions),
                     span=node.span, scope=node.scope, origin=node.origin)
         copy.results = tuple(Value(self.type(r.type), copy, r.index) for r in node.results)

@@ -38,11 +38,7 @@ class SplitReductions(Pass):
     def run(self, graph: Graph) -> bool:
         """See the class."""
         with exactly():  # the order of additions follows from what sizes are divisible by
-            return rewrite(graph, split_sum, asks=_reduces)
-
-
-def _reduces(op: str) -> bool:
-    return lookup(op).reduction is not None
+            return rewrite(graph, split_sum, asks=lambda op: lookup(op).reduction is not None)
 
 
 def split_sum(b: Builder, node: Node) -> Sequence[Value] | None:
