@@ -273,12 +273,10 @@ class HostStream:
         self._device = device
 
     def query(self) -> bool:
-        """See `Stream`."""
         self._device.wait()
         return True
 
     def synchronize(self) -> None:
-        """See `Stream`."""
         self._device.wait()
 
 
@@ -290,7 +288,6 @@ class HostEvent:
         self._at: float | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        """See `Event`."""
         self._device.wait()
         self._at = time.perf_counter()
 
@@ -298,11 +295,9 @@ class HostEvent:
         """See `Event`: what is in order waits for itself."""
 
     def query(self) -> bool:
-        """See `Event`."""
         return True
 
     def synchronize(self) -> None:
-        """See `Event`."""
         self._device.wait()
 
     def elapsed_time(self, end: Event) -> float:

@@ -254,7 +254,6 @@ class _Core:
     def bind(
         self, params: Sequence[Elements | Source], versions: Sequence[int] | None = None
     ) -> None:
-        """See `Executable.bind`."""
         if len(params) != len(self._params):
             raise TypeError(
                 f"program {self.program.name!r} has {counted(len(self._params), 'parameter')}, "
@@ -368,7 +367,6 @@ class _Core:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def call(self, arrays: Sequence[Elements], out: Sequence[Array | None] = ()) -> list[Any]:
-        """See `Executable.call`."""
         if self.accept is not None:
             arrays = self.accept(arrays)
         if len(arrays) != len(self._inputs):
@@ -443,7 +441,6 @@ class _Core:
             self._arenas.append(arena)
 
     def arena(self, start: int, nbytes: int) -> bytes:
-        """See `Executable.arena`."""
         if not 0 <= start <= start + nbytes <= self.program.arena_bytes or not self._arenas:
             raise ValueError(f"no arena with bytes {start} to {start + nbytes}")
         out = bytearray(nbytes)

@@ -107,11 +107,9 @@ class Alone:
         self.groups: dict[str, tuple[int, ...]] = {}
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
-        """See `World.all_to_all`."""
         out[0][:] = parts[0]
 
     def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
-        """See `World.all_gather`."""
         out[0][:] = own
 
     def broadcast(self, step: Step, root: int, buffer: Bytes) -> None:
@@ -159,13 +157,11 @@ class Planned(Alone):
         self.near = tuple(range(size))
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:
-        """See `World.all_to_all`."""
         own = parts[step.group.index(0)]
         for place in out:
             place[:] = own if own.size == place.size else 0
 
     def all_gather(self, step: Step, own: Bytes, out: Sequence[Bytes]) -> None:
-        """See `World.all_gather`."""
         for place in out:
             place[:] = own
 

@@ -211,7 +211,6 @@ class Shapes:
         self.symbols[atoms[0]] = replace(info, low=low, high=high)
 
     def bounds(self, x: Size) -> tuple[int | None, int | None]:
-        """See `dims.bounds`."""
         return bounds(x, self.symbols)
 
 

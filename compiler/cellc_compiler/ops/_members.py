@@ -52,19 +52,21 @@ def positioned_part(axis: str) -> Callable[..., Value]:
 
 
 def define(
-    base: type[Op], name: str, doc: str, numpy: Callable[..., Any] | None = None,
+    base: type[Op] | tuple[type[Op], ...], name: str, doc: str,
+    numpy: Callable[..., Any] | None = None,
     pull: Callable[[Builder, Any, Value, Value], Any] | None = None, **facts: Any,
 ) -> None:
     """Make an op that is a few facts about its family: a class like any other.
 
     Args:
-        base: the family.
+        base: the family, or several.
         name, doc: of the op.
         numpy: the function that its reference is; see `same_as`.
         pull: `pull(b, dy, x, y)`: the cotangent of the only operand x from that of the result y.
         facts: further members.
     """
-    members = {"__doc__": doc, "__module__": base.__module__, "name": name, **facts}
+    bases = base if isinstance(base, tuple) else (base,)
+    members = {"__doc__": doc, "__module__": bases[0].__module__, "name": name, **facts}
     if numpy is not None:
         members["reference"] = same_as(numpy)
     if pull is not None:
@@ -73,4 +75,4 @@ def define(
             return [pull(b, dys[0], node.operands[0], node.result)]
 
         members["gradient"] = gradient
-    type(name.title().replace("_", ""), (base,), members)
+    type(name.title().replace("_", ""), bases, members)

@@ -21,7 +21,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, Array, Op, Sample, Spec
 from ..ir.types import TensorType, prod
 from . import _batch_axis
-from ._members import Grads, sharding
+from ._members import Grads, define, sharding
 from ._views import widened
 from .batching import merged
 
@@ -406,6 +406,7 @@ class _MaxBackward(_Pool):
         return _images(*self.cases, dy=lambda x, a: self.pooled(x, self.complete(a)).dims)
 
 
+_OUTPUT_SIZE = {"output_size": attr.pair(1, attr.MOST_COUNTED)}
 _MAX_CASES: Cases = (
     ((1, 2, 6, 7), {"kernel": (2, 2), "stride": (2, 2)}),
     ((2, 1, 7, 6), {"kernel": (3, 2), "stride": (2, 1), "pads": (1, 0, 1, 1)}),
@@ -439,17 +440,13 @@ class MaxPool2d(_Max, _Sliding):
         return _images(*_MAX_CASES, saved)
 
 
-class MaxPool2dBackward(_MaxBackward, _Sliding):
-    """The gradient of `max_pool2d` in its input: each dy goes to the maximum of its window.
+define((_MaxBackward, _Sliding), "max_pool2d_backward",
+       """The gradient of `max_pool2d` in its input: each dy goes to the maximum of its window.
 
     Attributes:
         kernel, stride, pads, dilation, ceil_mode: as in `max_pool2d`.
-    """
-
-    name = "max_pool2d_backward"
-    forward = "max_pool2d"
-    attrs = {**SLIDING, "dilation": attr.pair(1, attr.MOST_COUNTED, default=(1, 1))}
-    cases = _MAX_CASES
+    """, forward="max_pool2d", cases=_MAX_CASES,
+       attrs={**SLIDING, "dilation": attr.pair(1, attr.MOST_COUNTED, default=(1, 1))})
 
 
 class AdaptiveMaxPool2d(_Max, _Adaptive):
@@ -462,23 +459,18 @@ class AdaptiveMaxPool2d(_Max, _Adaptive):
 
     name = "adaptive_max_pool2d"
     batch_axis = _batch_axis.image
-    attrs = {"output_size": attr.pair(1, attr.MOST_COUNTED), "indices": attr.flag(False)}
+    attrs = {**_OUTPUT_SIZE, "indices": attr.flag(False)}
 
     def samples(self) -> Sequence[Sample]:
         return _images(*_ADAPTIVE_CASES, ((1, 2, 5, 7), {"output_size": (2, 3), "indices": True}))
 
 
-class AdaptiveMaxPool2dBackward(_MaxBackward, _Adaptive):
-    """The gradient of `adaptive_max_pool2d` in its input.
+define((_MaxBackward, _Adaptive), "adaptive_max_pool2d_backward",
+       """The gradient of `adaptive_max_pool2d` in its input.
 
     Attributes:
         output_size: rows and columns of dy.
-    """
-
-    name = "adaptive_max_pool2d_backward"
-    forward = "adaptive_max_pool2d"
-    attrs = {"output_size": attr.pair(1, attr.MOST_COUNTED)}
-    cases = _ADAPTIVE_CASES
+    """, forward="adaptive_max_pool2d", attrs=_OUTPUT_SIZE, cases=_ADAPTIVE_CASES)
 
 
 # --- average ---------------------------------------------------------------------------------
@@ -516,6 +508,8 @@ class _SlidingAverage(_Average, _Sliding):
 
 class _AvgForward(_Average):
     """Base of the average pools."""
+
+    batch_axis = _batch_axis.image
 
     def _is_pool_of_parts(self, node: Node, parts: Mapping[int, int]) -> bool:
         # A single window is summed as a reduction of its plane is, several are row by row.
@@ -584,10 +578,8 @@ _AVG_CASES: Cases = (
     ((1, 1, 5, 5), {"kernel": (3, 3), "divisor": 5}), ((1, 3, 4, 5), {"kernel": (4, 5)}),
     ((0, 1, 3, 3), {"kernel": (2, 2)}),
 )
-
-
-class AvgPool2d(_AvgForward, _SlidingAverage):
-    """Means of sliding windows. Source: `mindspore.ops.avg_pool2d`.
+define((_AvgForward, _SlidingAverage), "avg_pool2d",
+       """Means of sliding windows. Source: `mindspore.ops.avg_pool2d`.
 
     Attributes:
         kernel, stride: (rows, columns).
@@ -595,26 +587,21 @@ class AvgPool2d(_AvgForward, _SlidingAverage):
         ceil_mode: a last window may reach beyond the padded image.
         count_include_pad: padding counts in the divisor (what ceil_mode adds does not).
         divisor: divide every sum by this instead.
-    """
-
-    name = "avg_pool2d"
-    batch_axis = _batch_axis.image
-    attrs = _AVG
-    cases = _AVG_CASES
-
-
-class AvgPool2dBackward(_AvgBackward, _SlidingAverage):
-    """The adjoint of `avg_pool2d`.
+    """, attrs=_AVG, cases=_AVG_CASES)
+define((_AvgBackward, _SlidingAverage), "avg_pool2d_backward", """The adjoint of `avg_pool2d`.
 
     Attributes:
         size: rows and columns of the result.
         kernel, stride, pads, ceil_mode, count_include_pad, divisor: as in `avg_pool2d`.
-    """
+    """, forward="avg_pool2d", attrs={"size": attr.pair(), **_AVG}, cases=_AVG_CASES)
+define((_AvgBackward, _Adaptive), "adaptive_avg_pool2d_backward",
+       """The adjoint of `adaptive_avg_pool2d`.
 
-    name = "avg_pool2d_backward"
-    forward = "avg_pool2d"
-    attrs = {"size": attr.pair(), **_AVG}
-    cases = _AVG_CASES
+    Attributes:
+        size: rows and columns of the result.
+        output_size: rows and columns of dy.
+    """, forward="adaptive_avg_pool2d", attrs={"size": attr.pair(), **_OUTPUT_SIZE},
+       cases=_ADAPTIVE_CASES)
 
 
 class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
@@ -625,20 +612,5 @@ class AdaptiveAvgPool2d(_AvgForward, _Adaptive):
     """
 
     name = "adaptive_avg_pool2d"
-    batch_axis = _batch_axis.image
-    attrs = {"output_size": attr.pair(1, attr.MOST_COUNTED)}
-    cases = _ADAPTIVE_CASES
-
-
-class AdaptiveAvgPool2dBackward(_AvgBackward, _Adaptive):
-    """The adjoint of `adaptive_avg_pool2d`.
-
-    Attributes:
-        size: rows and columns of the result.
-        output_size: rows and columns of dy.
-    """
-
-    name = "adaptive_avg_pool2d_backward"
-    forward = "adaptive_avg_pool2d"
-    attrs = {"size": attr.pair(), "output_size": attr.pair(1, attr.MOST_COUNTED)}
+    attrs = _OUTPUT_SIZE
     cases = _ADAPTIVE_CASES

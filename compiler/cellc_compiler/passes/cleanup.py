@@ -25,7 +25,6 @@ class FoldConstants(Pass):
     name = "fold-constants"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         return rewrite(graph, _fold, asks=lambda op: lookup(op).exact)
 
 
@@ -49,7 +48,6 @@ class Simplify(Pass):
     name = "simplify"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         changed = False
         while rewrite(graph, _simplify, asks=lambda op: lookup(op).simplify is not None):
             changed = True
@@ -68,7 +66,6 @@ class Cse(Pass):
     name = "cse"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         seen: dict[tuple[object, ...], Node] = {}
 
         def rule(b: Builder, node: Node) -> Sequence[Value] | None:
@@ -103,7 +100,6 @@ class Dce(Pass):
     name = "dce"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         changed = False
         for node in graph.nodes:
             for region in node.regions:

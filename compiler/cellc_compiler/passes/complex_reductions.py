@@ -15,7 +15,6 @@ class ComplexReductions(Pass):
     name = "complex-reductions"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         return rewrite(graph, _rewritten, asks=lambda op: lookup(op).of_complex is not None)
 
 

@@ -24,7 +24,6 @@ class Expand(Pass):
         self.keep = keep
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         return rewrite(graph, self._rule, again=True, asks=_expands)
 
     def _rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
@@ -40,7 +39,6 @@ class Inline(Pass):
     name = "inline"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         return rewrite(graph, _inline, again=True, asks=lambda name: lookup(name).inlined)
 
 

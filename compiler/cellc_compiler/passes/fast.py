@@ -52,7 +52,6 @@ class FoldScales(Pass):
     name = "fold-scales"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         return rewrite(graph, _FoldScales(graph).rule)
 
 
@@ -159,7 +158,6 @@ class Reassociate(Pass):
     name = "reassociate"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         return rewrite(graph, _reassociate)
 
 

@@ -61,7 +61,6 @@ class Instance(Graph):
 
     @property
     def template(self) -> Graph:
-        """See `Graph.template`."""
         return self._source
 
     def __getattr__(self, name: str) -> Any:

@@ -15,16 +15,8 @@ from functools import partial, reduce
 from cellc_runtime.collectives import SMALL
 
 from ..ir.graph import Builder, Graph, Node, Value
-from ..ops.collective import (
-    AllGather,
-    AllReduce,
-    AllToAll,
-    AnyOrderAllReduce,
-    AnyOrderReduceScatter,
-    GatherTo,
-    ReduceScatter,
-    ReduceTo,
-)
+from ..ir.op import lookup
+from ..ops.collective import AllGather, AllReduce, AllToAll, GatherTo, ReduceScatter, ReduceTo
 from .base import Pass, rewrite
 
 _ADDED: Mapping[str, Callable[[Builder, Value, Value], Value]] = {
@@ -52,19 +44,17 @@ class Slices(Pass):
         self.fast = fast
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         return rewrite(graph, self._rule, asks=_RULES.__contains__)
 
     def _rule(self, b: Builder, node: Node) -> Sequence[Value] | None:
-        other = _ANY_ORDER.get(node.op) if self.fast else None
-        if other is not None and node.attrs["reduction"] in ("sum", "prod") and \
-                len(node.attrs["ranks"]) > 1 and node.operands[0].dtype in other.dtypes:
-            return b.node(other.name, node.operands, node.attrs).results
+        other = f"any_order_{node.op}" if self.fast and node.op in _ANY_ORDER else ""
+        if other and node.attrs["reduction"] in ("sum", "prod") and \
+                len(node.attrs["ranks"]) > 1 and node.operands[0].dtype in lookup(other).dtypes:
+            return b.node(other, node.operands, node.attrs).results
         return _rule(b, node)
 
 
-_ANY_ORDER: Mapping[str, type[AnyOrderAllReduce | AnyOrderReduceScatter]] = {
-    AllReduce.name: AnyOrderAllReduce, ReduceScatter.name: AnyOrderReduceScatter}
+_ANY_ORDER = (AllReduce.name, ReduceScatter.name)
 """The ops that a library may run in any order."""
 
 

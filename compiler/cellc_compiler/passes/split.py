@@ -36,7 +36,6 @@ class SplitReductions(Pass):
     name = "split-reductions"
 
     def run(self, graph: Graph) -> bool:
-        """See the class."""
         with exactly():  # the order of additions follows from what sizes are divisible by
             return rewrite(graph, split_sum, asks=lambda op: lookup(op).reduction is not None)
 

@@ -248,7 +248,6 @@ class _Timer:
         return event
 
     def taken(self) -> list[tuple[int, float]]:
-        """See `Device.timed`."""
         self._context.wait()
         launches, self._launches = self._launches, []
         return [(kernel, first.elapsed_time(last) * 1e-3) for kernel, first, last in launches]

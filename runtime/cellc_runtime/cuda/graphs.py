@@ -97,6 +97,18 @@ class Capture:
             return None
         return graph
 
+    def instantiated(self, description: int, graph: int | None = None) -> int | None:
+        """A graph that can run, of a description that goes (given one: that); None if there is no
+        memory for it: kernel by kernel needs none."""
+        driver = self._context.driver
+        try:
+            return graph or driver.handle("cuGraphInstantiateWithFlags", description, 0)
+        except CudaError:
+            driver.ready()
+            return None
+        finally:
+            driver.result("cuGraphDestroy", description)
+
     def _take_down_copy(self, to: int, source: int, nbytes: int, stream: int) -> int:
         """A copy of a main that is taken down."""
         if not (self._owns(to, nbytes) and self._owns(source, nbytes)):
@@ -158,16 +170,10 @@ class Graphs:
         if description is None:
             self.possible = False
             return None
-        driver = self._context.driver
-        try:
-            graph = self._updated(description) or driver.handle(
-                "cuGraphInstantiateWithFlags", description, 0)
-        except CudaError:  # no memory for it, say: kernel by kernel needs none
-            driver.ready()
+        graph = self._capture.instantiated(description, self._updated(description))
+        if graph is None:
             self.possible = False
             return None
-        finally:
-            driver.result("cuGraphDestroy", description)
         self.captures += 1
         self._graphs[key] = graph
         return graph
@@ -299,21 +305,9 @@ class PartGraphs:
                 partial(self._launch, slots, arena, consts, number))
             if description is None:
                 break
-            made[number] = self._instantiated(description)
+            made[number] = graph = self._capture.instantiated(description)
+            self.captures += graph is not None
         return made
-
-    def _instantiated(self, description: int) -> int | None:
-        """A graph that can run; None if there is no memory for it: kernel by kernel needs none."""
-        driver = self._context.driver
-        try:
-            graph: int = driver.handle("cuGraphInstantiateWithFlags", description, 0)
-        except CudaError:
-            driver.ready()
-            return None
-        finally:
-            driver.result("cuGraphDestroy", description)
-        self.captures += 1
-        return graph
 
     def _discard(self, table: Table) -> None:
         handles: Any = table  # (of an array of `c_void_p` an item is a number, or None)

@@ -123,7 +123,6 @@ class Allocator:
             return self._release()
 
     def statistics(self) -> MemoryStatistics:
-        """See `Device.statistics`."""
         with self._lock:
             self._collect()
             return MemoryStatistics(self._allocated, self._peak_allocated, self._reserved,

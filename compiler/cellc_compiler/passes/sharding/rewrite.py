@@ -165,7 +165,6 @@ class _Rewriter:
         self.moved: list[Moved] = []
 
     def run(self, outputs: Callable[[int, Value, Layout], Layout]) -> Sharded:
-        """See `shard`."""
         mesh, layouts = self.mesh, self.plan.layouts
         for v in self.graph.inputs:
             local = self.out.add_input(mesh.local(v.type, layouts[v]), v.name, v.kind)

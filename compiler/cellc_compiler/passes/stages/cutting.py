@@ -120,7 +120,6 @@ class _Part:
                 self.due[node] = first_read(node, self.due, self.users)
 
     def build(self) -> Graph:
-        """See `Cutter.cut`."""
         graph = self.whole.graph
         out = Graph(graph.name)
         read = {v for n in self.due for v in n.operands}
