@@ -104,21 +104,13 @@ def _numpy_table() -> Any:
 _KINDS = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32}
 
 
-def layout(name: str) -> list[tuple[str, Any]]:
-    """The fields of a structure that generated code reads, for `ctypes`."""
-    return [(field, _KINDS[kind]) for field, kind in STRUCTURES[name]]
+def structure(name: str) -> Any:
+    """The class of a structure that generated code reads."""
+    fields = [(field, _KINDS[kind]) for field, kind in STRUCTURES[name]]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
-class _Spec(ctypes.Structure):
-    _fields_ = layout("spec")
-
-
-class _Context(ctypes.Structure):
-    _fields_ = layout("context")
-
-
-class _Block(ctypes.Structure):
-    _fields_ = layout("block")
+_Spec, _Context, _Block = map(structure, ("spec", "context", "block"))
 
 
 class MethodDef(ctypes.Structure):

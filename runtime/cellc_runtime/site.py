@@ -21,7 +21,7 @@ import numpy as np
 
 from .abi import SITE
 from .executable import Executable
-from .fastcall import MethodDef, canonical, layout, native_function
+from .fastcall import MethodDef, canonical, native_function, structure
 from .forks import renewed
 from .platform import address_of
 from .records import dataclass
@@ -33,20 +33,7 @@ _CASES = 32
 _FASTCALL_KEYWORDS = 0x80 | 0x02
 
 
-class _State(ctypes.Structure):
-    _fields_ = layout("state")
-
-
-class _Site(ctypes.Structure):
-    _fields_ = layout("site")
-
-
-class _Argument(ctypes.Structure):
-    _fields_ = layout("argument")
-
-
-class _Case(ctypes.Structure):
-    _fields_ = layout("case")
+_State, _Site, _Argument, _Case = map(structure, ("state", "site", "argument", "case"))
 
 
 class Activity:
@@ -190,7 +177,7 @@ class _Kept:
         raw.tape_entry = id(executable.entry)
         raw.tape_nouts, raw.pick = len(executable.program.of_kind("output")), pick
 
-    def _fill(self, spec: _Argument, argument: Argument) -> None:
+    def _fill(self, spec: Any, argument: Argument) -> None:
         spec.place = argument.place
         if argument.kind == "items":
             items = (_Argument * max(len(argument.value), 1))()

@@ -22,7 +22,7 @@ from typing import Any
 
 from .abi import WORDS
 from .executable import Executable
-from .fastcall import MethodDef, layout, native_function, supported
+from .fastcall import MethodDef, native_function, structure, supported
 
 _METH_NOARGS = 0x4
 _MANAGED = 1 << 4
@@ -221,12 +221,7 @@ _TRIALS = {"class": _try_class, "dict": _try_dict, "instance": _try_instance, "n
 # --- tables of them ------------------------------------------------------------------------------
 
 
-class _Words(ctypes.Structure):
-    _fields_ = layout("words")
-
-
-class _Word(ctypes.Structure):
-    _fields_ = layout("word")
+_Words, _Word = map(structure, ("words", "word"))
 
 
 class Table:

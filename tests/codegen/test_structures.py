@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import pytest
 
 from cellc_compiler.backends.llvm.notation import declarations, expand, table_slot
 from cellc_runtime.abi import STRUCTURES, Ext
-from cellc_runtime.fastcall import layout
+from cellc_runtime.fastcall import structure
 
 
 def test_a_field_and_its_place() -> None:
@@ -166,8 +164,8 @@ def test_both_sides_have_one_layout() -> None:
     """Every kind is as large as it is aligned, so LLVM and C place fields alike."""
     assert declarations().count(" = type { ") == len(STRUCTURES)
     for name in STRUCTURES:
-        kind = type(name, (ctypes.Structure,), {"_fields_": layout(name)})
+        kind = structure(name)
         assert [f for f, _ in kind._fields_] == [f for f, _ in STRUCTURES[name]]
-    array = type("array", (ctypes.Structure,), {"_fields_": layout("array")})
+    array = structure("array")
     assert [getattr(array, n).offset for n in ("type", "data", "nd", "dims", "descr", "flags")] == [
         8, 16, 24, 32, 56, 64]

@@ -153,7 +153,7 @@ class Tables:
         most = 1
         for p in self._programs:
             most = max(most, len(p.of_kind("input")), len(p.of_kind("output")))
-        self._most, self._session, self._base = most, _Room(256), _Room(64)
+        self._session, self._base = _Room(256), _Room(64)
         take = self._session.take
         places = {"weights_at": take(8 * len(weights)), "versions_at": take(8 * len(weights)),
                   "pointers_at": take(32 * most), "tensors_at": take(2 * _TENSOR * most)}
