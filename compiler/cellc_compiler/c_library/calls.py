@@ -27,8 +27,7 @@ define internal ptr @memory(i64 %nbytes) nounwind {
 }
 
 define internal ptr @block_at(ptr %session, ptr %block) nounwind {
-  %base = %session->session.base
-  %from = %block->block.shared != 0 ? %base : %session
+  %from = %block->block.shared != 0 ? %session->session.base : %session
   %at = &%from:i8[%block->block.at]
   ret %at
 }
@@ -133,8 +132,7 @@ there:
   if %other->slot.kind == 1, else %next
   %o = %other->slot.number
   if %reals:ptr[%o] != null, else %next
-  %bounce = %session->session.bounce
-  %results:ptr[%o] = &%bounce:i8[%total:i64]
+  %results:ptr[%o] = &%session->session.bounce:i8[%total:i64]
   %total:i64 += @result_bytes(%session, %program, %other) + 63 & -64
 next:
   next %j
@@ -143,8 +141,7 @@ next:
 define internal i64 @result_bytes(ptr %session, ptr %program, ptr %slot) nounwind {
   if %slot->slot.nbytes < 0, else ret %slot->slot.nbytes
   %bytes = @cellc_net->net.npointers * 3
-  %pointers = %session->session.pointers
-  ret %pointers:i64[%bytes + %slot->slot.number]
+  ret %session->session.pointers:i64[%bytes + %slot->slot.number]
 }
 
 ; Run a program on what `pointers` says.
@@ -171,9 +168,7 @@ ready:
 go:
   %main = %program->program.main
   %slots = &%session:i8[%program->program.slots_at]
-  %arena = %state->state.arena
-  %constants = %constants.at:ptr
-  %rc = i32 %main(%slots, %arena, %constants)
+  %rc = i32 %main(%slots, %state->state.arena, %constants.at:ptr)
   %versions = %session->session.versions
   %updated = %program->program.updated
   loop %u < %program->program.nupdated, else %ran
@@ -211,8 +206,7 @@ define internal i32 @explain(ptr %session, ptr %e, ptr %program, i32 %number,
   %rc = @outcome(%error, {RUN})
   say "For '", %e->entry.name, "', "
   if %number >= 1 & sext.i64(%number) <= %program->program.nmessages, else %unknown
-  %messages = %program->program.messages
-  %message = &%messages:%message[sext.i64(%number) - 1]
+  %message = &%program->program.messages:%message[sext.i64(%number) - 1]
   %pieces = %message->message.pieces
   say %message->message.kind, ": "
   loop %i < %message->message.npieces, else %where

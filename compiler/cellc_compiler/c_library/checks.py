@@ -211,14 +211,12 @@ define internal i32 @dlpack(ptr %session, i32 %number, ptr %inputs, i32 %nin, pt
                             i32 %nout, ptr %error) nounwind {
   %library = @cellc_net->net.library
   if %number >= 0 & %number < %library->library.nentries, else ret @no_entry(%number, %error)
-  %entries = %library->library.entries
-  %e = &%entries:%entry[zext.i64(%number)]
+  %e = &%library->library.entries:%entry[zext.i64(%number)]
   if %nin == %e->entry.ninputs & %nout == %e->entry.noutputs,
       else ret @counts(%e, %nin, %nout, %error)
   if (%nin == 0 | %inputs != null) & (%nout == 0 | %outputs != null),
       else ret @null_tensors(%e, %error)
-  %plans = @cellc_net->net.plans
-  %must = %plans[zext.i64(%number)]->plan.must
+  %must = @cellc_net->net.plans[zext.i64(%number)]->plan.must
   %ours = &%session:i8[@cellc_net->net.tensors_at]
   %n.in = zext.i64(%nin)
   loop %i < %n.in, else %outs

@@ -97,9 +97,7 @@ known:
 typed:
   %variant = @choose(%plan, zext.i64(%e->entry.nsizes), %sizes)
   if %variant != null, else ret @unserved(%e, %sizes, %error)
-  %programs = @cellc_net->net.programs
-  %first = %variant->variant.programs:i64
-  %program = &%programs:%program[%first]
+  %program = &@cellc_net->net.programs:%program[%variant->variant.programs:i64]
   %rows = %variant->variant.kind == 2 ? %sizes:i64[%variant->variant.batch] : -1
   %open = %program->program.open
   %shapes.at = alloca ptr
@@ -110,8 +108,7 @@ typed:
 shaped:
   %shapes = %shapes.at:ptr
   %results = %e->entry.outputs
-  %pointers = %session->session.pointers
-  %bytes = &%pointers:i64[@cellc_net->net.npointers * 3]
+  %bytes = &%session->session.pointers:i64[@cellc_net->net.npointers * 3]
   %n.out = zext.i64(%nout)
   loop %o < %n.out, else %takes.all
   try @takes(%must:ptr[%n.in + %o], &%results:%argument[%o], &%outputs:%tensor[%o],
@@ -198,8 +195,7 @@ define internal void @point(ptr %session, ptr %e, ptr %inputs, ptr %outputs, i64
   %pointers:ptr[%i] = %data
   %argument = &%arguments:%argument[%i]
   if %batch >= 0 & %argument->argument.ndim > 0, else %fixed
-  %sizes = %argument->argument.sizes
-  if sext.i64(%sizes:i32) == %batch, else %fixed
+  if sext.i64(%argument->argument.sizes:i32) == %batch, else %fixed
   %nbytes = @bytes_of(%in->tensor.dtype, %in->tensor.ndim, &%in->tensor.shape)
   %pointers:ptr[%i] = &%data:i8[%nbytes / %some * %start]
 fixed:
@@ -207,8 +203,7 @@ fixed:
 outs:
   loop %o < zext.i64(%e->entry.noutputs), else %end
   %out = &%outputs:%tensor[%o]
-  %to = %out->tensor.data
-  %results:ptr[%o] = &%to:i8[%bytes:i64[%o] / %some * %start]
+  %results:ptr[%o] = &%out->tensor.data:i8[%bytes:i64[%o] / %some * %start]
   next %o
 }
 

@@ -101,9 +101,7 @@ shared:
 }
 
 define internal i64 @weight_bytes(i64 %w) nounwind {
-  %library = @cellc_net->net.library
-  %weights = %library->library.weights
-  ret %weights[%w]->weight.nbytes
+  ret @cellc_net->net.library->library.weights[%w]->weight.nbytes
 }
 
 define internal void @release(ptr %base) nounwind {
@@ -182,8 +180,7 @@ define internal void @copy_own(ptr %session, ptr %other) nounwind {
   %table = @cellc_net->net.weights
   %weights = %session->session.weights
   %versions = %session->session.versions
-  %base = %session->session.base
-  %data = %base->base.data
+  %data = %session->session.base->base.data
   loop %w < @cellc_net->net.nweights, else %end
   %held = &%table:%held[%w]
   if %held->held.own_at >= 0, else %shared
@@ -223,8 +220,7 @@ define hidden i32 @cellc_clone(ptr %session, ptr %out, ptr %error) nounwind {
 define hidden i32 @cellc_weight(ptr %session, ptr %name, ptr %tensor, ptr %error) nounwind {
   if %session != null, else ret @null_session(%error)
   if %name != null & %tensor != null, else ret @no_weight("", %error)
-  %library = @cellc_net->net.library
-  %table = %library->library.weights
+  %table = @cellc_net->net.library->library.weights
   %weights = %session->session.weights
   loop %w < @cellc_net->net.nweights, else ret @no_weight(%name, %error)
   %weight = &%table:%weight[%w]

@@ -155,8 +155,7 @@ matches:
 asks:
   br %kind == 1, %open, %batch
 open:
-  %first = %variant->variant.programs:i64
-  br @serves(%programs[%first]->program.open, %sizes), %this, %other
+  br @serves(%programs[%variant->variant.programs:i64]->program.open, %sizes), %this, %other
 batch:
   %n = %sizes:i64[%variant->variant.batch]
   %rows = %n > 1 ? %n : 1
