@@ -7,7 +7,7 @@ None: then the op is written as the composition that its definition gives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +57,12 @@ def spells(*ops: str) -> Callable[[Rule], Rule]:
     return add
 
 
+def spelled(table: Mapping[str, Rule]) -> None:
+    """Add rules: each row has the names of its ops, apart by spaces."""
+    for ops, rule in table.items():
+        spells(*ops.split())(rule)
+
+
 _SAME = {
     "abs": "Abs", "acos": "ACos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh",
     "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil", "conj": "Conj", "cos": "Cos", "cosh": "Cosh",
@@ -84,8 +90,7 @@ def _same(primitive: str) -> Rule:
     return lambda w, node, *x: w.op(primitive, *x)
 
 
-for _name, _primitive in _SAME.items():
-    spells(_name)(_same(_primitive))
+spelled({op: _same(primitive) for op, primitive in _SAME.items()})
 
 
 def _number(node: Node, value: float, k: int = 0) -> Any:
@@ -101,21 +106,6 @@ def _kind(dtype: DType) -> int:
     return NUMBERS[dtype]
 
 
-@spells("constant")
-def _constant(w: Writer, node: Node) -> Any:
-    return w.const(node.attrs["value"].array)
-
-
-@spells("after", "micro_result", "stop_gradient")
-def _first(w: Writer, node: Node, x: Ref, *others: Ref) -> Any:
-    return x
-
-
-@spells("cast")
-def _cast(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("Cast", x, _kind(node.attrs["dtype"]))
-
-
 @spells("bitwise_not")
 def _bitwise_not(w: Writer, node: Node, x: Ref) -> Any:
     if node.result.type.dtype is dtypes.bool_:
@@ -129,25 +119,20 @@ def _complex(w: Writer, node: Node, x: Ref, y: Ref) -> Any:
     return w.op("Complex", x, y) if a == b else None
 
 
-@spells("exp2")
-def _exp2(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("Pow", _number(node, 2), x)
-
-
 @spells("log2", "log10")
 def _log(w: Writer, node: Node, x: Ref) -> Any:
     base = math.log(2 if node.op == "log2" else 10)
     return w.op("RealDiv", w.op("Log", x), _number(node, base))
 
 
-@spells("gelu")
-def _gelu(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("GeLU", x) if node.attrs["approximate"] == "tanh" else None
-
-
-@spells("elu")
-def _elu(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("Elu", x, 1.0) if node.attrs["alpha"] == 1 else None
+spelled({
+    "constant": lambda w, node: w.const(node.attrs["value"].array),
+    "after micro_result stop_gradient": lambda w, node, x, *others: x,
+    "cast": lambda w, node, x: w.op("Cast", x, _kind(node.attrs["dtype"])),
+    "exp2": lambda w, node, x: w.op("Pow", _number(node, 2), x),
+    "gelu": lambda w, node, x: w.op("GeLU", x) if node.attrs["approximate"] == "tanh" else None,
+    "elu": lambda w, node, x: w.op("Elu", x, 1.0) if node.attrs["alpha"] == 1 else None,
+})
 
 
 @spells("softmax", "log_softmax")
@@ -210,21 +195,15 @@ def _window(node: Node, weight: int) -> dict[str, Any]:
     }
 
 
-@spells("conv2d")
-def _conv2d(w: Writer, node: Node, x: Ref, weight: Ref) -> Any:
-    return w.op("Conv2D", x, weight, **_window(node, 1))
-
-
-@spells("conv2d_backward_data")
-def _transposed(w: Writer, node: Node, dy: Ref, weight: Ref) -> Any:
-    return w.op("Conv2DBackpropInput", dy, weight, _ints(node.result.shape),
-                **_window(node, 1), data_format="NCHW")
-
-
-@spells("conv2d_backward_weight")
-def _weight(w: Writer, node: Node, x: Ref, dy: Ref) -> Any:
-    return w.op("Conv2DBackpropFilter", dy, x, _ints(node.result.shape),
-                **_window(node, -1), data_format="NCHW")
+spelled({
+    "conv2d": lambda w, node, x, weight: w.op("Conv2D", x, weight, **_window(node, 1)),
+    "conv2d_backward_data": lambda w, node, dy, weight:
+        w.op("Conv2DBackpropInput", dy, weight, _ints(node.result.shape),
+             **_window(node, 1), data_format="NCHW"),
+    "conv2d_backward_weight": lambda w, node, x, dy:
+        w.op("Conv2DBackpropFilter", dy, x, _ints(node.result.shape),
+             **_window(node, -1), data_format="NCHW"),
+})
 
 
 def _pool(node: Node) -> dict[str, Any]:
@@ -300,21 +279,6 @@ def _adaptive(w: Writer, node: Node, x: Ref) -> Any:
 # --- elements and axes ----------------------------------------------------------------------------
 
 
-@spells("reshape")
-def _reshape(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("Reshape", x, _ints(node.result.shape))
-
-
-@spells("transpose")
-def _transpose(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("Transpose", x, _ints(node.attrs["perm"])) if node.attrs["perm"] else x
-
-
-@spells("broadcast_to")
-def _broadcast(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("BroadcastTo", x, _ints(node.result.shape))
-
-
 @spells("slice")
 def _slice(w: Writer, node: Node, x: Ref) -> Any:
     shape = _ints(node.operands[0].shape)
@@ -366,11 +330,6 @@ def _split(w: Writer, node: Node, x: Ref) -> Any:
     return out
 
 
-@spells("concat")
-def _concat(w: Writer, node: Node, *x: Ref) -> Any:
-    return w.op("Concat", tuple(x), normalize_axis(node.attrs["axis"], node.result.type.rank))
-
-
 @spells("stack")
 def _stack(w: Writer, node: Node, *x: Ref) -> Any:
     axis = normalize_axis(node.attrs["axis"], node.result.type.rank)
@@ -392,30 +351,10 @@ def _pad(w: Writer, node: Node, x: Ref) -> Any:
     return _padded(w, node, x, attrs["low"], attrs["high"], attrs["value"])
 
 
-@spells("tile")
-def _tile(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("Tile", x, _ints(node.attrs["reps"]))
-
-
-@spells("flip")
-def _flip(w: Writer, node: Node, x: Ref) -> Any:
-    return w.op("ReverseV2", x, _ints(node.attrs["axes"]))
-
-
 @spells("gather")
 def _gather(w: Writer, node: Node, x: Ref, index: Ref) -> Any:
     axis = normalize_axis(node.attrs["axis"], node.operands[0].type.rank)
     return w.op("Gather", x, index, axis, int(node.attrs["batch_dims"]))
-
-
-@spells("gather_elements")
-def _gather_elements(w: Writer, node: Node, x: Ref, index: Ref) -> Any:
-    return w.op("GatherD", x, normalize_axis(node.attrs["dim"], node.operands[0].type.rank), index)
-
-
-@spells("gather_nd")
-def _gather_nd(w: Writer, node: Node, x: Ref, index: Ref) -> Any:
-    return None if node.attrs.get("batch_dims") else w.op("GatherNd", x, index)
 
 
 @spells("one_hot")
@@ -502,9 +441,21 @@ def _topk(w: Writer, node: Node, x: Ref) -> Any:
     return [r if last else w.op("Transpose", r, tuple(axes)) for r in (values, places)]
 
 
-@spells("argsort")
-def _argsort(w: Writer, node: Node, x: Ref) -> Any:
-    return _sort(w, node, x)[1]
+spelled({
+    "reshape": lambda w, node, x: w.op("Reshape", x, _ints(node.result.shape)),
+    "transpose": lambda w, node, x:
+        w.op("Transpose", x, _ints(node.attrs["perm"])) if node.attrs["perm"] else x,
+    "broadcast_to": lambda w, node, x: w.op("BroadcastTo", x, _ints(node.result.shape)),
+    "concat": lambda w, node, *x:
+        w.op("Concat", tuple(x), normalize_axis(node.attrs["axis"], node.result.type.rank)),
+    "tile": lambda w, node, x: w.op("Tile", x, _ints(node.attrs["reps"])),
+    "flip": lambda w, node, x: w.op("ReverseV2", x, _ints(node.attrs["axes"])),
+    "gather_elements": lambda w, node, x, index:
+        w.op("GatherD", x, normalize_axis(node.attrs["dim"], node.operands[0].type.rank), index),
+    "gather_nd": lambda w, node, x, index:
+        None if node.attrs.get("batch_dims") else w.op("GatherNd", x, index),
+    "argsort": lambda w, node, x: _sort(w, node, x)[1],
+})
 
 
 # --- control flow ---------------------------------------------------------------------------------

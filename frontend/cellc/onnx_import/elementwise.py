@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -15,7 +14,7 @@ from ..core.dispatch import apply_one
 from ..ops.functional import draws, elimination, linalg
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor
-from .table import Array, Call, Known, border_of, like, rule, to, wide
+from .table import Array, Call, Known, border_of, like, rule, rules, to, wide
 
 A = apply_one
 
@@ -29,60 +28,13 @@ _UNARY = {
     "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "log1pexp",
     "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
 }
-
-
-def _unary(op: str) -> Callable[[Call, Tensor], Tensor]:
-    return lambda c, x: A(op, x)
-
-
-for _name, _op in _UNARY.items():
-    rule(_name)(_unary(_op))
-
-
-def _rounded(op: str) -> Callable[[Call, Tensor], Tensor]:
-    return lambda c, x: A(op, x) if x.dtype.is_float else x
-
-
-for _name in ("Ceil", "Floor", "Round"):
-    rule(_name)(_rounded(_name.lower()))
-
-
-@rule("Identity", raw=True)
-def _identity(c: Call, x: Any) -> Any:
-    return x
-
-
-@rule("Relu")
-def _relu(c: Call, x: Tensor) -> Tensor:
-    return A("relu", x) if x.dtype.is_float else A("maximum", x, like(0, x))
-
-
-@rule("LeakyRelu")
-def _leaky(c: Call, x: Tensor) -> Tensor:
-    return A("leaky_relu", x, alpha=c.real("alpha", 0.01))
-
-
-@rule("Elu")
-def _elu(c: Call, x: Tensor) -> Tensor:
-    return A("elu", x, alpha=c.real("alpha", 1.0))
-
-
-@rule("Celu")
-def _celu(c: Call, x: Tensor) -> Tensor:
-    return A("celu", x, alpha=c.real("alpha", 1.0))
-
-
+rules({"Identity": lambda c, x: x}, raw=True)
 @rule("Selu")
 def _selu(c: Call, x: Tensor) -> Tensor:
     alpha = c.real("alpha", 1.6732632423543772)
     gamma = c.real("gamma", 1.0507009873554805)
     below = A("mul", A("sub", A("exp", A("minimum", x, like(0, x))), like(1, x)), like(alpha, x))
     return A("mul", A("where", A("gt", x, like(0, x)), x, below), like(gamma, x))
-
-
-@rule("ThresholdedRelu")
-def _thresholded(c: Call, x: Tensor) -> Tensor:
-    return A("where", A("gt", x, like(c.real("alpha", 1.0), x)), x, like(0, x))
 
 
 @rule("HardSigmoid")
@@ -96,11 +48,6 @@ def _shrink(c: Call, x: Tensor) -> Tensor:
     lambd, bias = c.real("lambd", 0.5), like(c.real("bias", 0.0), x)
     above = A("where", A("gt", x, like(lambd, x)), A("sub", x, bias), like(0, x))
     return A("where", A("lt", x, like(-lambd, x)), A("add", x, bias), above)
-
-
-@rule("Gelu", "com.microsoft::Gelu")
-def _gelu(c: Call, x: Tensor) -> Tensor:
-    return A("gelu", x, approximate=c.text("approximate", "none"))
 
 
 @rule("com.microsoft::FastGelu", "com.microsoft::BiasGelu")
@@ -146,9 +93,20 @@ def _scalar(x: Tensor) -> Tensor:
     return A("reshape", x, shape=()) if x.ndim else x
 
 
-@rule("Cast", "CastLike")
-def _cast(c: Call, x: Tensor, like_: Tensor | None = None) -> Tensor:
-    return cast_to(x, c.dtype("to") if like_ is None else like_.dtype)
+rules({
+    " ".join(_UNARY): lambda c, x: A(_UNARY[c.node.op], x),
+    "Ceil Floor Round": lambda c, x: A(c.node.op.lower(), x) if x.dtype.is_float else x,
+    "Relu": lambda c, x: A("relu", x) if x.dtype.is_float else A("maximum", x, like(0, x)),
+    "LeakyRelu": lambda c, x: A("leaky_relu", x, alpha=c.real("alpha", 0.01)),
+    "Elu": lambda c, x: A("elu", x, alpha=c.real("alpha", 1.0)),
+    "Celu": lambda c, x: A("celu", x, alpha=c.real("alpha", 1.0)),
+    "ThresholdedRelu": lambda c, x:
+        A("where", A("gt", x, like(c.real("alpha", 1.0), x)), x, like(0, x)),
+    "Gelu com.microsoft::Gelu": lambda c, x:
+        A("gelu", x, approximate=c.text("approximate", "none")),
+    "Cast CastLike": lambda c, x, like_=None:
+        cast_to(x, c.dtype("to") if like_ is None else like_.dtype),
+})
 
 
 @rule("BitCast")
@@ -191,24 +149,7 @@ _BINARY = {
     "Xor": "logical_xor", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
     "BitwiseXor": "bitwise_xor",
 }
-
-
-def _binary(op: str) -> Callable[[Call, Tensor, Tensor], Tensor]:
-    return lambda c, a, b: A(op, *_aligned(c, a, b))
-
-
-for _name, _op in _BINARY.items():
-    rule(_name)(_binary(_op))
-
-
-@rule("Div")
-def _div(c: Call, a: Tensor, b: Tensor) -> Tensor:
-    return A("trunc_div" if a.dtype.is_integer else "div", *_aligned(c, a, b))
-
-
-@rule("Mod")
-def _mod(c: Call, a: Tensor, b: Tensor) -> Tensor:
-    return A("fmod" if c.flag("fmod") else "mod", a, b)
+_FOLDED = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
 
 
 @rule("Pow")
@@ -230,23 +171,19 @@ def _shift(c: Call, a: Tensor, b: Tensor) -> Tensor:
     return A("where", gone, none, A("shift_left" if left else "shift_right", a, b))
 
 
-def _folding(op: str) -> Callable[..., Tensor]:
-    return lambda c, *xs: reduce(lambda a, b: A(op, a, b), xs)
-
-
-for _name, _op in {"Sum": "add", "Max": "maximum", "Min": "minimum"}.items():
-    rule(_name)(_folding(_op))
-
-
 @rule("Mean")
 def _mean(c: Call, *xs: Tensor) -> Tensor:
     total = reduce(lambda a, b: A("add", a, b), map(wide, xs))
     return to(A("div", total, like(len(xs), total)), xs[0].dtype)
 
 
-@rule("Where")
-def _where(c: Call, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    return A("where", condition, x, y)
+rules({
+    " ".join(_BINARY): lambda c, a, b: A(_BINARY[c.node.op], *_aligned(c, a, b)),
+    " ".join(_FOLDED): lambda c, *xs: reduce(lambda a, b: A(_FOLDED[c.node.op], a, b), xs),
+    "Div": lambda c, a, b: A("trunc_div" if a.dtype.is_integer else "div", *_aligned(c, a, b)),
+    "Mod": lambda c, a, b: A("fmod" if c.flag("fmod") else "mod", a, b),
+    "Where": lambda c, condition, x, y: A("where", condition, x, y),
+})
 
 
 @rule("SwiGLU")
@@ -256,11 +193,6 @@ def _swiglu(c: Call, x: Tensor, gate: Tensor) -> Tensor:
 
 
 # --- products -------------------------------------------------------------------------------------
-
-
-@rule("MatMul")
-def _matmul(c: Call, a: Tensor, b: Tensor) -> Tensor:
-    return linalg.matmul(a, b)
 
 
 @rule("com.microsoft::FusedMatMul")
@@ -288,14 +220,11 @@ def _gemm(c: Call, a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     return A("add", out, bias if beta == 1.0 else A("mul", bias, like(beta, bias)))
 
 
-@rule("Einsum")
-def _einsum(c: Call, *xs: Tensor) -> Tensor:
-    return linalg.einsum(c.text("equation", "").replace(" ", ""), *xs)
-
-
-@rule("Det")
-def _det(c: Call, x: Tensor) -> Tensor:
-    return elimination.det(x)
+rules({
+    "MatMul": lambda c, a, b: linalg.matmul(a, b),
+    "Einsum": lambda c, *xs: linalg.einsum(c.text("equation", "").replace(" ", ""), *xs),
+    "Det": lambda c, x: elimination.det(x),
+})
 
 
 # --- draws ----------------------------------------------------------------------------------------
@@ -309,14 +238,12 @@ def _drawn(c: Call, shape: Any, dtype: Any) -> Tensor:
     return to(draws.uniform(shape, low, high), dtype)
 
 
-@rule("RandomNormal", "RandomUniform")
-def _random(c: Call) -> Tensor:
-    return _drawn(c, c.ints("shape", ()), c.dtype("dtype", dtypes.float32))
-
-
-@rule("RandomNormalLike", "RandomUniformLike")
-def _random_like(c: Call, x: Tensor) -> Tensor:
-    return _drawn(c, x.shape, c.dtype("dtype", x.dtype))
+rules({
+    "RandomNormal RandomUniform": lambda c:
+        _drawn(c, c.ints("shape", ()), c.dtype("dtype", dtypes.float32)),
+    "RandomNormalLike RandomUniformLike": lambda c, x:
+        _drawn(c, x.shape, c.dtype("dtype", x.dtype)),
+})
 
 
 @rule("Bernoulli")

@@ -18,7 +18,7 @@ from ..tensors.promotion import constant
 from ..tensors.tensor import Tensor
 from .reductions import mean_and_variance
 from .shaping import reshaped, sliced, transposed
-from .table import Array, Call, Known, counted, like, rule, sizes, to, wide
+from .table import Array, Call, Known, counted, like, rule, rules, sizes, to, wide
 from .wire import OnnxError
 
 A = apply_one
@@ -277,14 +277,11 @@ def _lp_pool(c: Call, x: Tensor) -> Tensor:
     return A("sqrt", total) if p == 2 else A("pow", total, like(1 / p, x))
 
 
-@rule("GlobalAveragePool")
-def _global_average(c: Call, x: Tensor) -> Tensor:
-    return A("reduce_mean", x, axes=tuple(range(2, x.ndim)), keepdims=True)
-
-
-@rule("GlobalMaxPool")
-def _global_max(c: Call, x: Tensor) -> Tensor:
-    return A("reduce_max", x, axes=tuple(range(2, x.ndim)), keepdims=True)
+rules({
+    "GlobalAveragePool": lambda c, x:
+        A("reduce_mean", x, axes=tuple(range(2, x.ndim)), keepdims=True),
+    "GlobalMaxPool": lambda c, x: A("reduce_max", x, axes=tuple(range(2, x.ndim)), keepdims=True),
+})
 
 
 @rule("GlobalLpPool")

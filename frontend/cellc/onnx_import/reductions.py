@@ -14,7 +14,7 @@ from ..ops.functional import indexing, shapes
 from ..tensors.promotion import constant
 from ..tensors.tensor import Tensor
 from .shaping import reshaped
-from .table import Array, Call, axes_of, axis_of, border_of, like, rule, sizes, to, wide
+from .table import Array, Call, axes_of, axis_of, border_of, like, rule, rules, sizes, to, wide
 
 A = apply_one
 Reduce = Callable[[Tensor, Sequence[int], bool], Tensor]
@@ -90,8 +90,7 @@ def _reduction(function: Reduce) -> Callable[..., Tensor]:
     return apply
 
 
-for _name, _function in _REDUCE.items():
-    rule(_name, known=(1,))(_reduction(_function))
+rules({name: _reduction(function) for name, function in _REDUCE.items()}, known=(1,))
 
 
 @rule("ArgMax", "ArgMin")
@@ -134,14 +133,10 @@ def _lines(c: Call, x: Tensor, function: Callable[[Tensor, int], Tensor]) -> Ten
     return reshaped(function(flat, axis), x.shape)
 
 
-@rule("Softmax")
-def _softmax(c: Call, x: Tensor) -> Tensor:
-    return _lines(c, x, lambda t, axis: A("softmax", t, axis=axis))
-
-
-@rule("LogSoftmax")
-def _log_softmax(c: Call, x: Tensor) -> Tensor:
-    return _lines(c, x, lambda t, axis: A("log_softmax", t, axis=axis))
+rules({
+    "Softmax": lambda c, x: _lines(c, x, lambda t, axis: A("softmax", t, axis=axis)),
+    "LogSoftmax": lambda c, x: _lines(c, x, lambda t, axis: A("log_softmax", t, axis=axis)),
+})
 
 
 @rule("Hardmax")

@@ -27,6 +27,7 @@ from .table import (
     elements,
     like,
     rule,
+    rules,
     sizes,
     to,
 )
@@ -287,20 +288,10 @@ def _space_to_depth(c: Call, x: Tensor) -> Tensor:
 # --- gathers and scatters -------------------------------------------------------------------------
 
 
-@rule("Gather")
-def _gather(c: Call, x: Tensor, index: Tensor) -> Tensor:
-    return indexing.gather(x, index, c.axis(x.ndim))
-
-
 @rule("ArrayFeatureExtractor", "ai.onnx.ml::ArrayFeatureExtractor")
 def _features(c: Call, x: Tensor, index: Tensor) -> Tensor:
     x = x if x.ndim > 1 else reshaped(x, (1, -1))
     return indexing.gather(x, reshaped(index, (index.size,)), x.ndim - 1)
-
-
-@rule("GatherElements")
-def _gather_elements(c: Call, x: Tensor, index: Tensor) -> Tensor:
-    return indexing.gather_elements(x, c.axis(x.ndim), index)
 
 
 @rule("GatherND")
@@ -324,9 +315,12 @@ def _reduction(c: Call) -> str:
     return given
 
 
-@rule("ScatterElements", "Scatter")
-def _scatter_elements(c: Call, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    return indexing.tensor_scatter_elements(x, index, updates, c.axis(x.ndim), _reduction(c))
+rules({
+    "Gather": lambda c, x, index: indexing.gather(x, index, c.axis(x.ndim)),
+    "GatherElements": lambda c, x, index: indexing.gather_elements(x, c.axis(x.ndim), index),
+    "ScatterElements Scatter": lambda c, x, index, updates:
+        indexing.tensor_scatter_elements(x, index, updates, c.axis(x.ndim), _reduction(c)),
+})
 
 
 @rule("ScatterND")

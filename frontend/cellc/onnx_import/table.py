@@ -8,7 +8,7 @@ takes `raw` inputs gets them as they are: `Known` or Tensor.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -132,6 +132,12 @@ def rule(
         return fn
 
     return register
+
+
+def rules(table: Mapping[str, Callable[..., Any]], **options: Any) -> None:
+    """Register rules: each row has the names of its operators, apart by spaces."""
+    for names, fn in table.items():
+        rule(*names.split(), **options)(fn)
 
 
 class Call:

@@ -9,7 +9,7 @@ from cellc_runtime import dtypes
 
 from ..core.dispatch import apply_one
 from ..tensors.tensor import Tensor
-from .table import Call, Refused, dtype_of, like, rule, to
+from .table import Call, Refused, dtype_of, like, rule, rules, to
 
 A = apply_one
 
@@ -37,23 +37,7 @@ def _unary(op: str) -> Callable[[Call, Tensor], Any]:
     return apply
 
 
-for _name, _op in {**_UNARY, "round.default": "round"}.items():
-    rule(_name)(_unary(_op))
-
-
-@rule("logical_not")
-def _not(c: Call, x: Tensor) -> Tensor:
-    return A("logical_not", to(x, dtypes.bool_))
-
-
-@rule("alias", "clone", "detach", "lift_fresh_copy", "lift_fresh", "contiguous")
-def _same(c: Call, x: Tensor, **ignored: Any) -> Tensor:
-    return x
-
-
-@rule("copy")
-def _copy(c: Call, x: Tensor, source: Tensor, *ignored: Any) -> Tensor:
-    return A("broadcast_to", to(source, c.dtype), shape=x.shape)
+rules({name: _unary(op) for name, op in {**_UNARY, "round.default": "round"}.items()})
 
 
 @rule("_to_copy", "prims.convert_element_type", "to")
@@ -64,16 +48,6 @@ def _to_copy(c: Call, x: Tensor, *ignored: Any, **options: Any) -> Tensor:
     return to(x, c.dtype)
 
 
-@rule("gelu")
-def _gelu(c: Call, x: Tensor, approximate: str = "none") -> Tensor:
-    return A("gelu", x, approximate=approximate)
-
-
-@rule("leaky_relu")
-def _leaky(c: Call, x: Tensor, slope: float = 0.01) -> Tensor:
-    return A("leaky_relu", x, alpha=float(slope))
-
-
 @rule("elu")
 def _elu(c: Call, x: Tensor, alpha: float = 1.0, scale: float = 1.0, inner: float = 1.0) -> Tensor:
     if inner != 1.0:
@@ -82,20 +56,22 @@ def _elu(c: Call, x: Tensor, alpha: float = 1.0, scale: float = 1.0, inner: floa
     return y if scale == 1.0 else A("mul", y, like(scale, y.dtype))
 
 
-@rule("hardtanh")
-def _hardtanh(c: Call, x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
-    return _clamp(c, x, low, high)
-
-
 @rule("hardsigmoid")
 def _hardsigmoid(c: Call, x: Tensor) -> Tensor:
     y = A("clamp", A("add", x, like(3, x.dtype)), min=0.0, max=6.0)
     return A("div", y, like(6, y.dtype))
 
 
-@rule("softplus")
-def _softplus(c: Call, x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    return A("softplus", x, beta=float(beta), threshold=float(threshold))
+rules({
+    "logical_not": lambda c, x: A("logical_not", to(x, dtypes.bool_)),
+    "alias clone detach lift_fresh_copy lift_fresh contiguous": lambda c, x, **ignored: x,
+    "copy": lambda c, x, source, *ignored: A("broadcast_to", to(source, c.dtype), shape=x.shape),
+    "gelu": lambda c, x, approximate="none": A("gelu", x, approximate=approximate),
+    "leaky_relu": lambda c, x, slope=0.01: A("leaky_relu", x, alpha=float(slope)),
+    "hardtanh": lambda c, x, low=-1.0, high=1.0: _clamp(c, x, low, high),
+    "softplus": lambda c, x, beta=1.0, threshold=20.0:
+        A("softplus", x, beta=float(beta), threshold=float(threshold)),
+})
 
 
 @rule("clamp", "clamp_min", "clamp_max")
@@ -127,16 +103,7 @@ def _binary(op: str) -> Callable[[Call, Any, Any], Tensor]:
     return apply
 
 
-for _name, _op in _BINARY.items():
-    rule(_name)(_binary(_op))
-
-
-def _logical(op: str) -> Callable[[Call, Tensor, Tensor], Tensor]:
-    return lambda c, a, b: A(op, to(a, dtypes.bool_), to(b, dtypes.bool_))
-
-
-for _name in ("logical_and", "logical_or", "logical_xor"):
-    rule(_name)(_logical(_name))
+rules({name: _binary(op) for name, op in _BINARY.items()})
 
 
 @rule("add", "sub")
@@ -162,19 +129,15 @@ def _div_mode(c: Call, a: Any, b: Any, rounding_mode: str | None = "floor") -> T
     return A({"floor": "floor_div", "trunc": "trunc_div"}[rounding_mode], a, b)
 
 
-@rule("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-def _where(c: Call, condition: Tensor, a: Any, b: Any) -> Tensor:
-    return A("where", to(condition, dtypes.bool_), like(a, c.dtype), like(b, c.dtype))
-
-
-@rule("masked_fill")
-def _masked_fill(c: Call, x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    return A("where", mask, like(value, c.dtype), x)
-
-
-@rule("lerp.Scalar", "lerp.Tensor")
-def _lerp(c: Call, a: Tensor, b: Tensor, weight: Any) -> Tensor:
-    return A("add", a, A("mul", like(weight, a.dtype), A("sub", b, a)))
+rules({
+    "logical_and logical_or logical_xor": lambda c, a, b:
+        A(c.name, to(a, dtypes.bool_), to(b, dtypes.bool_)),
+    "where.self where.ScalarOther where.ScalarSelf where.Scalar": lambda c, condition, a, b:
+        A("where", to(condition, dtypes.bool_), like(a, c.dtype), like(b, c.dtype)),
+    "masked_fill": lambda c, x, mask, value: A("where", mask, like(value, c.dtype), x),
+    "lerp.Scalar lerp.Tensor": lambda c, a, b, weight:
+        A("add", a, A("mul", like(weight, a.dtype), A("sub", b, a))),
+})
 
 
 @rule("addcmul", "addcdiv")
@@ -198,16 +161,6 @@ def _full_like(c: Call, x: Tensor, value: Any = None, **ignored: Any) -> Tensor:
     return A("broadcast_to", like(value, c.dtype), shape=x.shape)
 
 
-@rule("zeros", "ones", "new_zeros", "new_ones")
-def _zeros(c: Call, *given: Any, **ignored: Any) -> Tensor:
-    return A("broadcast_to", like(int(c.name.endswith("ones")), c.dtype), shape=tuple(given[-1]))
-
-
-@rule("scalar_tensor")
-def _scalar(c: Call, value: Any, **ignored: Any) -> Tensor:
-    return like(value, c.dtype)
-
-
 @rule("arange.start_step", "arange.start", "arange.default")
 def _arange(c: Call, *given: Any, **ignored: Any) -> Tensor:
     start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
@@ -216,11 +169,6 @@ def _arange(c: Call, *given: Any, **ignored: Any) -> Tensor:
     count = (stop - start + step - 1) // step if step == 1 or step > 0 else \
         (start - stop - step - 1) // -step
     return _steps(c, count, start, step)
-
-
-@rule("prims.iota")
-def _iota(c: Call, length: int, start: int = 0, step: int = 1, **ignored: Any) -> Tensor:
-    return _steps(c, length, start, step)
 
 
 def _steps(c: Call, count: Any, start: Any, step: Any) -> Tensor:
@@ -244,6 +192,10 @@ def _dropout(c: Call, x: Tensor, p: float, train: bool | None = None) -> list[Te
     return [x, A("broadcast_to", like(True, dtypes.bool_), shape=x.shape)]
 
 
-@rule("view.dtype")
-def _bitcast(c: Call, x: Tensor, dtype: Any) -> Tensor:
-    return A("bitcast", x, dtype=dtype_of(dtype))
+rules({
+    "zeros ones new_zeros new_ones": lambda c, *given, **ignored:
+        A("broadcast_to", like(int(c.name.endswith("ones")), c.dtype), shape=tuple(given[-1])),
+    "scalar_tensor": lambda c, value, **ignored: like(value, c.dtype),
+    "prims.iota": lambda c, length, start=0, step=1, **ignored: _steps(c, length, start, step),
+    "view.dtype": lambda c, x, dtype: A("bitcast", x, dtype=dtype_of(dtype)),
+})

@@ -13,7 +13,7 @@ from ..core.dispatch import apply, apply_one
 from ..ops.functional import sampling, shapes, volume, window
 from ..tensors.tensor import Tensor
 from .reductions import attended, parts
-from .table import Call, Refused, like, reshaped, rule, to, wide
+from .table import Call, Refused, like, reshaped, rule, rules, to, wide
 
 A = apply_one
 Ints = tuple[int, ...]
@@ -112,19 +112,12 @@ def _adaptive(c: Call, x: Tensor, size: Sequence[int]) -> Tensor:
     return window.adaptive_avg_pool2d(x, tuple(size))
 
 
-@rule("adaptive_avg_pool1d")
-def _adaptive1(c: Call, x: Tensor, size: Sequence[int]) -> Tensor:
-    return window.adaptive_avg_pool1d(x, size[0])
-
-
-@rule("_adaptive_avg_pool3d")
-def _adaptive3(c: Call, x: Tensor, size: Sequence[int]) -> Tensor:
-    return volume.adaptive_avg_pool3d(x, tuple(size))
-
-
-@rule("adaptive_max_pool2d")
-def _adaptive_max(c: Call, x: Tensor, size: Sequence[int]) -> list[Tensor]:
-    return list(window.adaptive_max_pool2d(x, tuple(size), True))
+rules({
+    "adaptive_avg_pool1d": lambda c, x, size: window.adaptive_avg_pool1d(x, size[0]),
+    "_adaptive_avg_pool3d": lambda c, x, size: volume.adaptive_avg_pool3d(x, tuple(size)),
+    "adaptive_max_pool2d": lambda c, x, size:
+        list(window.adaptive_max_pool2d(x, tuple(size), True)),
+})
 
 
 # --- normalisations -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from cellc_runtime import dtypes
 from ..core.dispatch import apply_one
 from ..ops.functional import linalg, shapes, sorting
 from ..tensors.tensor import Tensor
-from .table import Call, Refused, axes_of, axis_of, like, reshaped, rule, to, wide
+from .table import Call, Refused, axes_of, axis_of, like, reshaped, rule, rules, to, wide
 
 A = apply_one
 
@@ -43,19 +43,7 @@ def _reduction(op: str) -> Callable[..., Tensor]:
     return apply_
 
 
-for _name, _op in _REDUCE.items():
-    rule(_name)(_reduction(_op))
-
-
-@rule("max.default", "min.default")
-def _extremum(c: Call, x: Tensor) -> Tensor:
-    return _reduced(f"reduce_{c.name}", x, None, False)
-
-
-@rule("max.dim", "min.dim")
-def _extremum_at(c: Call, x: Tensor, axis: int, keep: bool = False) -> list[Tensor]:
-    return [_reduced(f"reduce_{c.name}", x, (axis,), keep),
-            _position(f"arg{c.name}", x, axis, keep)]
+rules({name: _reduction(op) for name, op in _REDUCE.items()})
 
 
 @rule("argmax", "argmin")
@@ -89,12 +77,6 @@ def _var(c: Call, x: Tensor, axes: Any = None, *, correction: Any = None, keepdi
     return variance if c.name == "var" else A("sqrt", variance)
 
 
-@rule("var_mean.correction")
-def _var_mean(c: Call, x: Tensor, axes: Any = None, *, correction: Any = None,
-              keepdim: bool = False) -> list[Tensor]:
-    return list(_moments(wide(x), axes, correction, keepdim))
-
-
 @rule("linalg_vector_norm")
 def _norm(c: Call, x: Tensor, order: Any = 2, axes: Any = None, keep: bool = False,
           dtype: Any = None) -> Tensor:
@@ -112,9 +94,15 @@ def _norm(c: Call, x: Tensor, order: Any = 2, axes: Any = None, keep: bool = Fal
     return A("pow", powers, like(1 / order, x.dtype))
 
 
-@rule("cumsum", "cumprod", "logcumsumexp")
-def _running(c: Call, x: Tensor, axis: int, **ignored: Any) -> Tensor:
-    return A(c.name, to(x, c.dtype), axis=axis_of(axis, x.ndim)) if x.ndim else to(x, c.dtype)
+rules({
+    "max.default min.default": lambda c, x: _reduced(f"reduce_{c.name}", x, None, False),
+    "max.dim min.dim": lambda c, x, axis, keep=False:
+        [_reduced(f"reduce_{c.name}", x, (axis,), keep), _position(f"arg{c.name}", x, axis, keep)],
+    "var_mean.correction": lambda c, x, axes=None, *, correction=None, keepdim=False:
+        list(_moments(wide(x), axes, correction, keepdim)),
+    "cumsum cumprod logcumsumexp": lambda c, x, axis, **ignored:
+        A(c.name, to(x, c.dtype), axis=axis_of(axis, x.ndim)) if x.ndim else to(x, c.dtype),
+})
 
 
 @rule("_softmax", "_log_softmax", "softmax.int", "log_softmax.int")
@@ -143,11 +131,6 @@ def _topk(c: Call, x: Tensor, k: Any, axis: int = -1, largest: bool = True, orde
 # --- products -------------------------------------------------------------------------------------
 
 
-@rule("mm", "bmm", "matmul", "mv", "dot")
-def _product(c: Call, a: Tensor, b: Tensor) -> Tensor:
-    return linalg.matmul(a, b)
-
-
 @rule("addmm", "baddbmm")
 def _add_product(c: Call, x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     y = A("matmul", a, b, transpose_a=False, transpose_b=False)
@@ -157,9 +140,11 @@ def _add_product(c: Call, x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha:
     return A("add", y, x if beta == 1 else A("mul", x, like(beta, x.dtype)))
 
 
-@rule("linear")
-def _linear(c: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    return A("dense", x, w) if bias is None else A("dense", x, w, bias)
+rules({
+    "mm bmm matmul mv dot": lambda c, a, b: linalg.matmul(a, b),
+    "linear": lambda c, x, w, bias=None:
+        A("dense", x, w) if bias is None else A("dense", x, w, bias),
+})
 
 
 def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool,

@@ -11,30 +11,10 @@ from cellc_runtime import dtypes
 from ..core.dispatch import apply_one
 from ..ops.functional import indexing, joining, shapes
 from ..tensors.tensor import Tensor
-from .table import Call, Refused, axes_of, axis_of, hint, like, reshaped, rule, to
+from .table import Call, Refused, axes_of, axis_of, hint, like, reshaped, rule, rules, to
 
 A = apply_one
 _FAR = 1 << 62
-
-
-@rule("view.default", "_unsafe_view", "reshape", "_reshape_copy", "view_copy.default")
-def _view(c: Call, x: Tensor, shape: Sequence[int]) -> Tensor:
-    return shapes.reshape(x, tuple(shape))
-
-
-@rule("permute")
-def _permute(c: Call, x: Tensor, perm: Sequence[int]) -> Tensor:
-    return A("transpose", x, perm=tuple(axis_of(a, x.ndim) for a in perm))
-
-
-@rule("transpose.int")
-def _transpose(c: Call, x: Tensor, a: int, b: int) -> Tensor:
-    return shapes.swapaxes(x, a, b) if x.ndim else x
-
-
-@rule("t", "numpy_T", "mT")
-def _t(c: Call, x: Tensor) -> Tensor:
-    return shapes.swapaxes(x, -1, -2) if x.ndim > 1 else x
 
 
 @rule("expand")
@@ -61,11 +41,6 @@ def _unsqueeze(c: Call, x: Tensor, axis: int) -> Tensor:
 def _cat(c: Call, xs: Sequence[Tensor], axis: int = 0) -> Tensor:
     kept = [to(x, c.dtype) for x in xs if not (x.ndim == 1 and x.shape == (0,))] or [xs[0]]
     return kept[0] if len(kept) == 1 else A("concat", *kept, axis=axis_of(axis, kept[0].ndim))
-
-
-@rule("stack")
-def _stack(c: Call, xs: Sequence[Tensor], axis: int = 0) -> Tensor:
-    return A("stack", *(to(x, c.dtype) for x in xs), axis=axis_of(axis, xs[0].ndim + 1))
 
 
 def sliced(x: Tensor, axis: int, start: Any, stop: Any, step: int = 1) -> Tensor:
@@ -136,27 +111,6 @@ def _split(c: Call, x: Tensor, lengths: Any, axis: int = 0) -> list[Tensor]:
     return out
 
 
-@rule("unbind")
-def _unbind(c: Call, x: Tensor, axis: int = 0) -> list[Tensor]:
-    return [_select(c, x, axis, i) for i in range(x.shape[axis_of(axis, x.ndim)])]
-
-
-@rule("flip")
-def _flip(c: Call, x: Tensor, axes: Sequence[int]) -> Tensor:
-    return A("flip", x, axes=axes_of(axes, x.ndim))
-
-
-@rule("roll")
-def _roll(c: Call, x: Tensor, shifts: Any, axes: Any = ()) -> Tensor:
-    return joining.roll(x, shifts if isinstance(shifts, int) else tuple(shifts),
-                        tuple(axes) if axes else None)
-
-
-@rule("repeat")
-def _repeat(c: Call, x: Tensor, times: Sequence[int]) -> Tensor:
-    return joining.tile(reshaped(x, [1] * (len(times) - x.ndim) + list(x.shape)), tuple(times))
-
-
 @rule("constant_pad_nd")
 def _pad(c: Call, x: Tensor, pads: Sequence[int], value: Any = 0) -> Tensor:
     low, high = _pads(x, pads)
@@ -180,9 +134,24 @@ def _pads(x: Tensor, pads: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, .
     return tuple(low), tuple(high)
 
 
-@rule("tril", "triu")
-def _triangle(c: Call, x: Tensor, diagonal: int = 0) -> Tensor:
-    return A(c.name, x, diagonal=diagonal)
+rules({
+    "view.default _unsafe_view reshape _reshape_copy view_copy.default": lambda c, x, shape:
+        shapes.reshape(x, tuple(shape)),
+    "permute": lambda c, x, perm: A("transpose", x, perm=tuple(axis_of(a, x.ndim) for a in perm)),
+    "transpose.int": lambda c, x, a, b: shapes.swapaxes(x, a, b) if x.ndim else x,
+    "t numpy_T mT": lambda c, x: shapes.swapaxes(x, -1, -2) if x.ndim > 1 else x,
+    "stack": lambda c, xs, axis=0:
+        A("stack", *(to(x, c.dtype) for x in xs), axis=axis_of(axis, xs[0].ndim + 1)),
+    "unbind": lambda c, x, axis=0:
+        [_select(c, x, axis, i) for i in range(x.shape[axis_of(axis, x.ndim)])],
+    "flip": lambda c, x, axes: A("flip", x, axes=axes_of(axes, x.ndim)),
+    "roll": lambda c, x, shifts, axes=():
+        joining.roll(x, shifts if isinstance(shifts, int) else tuple(shifts),
+                     tuple(axes) if axes else None),
+    "repeat": lambda c, x, times:
+        joining.tile(reshaped(x, [1] * (len(times) - x.ndim) + list(x.shape)), tuple(times)),
+    "tril triu": lambda c, x, diagonal=0: A(c.name, x, diagonal=diagonal),
+})
 
 
 @rule("diagonal")
@@ -215,14 +184,11 @@ def _pixel_unshuffle(c: Call, x: Tensor, factor: int) -> Tensor:
 # --- gathers and scatters -------------------------------------------------------------------------
 
 
-@rule("embedding")
-def _embedding(c: Call, table: Tensor, index: Tensor, *ignored: Any) -> Tensor:
-    return indexing.gather(table, index, 0)
-
-
-@rule("index_select")
-def _index_select(c: Call, x: Tensor, axis: int, index: Tensor) -> Tensor:
-    return indexing.gather(x, reshaped(index, (index.size,)), axis_of(axis, x.ndim))
+rules({
+    "embedding": lambda c, table, index, *ignored: indexing.gather(table, index, 0),
+    "index_select": lambda c, x, axis, index:
+        indexing.gather(x, reshaped(index, (index.size,)), axis_of(axis, x.ndim)),
+})
 
 
 @rule("gather")

@@ -8,7 +8,7 @@ another shape than torch's, or that raises, leaves its node to torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -53,6 +53,12 @@ def rule(*names: str) -> Callable[[F], F]:
         return fn
 
     return register
+
+
+def rules(table: Mapping[str, Callable[..., Any]]) -> None:
+    """Register rules: each row has the names of its operators, apart by spaces."""
+    for names, fn in table.items():
+        rule(*names.split())(fn)
 
 
 def rule_of(target: Any) -> Callable[..., Any] | None:
