@@ -34,10 +34,15 @@ def _from(generator: Any, what: str) -> Generator | None:
     return generator
 
 
-def _drawn(function: Any, dtype: DType | None, like: DType | None, what: str) -> Tensor:
-    """A draw in the type asked for; in float32 first if that is no float."""
-    to = (like or float32) if dtype is None else dtype_of(dtype, what)
-    return function(to) if to.is_float else cast_to(function(float32), to)
+def _drawn(
+    what: str, size: tuple[Any, ...], seed: Generator | None, dtype: DType | None, usual: DType,
+    device: str | None,
+) -> Tensor:
+    """A draw in the type asked for (drawn in float32 if that is no float), on a device."""
+    _place(device, what)
+    draw = ops.randn if what.startswith("randn") else ops.rand
+    to = usual if dtype is None else dtype_of(dtype, what)
+    return _on(device, cast_to(draw(*size, dtype=to if to.is_float else float32, seed=seed), to))
 
 
 def rand(
@@ -55,10 +60,7 @@ def rand(
     Raises:
         RuntimeError: a device this installation cannot use.
     """
-    _place(device, "rand")
-    seed = _from(generator, "rand")
-    return _on(device, _drawn(
-        lambda to: ops.rand(*size, dtype=to, seed=seed), dtype, None, "rand"))
+    return _drawn("rand", size, _from(generator, "rand"), dtype, float32, device)
 
 
 def randn(
@@ -66,10 +68,7 @@ def randn(
     device: str | None = None,
 ) -> Tensor:
     """Standard normal numbers; see `rand`. Source: `mindspore.mint.randn`."""
-    _place(device, "randn")
-    seed = _from(generator, "randn")
-    return _on(device, _drawn(
-        lambda to: ops.randn(*size, dtype=to, seed=seed), dtype, None, "randn"))
+    return _drawn("randn", size, _from(generator, "randn"), dtype, float32, device)
 
 
 def rand_like(
@@ -77,9 +76,7 @@ def rand_like(
 ) -> Tensor:
     """Uniform numbers in [0, 1) of the shape, and type, of `input`. `mindspore.mint.rand_like`."""
     x = tensor(input, "rand_like")
-    _place(device, "rand_like")
-    return _on(device, _drawn(
-        lambda to: ops.rand(x.shape, dtype=to), dtype, x.dtype, "rand_like"))
+    return _drawn("rand_like", (x.shape,), None, dtype, x.dtype, device)
 
 
 def randn_like(
@@ -87,9 +84,7 @@ def randn_like(
 ) -> Tensor:
     """Standard normal numbers of the shape, and type, of `input`. `mindspore.mint.randn_like`."""
     x = tensor(input, "randn_like")
-    _place(device, "randn_like")
-    return _on(device, _drawn(
-        lambda to: ops.randn(x.shape, dtype=to), dtype, x.dtype, "randn_like"))
+    return _drawn("randn_like", (x.shape,), None, dtype, x.dtype, device)
 
 
 def _bounds(given: tuple[Any, ...], named: dict[str, Any], names: tuple[str, ...], what: str

@@ -83,41 +83,29 @@ def _biased(y: Tensor, bias: Tensor | None) -> Tensor:
     return A("add", y, reshaped(bias, (bias.shape[0], *(1,) * (y.ndim - 2))))
 
 
-def _spatial(c: Call, x: Tensor, most: int = 3) -> None:
-    if not 3 <= x.ndim <= most + 2:
-        raise c.refuse(f"its input of shape {list(x.shape)} must have 1 to {most} spatial axes")
+def _spatial(c: Call, x: Tensor, w: Tensor | None = None) -> None:
+    if not 3 <= x.ndim <= 5:
+        raise c.refuse(f"its input of shape {list(x.shape)} must have 1 to 3 spatial axes")
+    if w is not None and w.ndim != x.ndim:
+        raise c.refuse(f"weights of shape {list(w.shape)} do not fit an input of shape "
+                       f"{list(x.shape)}")
 
 
 @rule("Conv")
 def _conv(c: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    _spatial(c, x)
-    if w.ndim != x.ndim:
-        raise c.refuse(f"weights of shape {list(w.shape)} do not fit an input of shape "
-                       f"{list(x.shape)}")
+    _spatial(c, x, w)
     window = Window(c, x.shape[2:], _kernel(c, w))
     return _biased(convolved(x, w, window, c.whole("group", 1)), bias)
 
 
 def convolved(x: Tensor, w: Tensor, window: Window, groups: int) -> Tensor:
     """A convolution over one to three spatial axes."""
-    if window.n == 3:
-        return windows.conv3d(x, w, None, window.stride, "pad", window.flat(), window.dilation,
-                              groups)
-    if window.n == 1:
-        y = A("conv2d", shapes.expand_dims(x, 2), shapes.expand_dims(w, 2),
-              stride=(1, *window.stride), pads=(0, 0, *window.flat()),
-              dilation=(1, *window.dilation), groups=groups)
-        return shapes.squeeze(y, 2)
-    return A("conv2d", x, w, stride=window.stride, pads=window.flat(), dilation=window.dilation,
-             groups=groups)
+    return volume.convolved(x, w, window.stride, window.flat(), window.dilation, groups)
 
 
 @rule("ConvTranspose")
 def _conv_transpose(c: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
-    _spatial(c, x)
-    if w.ndim != x.ndim:
-        raise c.refuse(f"weights of shape {list(w.shape)} do not fit an input of shape "
-                       f"{list(x.shape)}")
+    _spatial(c, x, w)
     auto = c.text("auto_pad", "NOTSET")
     window = Window(c, x.shape[2:], _kernel(c, w))
     n, groups = window.n, c.whole("group", 1)
@@ -136,16 +124,7 @@ def _conv_transpose(c: Call, x: Tensor, w: Tensor, bias: Tensor | None = None) -
         pads = window.pads
         size = tuple(f - a - b for f, (a, b) in zip(full, pads, strict=True))
     flat = tuple(p for pair in pads for p in pair)
-    if n == 3:
-        y = volume.conv3d_adjoint(x, w, size, window.stride, flat, window.dilation, groups)
-    elif n == 1:
-        y = shapes.squeeze(A(
-            "conv2d_backward_data", shapes.expand_dims(x, 2), shapes.expand_dims(w, 2),
-            size=(1, *size), stride=(1, *window.stride), pads=(0, 0, *flat),
-            dilation=(1, *window.dilation), groups=groups), 2)
-    else:
-        y = A("conv2d_backward_data", x, w, size=size, stride=window.stride, pads=flat,
-              dilation=window.dilation, groups=groups)
+    y = volume.adjoint(x, w, size, window.stride, flat, window.dilation, groups)
     return _biased(y, bias)
 
 

@@ -26,7 +26,7 @@ from ..calls.bprop import with_gradient
 from ..calls.hooks import written
 from ..core import dispatch
 from ..core.declared import misuse
-from ..core.dispatch import active_tracer, apply
+from ..core.dispatch import active_tracer, apply, apply_one
 from ..lang.source import source_lines
 from ..tensors.index_plan import known_elements
 from ..tensors.tensor import Tensor
@@ -295,8 +295,7 @@ def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:
 
 
 def _scalar(one: Tensor) -> Tensor:
-    out: Tensor = apply("reshape", one, shape=())
-    return out
+    return apply_one("reshape", one, shape=())
 
 
 def _unassigned(source: Source) -> tuple[str | int | None, ...]:

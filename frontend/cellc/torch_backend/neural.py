@@ -38,33 +38,13 @@ def _convolution(
     s, p, d, extra = (_each(v, n) for v in (stride, padding, dilation, output_padding))
     if x.ndim != w.ndim:
         raise Refused("an input without a batch")
-    pads = _doubled(p)
-    if n == 1 and not transposed:  # rows of height 1
-        y = shapes.squeeze(A(
-            "conv2d", shapes.expand_dims(x, 2), shapes.expand_dims(w, 2), stride=(1, *s),
-            pads=(0, 0, *pads), dilation=(1, *d), groups=groups), 2)
-    elif transposed:
-        y = _adjoint(x, w, s, p, d, extra, groups)
-    elif n == 2:
-        y = A("conv2d", x, w, stride=s, pads=pads, dilation=d, groups=groups)
+    if transposed:
+        size = tuple((b - 1) * s[i] + d[i] * (k - 1) + 1 + extra[i] - 2 * p[i]
+                     for i, (b, k) in enumerate(zip(x.shape[2:], w.shape[2:], strict=True)))
+        y = volume.adjoint(x, w, size, s, _doubled(p), d, groups)
     else:
-        y = window.conv3d(x, w, None, s, "pad", pads, d, groups)
+        y = volume.convolved(x, w, s, _doubled(p), d, groups)
     return y if bias is None else A("add", y, reshaped(bias, (bias.shape[0], *(1,) * n)))
-
-
-def _adjoint(x: Tensor, w: Tensor, s: Ints, p: Ints, d: Ints, extra: Ints, groups: int) -> Tensor:
-    """A transposed convolution."""
-    size = tuple((x.shape[i + 2] - 1) * s[i] + d[i] * (w.shape[i + 2] - 1) + 1 + extra[i] - 2 * p[i]
-                 for i in range(len(s)))
-    if len(s) == 3:
-        return volume.conv3d_adjoint(x, w, size, s, _doubled(p), d, groups)
-    if len(s) == 2:
-        return A("conv2d_backward_data", x, w, size=size, stride=s, pads=_doubled(p), dilation=d,
-                 groups=groups)
-    return shapes.squeeze(A(
-        "conv2d_backward_data", shapes.expand_dims(x, 2), shapes.expand_dims(w, 2),
-        size=(1, *size), stride=(1, *s), pads=(0, 0, *_doubled(p)), dilation=(1, *d),
-        groups=groups), 2)
 
 
 # --- pools ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from cellc_compiler.ir.dims import is_symbolic, surely_equal
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply_one
-from ..ops.functional import indexing, joining, shapes
+from ..ops.functional import indexing, joining, shapes, window
 from ..tensors.tensor import Tensor
 from .table import Call, Refused, axes_of, axis_of, hint, like, reshaped, rule, rules, to
 
@@ -150,6 +150,8 @@ rules({
                      tuple(axes) if axes else None),
     "repeat": lambda c, x, times:
         joining.tile(reshaped(x, [1] * (len(times) - x.ndim) + list(x.shape)), tuple(times)),
+    "pixel_shuffle": lambda c, x, factor: window.pixel_shuffle(x, factor),
+    "pixel_unshuffle": lambda c, x, factor: window.pixel_unshuffle(x, factor),
     "tril triu": lambda c, x, diagonal=0: A(c.name, x, diagonal=diagonal),
 })
 
@@ -159,26 +161,6 @@ def _diagonal(c: Call, x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Te
     first, second = axis_of(a, x.ndim), axis_of(b, x.ndim)
     rest = [i for i in range(x.ndim) if i not in (first, second)]
     return A("diagonal", A("transpose", x, perm=(*rest, first, second)), offset=offset)
-
-
-@rule("pixel_shuffle")
-def _pixel_shuffle(c: Call, x: Tensor, factor: int) -> Tensor:
-    *lead, ch, h, w = x.shape
-    n = len(lead)
-    parts = reshaped(x, (*lead, ch // factor**2, factor, factor, h, w))
-    perm = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return reshaped(A("transpose", parts, perm=perm),
-                    (*lead, ch // factor**2, h * factor, w * factor))
-
-
-@rule("pixel_unshuffle")
-def _pixel_unshuffle(c: Call, x: Tensor, factor: int) -> Tensor:
-    *lead, ch, h, w = x.shape
-    n = len(lead)
-    parts = reshaped(x, (*lead, ch, h // factor, factor, w // factor, factor))
-    perm = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return reshaped(A("transpose", parts, perm=perm),
-                    (*lead, ch * factor**2, h // factor, w // factor))
 
 
 # --- gathers and scatters -------------------------------------------------------------------------

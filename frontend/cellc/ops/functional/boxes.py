@@ -14,7 +14,7 @@ from typing import Any
 from cellc_runtime.dtypes import bool_, float32, float64, int32, int64
 
 from ...core.declared import misuse
-from ...core.dispatch import apply, scan
+from ...core.dispatch import apply, apply_one, scan
 from ...tensors.promotion import cast_to
 from ...tensors.seed import Generator
 from ...tensors.tensor import Tensor
@@ -235,8 +235,7 @@ def _picked(images: Tensor, image: Tensor, rows: Tensor, columns: Tensor) -> Ten
     start = arith.mul(cast_to(image, int64), height)
     line = arith.mul(arith.add(shapes.reshape(start, (-1, 1)), rows), width)
     at = arith.add(shapes.expand_dims(line, 2), shapes.expand_dims(columns, 1))
-    out: Tensor = apply("gather", flat, at, axis=0)
-    return out
+    return apply_one("gather", flat, at, axis=0)
 
 
 def _blend(images: Tensor, image: Tensor, ys: Tensor, xs: Tensor) -> Tensor:

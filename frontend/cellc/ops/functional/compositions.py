@@ -14,7 +14,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32, int32, int64
 
 from ...core.declared import misuse
-from ...core.dispatch import active_tracer, apply
+from ...core.dispatch import active_tracer, apply, apply_one
 from ...tensors.index_runtime import found_size, traced
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor, tensor_of
@@ -79,9 +79,8 @@ def float_power_ext(input: Any, exponent: Any) -> Tensor:
 def soft_shrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x - lambd above lambd, x + lambd below -lambd, else 0. Source: `mindspore.ops.soft_shrink`.
     """
-    out: Tensor = apply("soft_shrink", tensor(input, "soft_shrink"),
-                        lambd=float(number(lambd, "soft_shrink", "lambd")))
-    return out
+    return apply_one("soft_shrink", tensor(input, "soft_shrink"),
+                     lambd=float(number(lambd, "soft_shrink", "lambd")))
 
 
 def tensor_muls(input: Tensor, other: Any) -> Tensor:
@@ -142,8 +141,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
 def i0(input: Tensor) -> Tensor:
     """`bessel_i0`. Source: `mindspore.ops.i0`."""
-    out: Tensor = apply("bessel_i0", tensor(input, "i0"))
-    return out
+    return apply_one("bessel_i0", tensor(input, "i0"))
 
 
 # --- statistics and sets --------------------------------------------------------------------------
@@ -229,8 +227,7 @@ def frames(x: Tensor, length: int, hop: int) -> Tensor:
     """The windows of `length` elements (batch, windows, length), `hop` elements apart."""
     count = 1 + (x.shape[-1] - length) // hop
     places = np.arange(length)[None] + hop * np.arange(count)[:, None]
-    out: Tensor = apply("gather", x, tensor_of(places.astype(np.int64)), axis=1)
-    return out
+    return apply_one("gather", x, tensor_of(places.astype(np.int64)), axis=1)
 
 
 def stft(

@@ -437,11 +437,25 @@ def scatter_nd_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> T
     return _written(input_x, tensor_scatter_update(input_x, indices, updates))
 
 
-def scatter_nd_add(
-    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
-) -> Tensor:
-    """Updates added to slices of a parameter at points."""
-    return _written(input_x, tensor_scatter_add(input_x, indices, updates))
+class _ScatterAt(Protocol):
+    def __call__(
+        self, input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+    ) -> Tensor: ...
+
+
+def at_points_of_a_parameter(name: str, doc: str, mode: str) -> _ScatterAt:
+    """A function that changes a parameter, or a copy of a tensor, at points."""
+    def function(
+        input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
+    ) -> Tensor:
+        what = f"tensor_scatter_{mode}"
+        return _written(input_x, _scatter_nd(input_x, indices, updates, mode, what))
+
+    return named(function, name, doc)
+
+
+scatter_nd_add = at_points_of_a_parameter(
+    "scatter_nd_add", "Updates added to slices of a parameter at points.", "add")
 
 
 def _places(indices: Any, n: int, what: str) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, bool_, float32, float64, int64
 
-from ...core.dispatch import apply, scan
+from ...core.dispatch import apply, apply_one, scan
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import Ints, boolean, dtype_of, integer, shape_of, tensor
@@ -42,8 +42,7 @@ def _uniform(key: Tensor, like: Tensor) -> Tensor:
 
 
 def _log(x: Tensor) -> Tensor:
-    out: Tensor = apply("log", x)
-    return out
+    return apply_one("log", x)
 
 
 # --- gamma ----------------------------------------------------------------------------------------
@@ -78,8 +77,7 @@ def _standard_gamma(alpha: Tensor, seed: Seed, what: str) -> Tensor:
                                            arith.where(small, a, 1.0)))
     drawn = arith.where(
         arith.gt(a, 0.0), arith.where(small, arith.mul(value, power), value), math.nan)
-    out: Tensor = apply("stop_gradient", cast_to(drawn, alpha.dtype))
-    return out
+    return apply_one("stop_gradient", cast_to(drawn, alpha.dtype))
 
 
 def _parameter(x: Any, what: str, name: str) -> Tensor:
@@ -173,8 +171,7 @@ def _poisson(mean: Tensor, seed: Seed, what: str) -> Tensor:
                   [_keys(_MANY, seed, what) for _ in range(2)], [large], _MANY,
                   _poisson_round)
     drawn = arith.where(arith.ge(x, 0.0), arith.where(few, count, many), math.nan)
-    out: Tensor = apply("stop_gradient", drawn)
-    return out
+    return apply_one("stop_gradient", drawn)
 
 
 def poisson(shape: Any, mean: Tensor, seed: Seed = None) -> Tensor:

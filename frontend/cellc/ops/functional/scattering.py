@@ -14,8 +14,7 @@ from cellc_runtime.dtypes import int64, uint8
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...tensors.index_plan import check_range
-from ...tensors.indexing import become, setitem
-from ...tensors.parameter import Parameter
+from ...tensors.indexing import setitem
 from ...tensors.promotion import cast_to, constant
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import axis_of, integer, own_axis, ranked, size, tensor
@@ -125,45 +124,16 @@ def inplace_index_add(var: Any, indices: Tensor, updates: Tensor, axis: int) -> 
 # --- points ---------------------------------------------------------------------------------------
 
 
-def _points(input_x: Any, new: Tensor) -> Tensor:
-    if isinstance(input_x, Parameter):
-        become(input_x, new)
-    return new
-
-
-def scatter_nd_sub(
-    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
-) -> Tensor:
-    """Updates subtracted from slices of a parameter at points."""
-    return _points(input_x, indexing.tensor_scatter_sub(input_x, indices, updates))
-
-
-def scatter_nd_mul(
-    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
-) -> Tensor:
-    """Slices of a parameter multiplied by updates at points."""
-    return _points(input_x, indexing.tensor_scatter_mul(input_x, indices, updates))
-
-
-def scatter_nd_div(
-    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
-) -> Tensor:
-    """Slices of a parameter divided by updates at points."""
-    return _points(input_x, indexing.tensor_scatter_div(input_x, indices, updates))
-
-
-def scatter_nd_max(
-    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
-) -> Tensor:
-    """The larger of slices of a parameter and updates at points."""
-    return _points(input_x, indexing.tensor_scatter_max(input_x, indices, updates))
-
-
-def scatter_nd_min(
-    input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
-) -> Tensor:
-    """The smaller of slices of a parameter and updates at points."""
-    return _points(input_x, indexing.tensor_scatter_min(input_x, indices, updates))
+scatter_nd_sub = indexing.at_points_of_a_parameter(
+    "scatter_nd_sub", "Updates subtracted from slices of a parameter at points.", "sub")
+scatter_nd_mul = indexing.at_points_of_a_parameter(
+    "scatter_nd_mul", "Slices of a parameter multiplied by updates at points.", "mul")
+scatter_nd_div = indexing.at_points_of_a_parameter(
+    "scatter_nd_div", "Slices of a parameter divided by updates at points.", "div")
+scatter_nd_max = indexing.at_points_of_a_parameter(
+    "scatter_nd_max", "The larger of slices of a parameter and updates at points.", "max")
+scatter_nd_min = indexing.at_points_of_a_parameter(
+    "scatter_nd_min", "The smaller of slices of a parameter and updates at points.", "min")
 
 
 # --- others ---------------------------------------------------------------------------------------

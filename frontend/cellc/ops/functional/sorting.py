@@ -302,8 +302,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         TypeError: no vector of ints; or in a run-time branch or loop of a graph.
     """
     def filled(number: float, shape: tuple[int, ...]) -> Tensor:
-        made: Tensor = apply("broadcast_to", constant(number, float64), shape=shape)
-        return made
+        return apply_one("broadcast_to", constant(number, float64), shape=shape)
 
     x = cast_to(ranked(input, 1, 1, "bincount"), int64)
     each = filled(1.0, x.shape) if weights is None else tensor(weights, "bincount", "weights")

@@ -16,6 +16,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32, int32, int64
 
 from ...core.declared import misuse
+from ...core.dispatch import apply_one
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import Ints, boolean, integer, ints, is_int, number, positive, repeated, tensor
@@ -195,6 +196,32 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
         return window._unbatched(full, added)
     at = cast_to(_positions(t, inner, depth, full.shape), int32)
     return window._unbatched(full, added), window._unbatched(at, added)
+
+
+def convolved(x: Tensor, w: Tensor, stride: Ints, pads: Ints, dilation: Ints, groups: int
+              ) -> Tensor:
+    """A convolution over one to three axes; `pads` are before and after each."""
+    if len(stride) == 3:
+        return window.conv3d(x, w, None, stride, "pad", pads, dilation, groups)
+    if len(stride) == 2:
+        return apply_one("conv2d", x, w, stride=stride, pads=pads, dilation=dilation,
+                         groups=groups)
+    y = convolved(shapes.expand_dims(x, 2), shapes.expand_dims(w, 2), (1, *stride), (0, 0, *pads),
+                  (1, *dilation), groups)
+    return shapes.squeeze(y, 2)
+
+
+def adjoint(
+    x: Tensor, w: Tensor, size: Ints, stride: Ints, pads: Ints, dilation: Ints, groups: int
+) -> Tensor:
+    """The tensor (N, C, *size) whose `convolved` with these options has the cotangent `x`."""
+    if len(stride) == 3:
+        return conv3d_adjoint(x, w, size, stride, pads, dilation, groups)
+    if len(stride) == 2:
+        return window._adjoint(x, w, size, stride, pads, dilation, groups)
+    y = adjoint(shapes.expand_dims(x, 2), shapes.expand_dims(w, 2), (1, *size), (1, *stride),
+                (0, 0, *pads), (1, *dilation), groups)
+    return shapes.squeeze(y, 2)
 
 
 def conv3d_adjoint(

@@ -12,7 +12,7 @@ from cellc_runtime.dtypes import float64
 
 from ...compiled.inline import call_here
 from ...core.declared import misuse
-from ...core.dispatch import apply, scan
+from ...core.dispatch import apply, apply_one, scan
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor
 from ..arguments import tensor
@@ -34,8 +34,7 @@ _TRIPS = 300
 
 
 def _log(x: Tensor) -> Tensor:
-    out: Tensor = apply("log", x)
-    return out
+    return apply_one("log", x)
 
 
 def _sum_of_powers(x: Tensor, q: Tensor) -> Tensor:
@@ -124,8 +123,7 @@ def _polygamma_known(n: Any, x: Tensor) -> Tensor:
     if n < 0:
         raise misuse("polygamma", "'n' must be 0 or more", n)
     if n < 2:
-        known: Tensor = apply("digamma" if n == 0 else "trigamma", x)
-        return known
+        return apply_one("digamma" if n == 0 else "trigamma", x)
     wide = cast_to(x, float64)
     size = float(math.factorial(n)) if n <= _LARGEST_FACTORIAL else math.inf
     factor = size if n % 2 else -size

@@ -12,7 +12,7 @@ from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.dtypes import DType, float32, int32, int64, uint8
 
 from ...core.declared import misuse
-from ...core.dispatch import apply
+from ...core.dispatch import apply, apply_one
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import integer, number, shape_of, tensor
@@ -25,9 +25,8 @@ Seed = draws.Seed
 
 
 def _truncated(shape: Any, *, dtype: DType = float32, seed: Seed) -> Tensor:
-    out: Tensor = apply("random_truncated_normal", draws.drawing_key(seed, "TruncatedNormal"),
-                        shape=shape_of(shape, "TruncatedNormal"), dtype=dtype)
-    return out
+    return apply_one("random_truncated_normal", draws.drawing_key(seed, "TruncatedNormal"),
+                     shape=shape_of(shape, "TruncatedNormal"), dtype=dtype)
 
 
 def _between(
@@ -44,8 +43,7 @@ def _between(
 def _log_normal(input: Tensor, *, mean: float = 1.0, std: float = 2.0) -> Tensor:
     x = tensor(input, "LogNormalReverse")
     unit = draws.randn_like(x)
-    out: Tensor = apply("exp", arith.add(arith.mul(unit, float(std)), float(mean)))
-    return out
+    return apply_one("exp", arith.add(arith.mul(unit, float(std)), float(mean)))
 
 
 def _any_ints(shape: Any, *, dtype: DType = int64) -> Tensor:

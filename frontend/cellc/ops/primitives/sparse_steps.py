@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...core.dispatch import apply
+from ...core.dispatch import apply_one
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ..functional import arith, creation, indexing
@@ -55,8 +55,7 @@ def _by_rows(
 
 
 def _taken(x: Tensor, indices: Tensor) -> Tensor:
-    out: Tensor = apply("gather", x, indices, axis=0)
-    return out
+    return apply_one("gather", x, indices, axis=0)
 
 
 def _ftrl(what: str) -> Callable[..., _State]:

@@ -112,6 +112,15 @@ def make_primitives(
     return {name: make_primitive(name, f, init, base) for name, (f, init) in rows.items()}
 
 
+def functions_like(names: Mapping[Any, str]) -> dict[str, Callable[..., Any]]:
+    """The functions of primitives that have their names: `GatherNd` is `gather_nd`; by module."""
+    found = {}
+    for module, primitives in names.items():
+        known = {n.replace("_", ""): f for n, f in vars(module).items() if n[:1] != "_"}
+        found.update((name, known[name.lower()]) for name in primitives.split())
+    return found
+
+
 def _keywords(function: Any) -> dict[str, Any]:
     """The keyword-only parameters of a function, with their defaults."""
     code, given = function.__code__, function.__kwdefaults__ or {}
@@ -361,61 +370,44 @@ def _div_no_nan(x: Any, y: Any) -> Tensor:
 # --- the tables -----------------------------------------------------------------------------------
 
 _PLAIN: dict[str, Callable[..., Any]] = {
-    "WhileLoop": control.while_loop, "ForiLoop": control.fori_loop, "Scan": control.scan,
-    "Add": arith.add, "TensorAdd": arith.add, "Sub": arith.sub, "Mul": arith.mul,
-    "Div": arith.true_divide, "RealDiv": arith.true_divide, "FloorDiv": arith.floor_divide,
-    "FloorMod": arith.remainder, "Mod": arith.fmod, "TruncateMod": arith.fmod, "Pow": arith.pow,
-    "Maximum": arith.maximum, "Minimum": arith.minimum, "Fmax": arith.fmax, "Fmin": arith.fmin,
-    "Neg": arith.neg, "Abs": arith.abs, "Sign": arith.sign, "Square": arith.square,
-    "Sqrt": arith.sqrt, "Reciprocal": arith.reciprocal, "Inv": arith.inv, "Floor": arith.floor,
-    "Ceil": arith.ceil, "Round": arith.round, "Rint": arith.round, "Trunc": arith.trunc,
-    "Equal": arith.eq, "NotEqual": arith.ne, "Less": arith.lt, "LessEqual": arith.le,
-    "Greater": arith.gt, "GreaterEqual": arith.ge, "LogicalAnd": arith.logical_and,
-    "LogicalOr": arith.logical_or, "LogicalNot": arith.logical_not, "LogicalXor": arith.logical_xor,
-    "BitwiseAnd": arith.bitwise_and, "BitwiseOr": arith.bitwise_or, "BitwiseXor": arith.bitwise_xor,
-    "Invert": arith.bitwise_not, "LeftShift": arith.bitwise_left_shift,
-    "RightShift": arith.bitwise_right_shift, "IsNan": arith.isnan, "IsInf": arith.isinf,
-    "IsFinite": arith.isfinite, "Select": arith.where, "MaskedFill": arith.masked_fill,
-    "Cast": arith.cast, "AddN": special.addn, "AccumulateNV2": special.addn,
-    "Addcmul": special.addcmul, "Addcdiv": special.addcdiv, "Lerp": special.lerp,
-    "Xlogy": special.xlogy, "Xdivy": special.xdivy, "Heaviside": special.heaviside,
-    "Hypot": special.hypot, "Sinc": special.sinc, "Real": arith.real, "Imag": arith.imag,
-    "Conj": arith.conj, "Complex": arith.complex, "Polar": special.polar,
-    "SquaredDifference": lambda x, y: arith.square(arith.sub(x, y)),
-    "DivNoNan": _div_no_nan,
+    **functions_like({
+        control: "WhileLoop ForiLoop Scan",
+        arith:
+            "Add Sub Mul Pow Maximum Minimum Fmax Fmin Neg Abs Sign Square Sqrt Reciprocal Inv "
+            "Floor Ceil Round Trunc LogicalAnd LogicalOr LogicalNot LogicalXor BitwiseAnd "
+            "BitwiseOr BitwiseXor IsNan IsInf IsFinite MaskedFill Cast Real Imag Conj Complex",
+        special:
+            "AddN Addcmul Addcdiv Equal FloorDiv FloorMod Greater GreaterEqual Heaviside Hypot "
+            "Lerp Less LessEqual NotEqual Polar Sinc TensorAdd Xdivy Xlogy",
+        shapes: "Flatten Shape DType Rank Size",
+        joining: "Tile",
+        grid: "Diag Trace",
+        creation: "Eye Fill Fills Ones Zeros OnesLike ZerosLike LinSpace ScalarToTensor",
+        indexing:
+            "GatherNd ScatterNd TensorScatterUpdate TensorScatterAdd TensorScatterSub "
+            "TensorScatterMul TensorScatterDiv TensorScatterMax TensorScatterMin Assign AssignAdd "
+            "AssignSub StopGradient Depend UnsortedSegmentSum UnsortedSegmentMax "
+            "UnsortedSegmentMin UnsortedSegmentProd",
+        overloaded: "MaskedScatter",
+        scattering: "PopulationCount",
+        sorting: "MaskedSelect NonZero Unique",
+        activation: "Dense ReLU ReLU6 FastGeLU SeLU Softplus Softsign Mish PReLU",
+        linalg: "Ger",
+    }),
+    "Div": arith.true_divide, "RealDiv": arith.true_divide, "Mod": arith.fmod,
+    "TruncateMod": arith.fmod, "Rint": arith.round, "Invert": arith.bitwise_not,
+    "LeftShift": arith.bitwise_left_shift, "RightShift": arith.bitwise_right_shift,
+    "Select": arith.where, "AccumulateNV2": special.addn,
+    "SquaredDifference": lambda x, y: arith.square(arith.sub(x, y)), "DivNoNan": _div_no_nan,
     "MulNoNan": lambda x, y: arith.where(arith.eq(y, 0), 0, arith.mul(x, y)),
     "SquareSumAll": lambda x, y: (reductions.sum(arith.mul(x, x)), reductions.sum(arith.mul(y, y))),
     **{name: VIEWS[function] for name, function in (
         ("Reshape", "reshape"), ("Transpose", "transpose"), ("ExpandDims", "expand_dims"))},
-    "Flatten": shapes.flatten, "Tile": joining.tile, "Shape": shapes.shape, "DType": shapes.dtype,
-    "Rank": shapes.rank, "Size": shapes.size,
     "TensorShape": lambda input_x: tensor_of(np.array(input_x.shape, np.int64)),
-    "Diag": grid.diag, "DiagPart": _diag_part, "Trace": grid.trace, "Slice": VIEWS["slice"],
-    "Identity": _copy_of, "Eye": creation.eye, "Fill": creation.fill, "Fills": creation.fills,
-    "Ones": creation.ones, "Zeros": creation.zeros, "OnesLike": creation.ones_like,
-    "ZerosLike": creation.zeros_like, "LinSpace": creation.linspace,
-    "ScalarToTensor": creation.scalar_to_tensor, "GatherD": indexing.gather_elements,
-    "GatherNd": indexing.gather_nd, "ScatterNd": indexing.scatter_nd,
+    "DiagPart": _diag_part, "Slice": VIEWS["slice"], "Identity": _copy_of,
+    "GatherD": indexing.gather_elements,
     "IndexFill": lambda x, dim, index, value: indexing.index_fill(x, int(dim), index, value),
-    "MaskedScatter": overloaded.masked_scatter, "PopulationCount": scattering.population_count,
-    "TensorScatterUpdate": indexing.tensor_scatter_update,
-    "TensorScatterAdd": indexing.tensor_scatter_add,
-    "TensorScatterSub": indexing.tensor_scatter_sub,
-    "TensorScatterMul": indexing.tensor_scatter_mul,
-    "TensorScatterDiv": indexing.tensor_scatter_div,
-    "TensorScatterMax": indexing.tensor_scatter_max,
-    "TensorScatterMin": indexing.tensor_scatter_min, "Assign": indexing.assign,
-    "AssignAdd": indexing.assign_add, "AssignSub": indexing.assign_sub,
-    "StopGradient": indexing.stop_gradient, "Depend": indexing.depend,
-    "UnsortedSegmentSum": indexing.unsorted_segment_sum,
-    "UnsortedSegmentMax": indexing.unsorted_segment_max,
-    "UnsortedSegmentMin": indexing.unsorted_segment_min,
-    "UnsortedSegmentProd": indexing.unsorted_segment_prod, "MaskedSelect": sorting.masked_select,
-    "NonZero": sorting.nonzero, "Unique": sorting.unique, "Dense": activation.dense,
-    "Ger": linalg.ger, "ReLU": activation.relu, "ReLU6": activation.relu6, "GeLU": _gelu,
-    "Gelu": _gelu, "FastGeLU": activation.fast_gelu, "SeLU": activation.selu,
-    "Softplus": activation.softplus, "Softsign": activation.softsign, "Mish": activation.mish,
-    "PReLU": activation.prelu,
+    "GeLU": _gelu, "Gelu": _gelu,
     "L2Loss": lambda input_x: arith.div(reductions.sum(arith.mul(input_x, input_x)), 2.0),
     "EmbeddingLookup": _embedding_lookup, "SoftmaxCrossEntropyWithLogits": _softmax_cross_entropy,
     "SigmoidCrossEntropyWithLogits": _sigmoid_cross_entropy,
@@ -533,16 +525,12 @@ _OWN: dict[str, Callable[..., Any]] = {
         draws.bernoulli(x, p, None if seed == -1 else seed),
 }
 
-_SCATTERS: dict[str, Callable[..., Tensor]] = {
-    "ScatterAdd": indexing.scatter_add, "ScatterSub": indexing.scatter_sub,
-    "ScatterMul": indexing.scatter_mul,
-    "ScatterDiv": indexing.scatter_div, "ScatterMax": indexing.scatter_max,
-    "ScatterMin": indexing.scatter_min,
-    "ScatterUpdate": indexing.scatter_update, "ScatterNdAdd": indexing.scatter_nd_add,
-    "ScatterNdUpdate": indexing.scatter_nd_update, "ScatterNdSub": scattering.scatter_nd_sub,
-    "ScatterNdMul": scattering.scatter_nd_mul, "ScatterNdDiv": scattering.scatter_nd_div,
-    "ScatterNdMax": scattering.scatter_nd_max, "ScatterNdMin": scattering.scatter_nd_min,
-}
+_SCATTERS = functions_like({
+    indexing:
+        "ScatterAdd ScatterSub ScatterMul ScatterDiv ScatterMax ScatterMin ScatterUpdate "
+        "ScatterNdAdd ScatterNdUpdate",
+    scattering: "ScatterNdSub ScatterNdMul ScatterNdDiv ScatterNdMax ScatterNdMin",
+})
 
 
 PRIMITIVES: Mapping[str, type[Primitive]] = {

@@ -95,6 +95,12 @@ class _Conv(Family):
             bound = 1 / math.sqrt(math.prod(shape[1:]))
             self.bias = parameter(Uniform(bound), (self.out_channels,), ty, "bias")
 
+    def construct(self, input: Tensor) -> Any:
+        """(N, out_channels, spatial...)."""
+        x, padding = self.padded(input)
+        return self._function(x, self.weight, self.bias, self.stride, padding, self.dilation,
+                              self.groups)
+
     def padded(self, input: Tensor) -> tuple[Any, Any]:
         """The input padded as the mode says, and the padding that is left to the convolution."""
         if self.padding_mode == "zeros":
@@ -119,34 +125,16 @@ class _Conv(Family):
         )
 
 
-class Conv1d(_Conv, spatial=1):
+class Conv1d(_Conv, spatial=1, function=functional.conv1d):
     """1-D convolution of (N, C, L) or (C, L). Source: `mindspore.mint.nn.Conv1d`."""
 
-    def construct(self, input: Tensor) -> Any:
-        """(N, out_channels, L')."""
-        x, padding = self.padded(input)
-        return functional.conv1d(x, self.weight, self.bias, self.stride, padding, self.dilation,
-                                 self.groups)
 
-
-class Conv2d(_Conv):
+class Conv2d(_Conv, function=functional.conv2d):
     """2-D convolution of (N, C, H, W) or (C, H, W). Source: `mindspore.mint.nn.Conv2d`."""
 
-    def construct(self, input: Tensor) -> Any:
-        """(N, out_channels, H', W')."""
-        x, padding = self.padded(input)
-        return functional.conv2d(x, self.weight, self.bias, self.stride, padding, self.dilation,
-                                 self.groups)
 
-
-class Conv3d(_Conv, spatial=3):
+class Conv3d(_Conv, spatial=3, function=functional.conv3d):
     """3-D convolution of (N, C, D, H, W) or (C, D, H, W). Source: `mindspore.mint.nn.Conv3d`."""
-
-    def construct(self, input: Tensor) -> Any:
-        """(N, out_channels, D', H', W')."""
-        x, padding = self.padded(input)
-        return functional.conv3d(x, self.weight, self.bias, self.stride, padding, self.dilation,
-                                 self.groups)
 
 
 class ConvTranspose2d(_Conv, transposed=True):
