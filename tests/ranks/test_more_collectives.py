@@ -4,13 +4,12 @@ of keys: of ranks that threads play, in both modes."""
 from __future__ import annotations
 
 import contextlib
-import http.client
 import socket
 import threading
 import time
-import xmlrpc.client
 from collections.abc import Iterator
 from datetime import timedelta
+from multiprocessing import AuthenticationError
 from pathlib import Path
 from typing import Any
 
@@ -277,36 +276,43 @@ def test_a_store_that_is_gone_frees_its_port() -> None:
     assert second.add("k", 1) == 1
 
 
-TOKEN = "TOKEN"
-"""Stands for the secret of this user."""
+def linked(port: int, token: str) -> tcp_store._Link:
+    """A connection that somebody else makes."""
+    link = tcp_store._Link(socket.create_connection(("127.0.0.1", port), timeout=10))
+    link._socket.settimeout(None)
+    link.begin(token, serves=False)
+    return link
 
 
-def request(port: int, **headers: str) -> int:
-    """The answer to a request that somebody else sends."""
-    body = xmlrpc.client.dumps(("k", xmlrpc.client.Binary(b"theirs")), "set")
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.request("POST", "/RPC2", body, {"Content-Type": "text/xml", **{
-        name.replace("_", "-"): value.replace(TOKEN, tcp_store._token())
-        for name, value in headers.items()}})
-    status = connection.getresponse().status
-    connection.close()
-    return status
-
-
-@pytest.mark.parametrize("headers, status", [
-    ({"Content_Type": "text/plain"}, 403),
-    ({"X_Cellc_Store": "1"}, 403),
-    ({"X_Cellc_Store": TOKEN, "Host": "elsewhere.example:1"}, 403),
-    ({"X_Cellc_Store": TOKEN, "Origin": "http://elsewhere.example"}, 403),
-    ({"X_Cellc_Store": TOKEN, "Content_Encoding": "gzip"}, 403),
-    ({"X_Cellc_Store": TOKEN, "Content_Length": str(1 << 40)}, 413),
-    ({"X_Cellc_Store": TOKEN, "Host": "localhost:1"}, 200),
-])
-def test_a_store_answers_stores_only(headers: dict[str, str], status: int) -> None:
+@pytest.mark.parametrize("message", [
+    "set", 3, [], ["_put", "k", b"theirs"], ["__init__"], ["set", "k"], [[], "k"],
+    bytes.fromhex("ffffffff0000010000000000"), b"\0\0\0\1\xc1"])
+def test_a_store_answers_stores_only(message: Any) -> None:
     server = ops.TCPStore("127.0.0.1", 0, is_master=True)
     server.set("k", "ours")
-    assert request(server.port, **headers) == status
-    assert server.get("k") == (b"theirs" if status == 200 else b"ours")
+    with pytest.raises(AuthenticationError, match="digest sent was rejected"):
+        linked(server.port, "guessed")
+    link = linked(server.port, tcp_store._token())
+    if isinstance(message, bytes):  # a length and what follows it
+        link._socket.sendall(message)
+    else:
+        link.send(message)
+    with pytest.raises((EOFError, ConnectionResetError), match=r"^$|reset"):
+        link.receive()
+    assert server.get("k") == b"ours"
+    other = linked(server.port, tcp_store._token())
+    other.send(["set", "k", b"theirs"])
+    assert other.receive() is True and server.get("k") == b"theirs"
+
+
+def test_a_store_hears_no_browser() -> None:
+    server = ops.TCPStore("127.0.0.1", 0, is_master=True)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as browser:
+        browser.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert browser.recv(1 << 16)[4:15] == b"#CHALLENGE#"
+            assert browser.recv(1) == b""
+    assert server.add("n", 1) == 1
 
 
 def test_a_store_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +352,8 @@ def test_a_slow_request_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp_store, "_FIRST", 0.3)
     server = ops.TCPStore("127.0.0.1", 0, is_master=True)
     with socket.create_connection(("127.0.0.1", server.port), timeout=0.05) as slow:
-        for byte in b"POST /RPC2 HTTP/1.1\r\nHost: " + b"a" * 100:
+        slow.recv(1 << 16)
+        for byte in b"\0\0\0\x80" + b"a" * 100:
             try:
                 slow.sendall(bytes([byte]))
                 if not slow.recv(1):
@@ -361,8 +368,8 @@ def test_a_slow_request_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("answer", [
-    b"", b"HTTP/1.0 200 OK\r\n\r\n<methodResponse>", b"HTTP/1.0 404 no\r\n\r\n",
-    [b"HTTP/1.0 200 OK\r\nX: ", *[b"a"] * 600], [b"HTTP/1.0 200 OK\r\n\r\n", *[b"<"] * 600]])
+    b"", b"HTTP/1.0 404 no\r\n\r\n", b"\0\0\0\4abcd",
+    [b"\0\0\0\x80", *[b"a"] * 600], [b"\0\0\0\x1f#CHALLENGE#", *[b"a"] * 600]])
 def test_a_server_that_is_no_store(answer: bytes | list[bytes]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve() -> None:

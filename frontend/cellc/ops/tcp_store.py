@@ -1,28 +1,28 @@
 """Texts by key that processes share: what they tell one another before a group is there.
 
-One process serves the store over XML-RPC of Python's library, the others ask it. Each request has a
-secret token: `CELLC_STORE_TOKEN`, or that of the user (`cellc_runtime.cache.secret`).
+One process serves the store, the others ask it over connections of Python's `multiprocessing`: at
+their start both sides prove that they know a secret token, `CELLC_STORE_TOKEN` or that of the user
+(`cellc_runtime.cache.secret`). Messages are msgpack, so none can run anything.
 Source: `mindspore.ops.communication.TCPStore`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
-import http.client
-import io
-import ipaddress
+import os
 import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from socketserver import ThreadingMixIn
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
-from xml.parsers.expat import ExpatError
-from xmlrpc.client import Binary, ProtocolError, ResponseError, ServerProxy, Transport
-from xmlrpc.server import SimpleXMLRPCRequestHandler, SimpleXMLRPCServer
+
+import msgpack
 
 from cellc_runtime import cache, knobs
 from cellc_runtime.forks import renewed
@@ -32,53 +32,12 @@ from ..core.native import names_itself
 
 _POLL = 0.02
 """Seconds between two questions of a process that waits."""
-
-
-_HEADER = "X-Cellc-Store"
-"""Has the token. A page in a browser cannot send it to another site, either."""
 _MOST, _MOST_IN_ALL = 64 << 20, 1 << 30
-"""Bytes of a request or answer, and of all values."""
-_CONNECTIONS, _IDLE, _FIRST = 4096, 300.0, 10.0
-"""Connections at a time, and the seconds after which one without a whole request is closed; without
-the header of its first request, which has the token."""
-
-
-class _Timely(io.RawIOBase):
-    """Bytes of a socket until a time, however slowly they come.
-
-    Args:
-        end: gives the time (`time.monotonic`).
-    """
-
-    def __init__(self, connection: socket.socket, end: Callable[[], float]) -> None:
-        self._socket, self._end = connection, end
-        self._stream: Any = connection.makefile("rb", buffering=0)
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """The next bytes.
-
-        Raises:
-            TimeoutError: it is too late.
-        """
-        left = self._end() - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        self._socket.settimeout(left)
-        count: int | None = self._stream.readinto(buffer)
-        return count
-
-    def close(self) -> None:
-        """Close it, and the socket with the last of its users."""
-        self._stream.close()
-        super().close()
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        """A reader of it, like that of a socket."""
-        return io.BufferedReader(self)
+"""Bytes of a message, and of all values."""
+_CONNECTIONS, _FIRST = 4096, 10.0
+"""Connections at a time, and the seconds in which one must have shown that it knows the token."""
+_FAILURES = (OSError, EOFError, AuthenticationError, AssertionError, ValueError, TypeError)
+"""What messages of somebody who is no store end in."""
 
 
 def _token() -> str:
@@ -94,60 +53,79 @@ def _token() -> str:
                            "processes") from error
 
 
-class _Handler(SimpleXMLRPCRequestHandler):
-    """Answers stores only."""
+class _Link:
+    """Messages over a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._messages: Any = Connection(os.dup(connection.fileno()))
+
+    def __del__(self) -> None:
+        self._messages.close()
+        self._socket.close()
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Shut the connection unless the block ends in time: reads and writes then fail."""
+        timer = threading.Timer(seconds, self._shut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _shut(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def begin(self, token: str, serves: bool) -> None:
+        """Have the other side prove that it knows the token, and prove it to that side.
+
+        Raises:
+            AuthenticationError: it does not know it.
+        """
+        order = (deliver_challenge, answer_challenge)
+        for prove in order if serves else order[::-1]:
+            prove(self._messages, token.encode())
+
+    def send(self, message: Any) -> None:
+        """Send a message."""
+        self._messages.send_bytes(msgpack.packb(message))
+
+    def receive(self) -> Any:
+        """The next message."""
+        return msgpack.unpackb(self._messages.recv_bytes(_MOST))
+
+
+class _Handler(BaseRequestHandler):
+    """Answers one connection."""
 
     server: _Server
 
-    def setup(self) -> None:
-        """Read with an end."""
-        super().setup()
-        self._end = time.monotonic() + _FIRST
-        self.rfile.close()
-        self.rfile = _Timely(self.connection, lambda: self._end).makefile("rb")
-
-    def handle_one_request(self) -> None:
-        """Answer a request, and give the next one its time."""
-        super().handle_one_request()
-        self._end = time.monotonic() + _IDLE
-
-    def log_error(self, format: str, *given: Any) -> None:
-        """Say nothing: whoever reaches the port could fill a log."""
-
-    def do_POST(self) -> None:
-        """Refuse what no store sends, before anything is read of it."""
-        size = self.headers.get("Content-Length", "")
-        token = self.headers.get(_HEADER, "").encode()
-        if (not hmac.compare_digest(token, self.server.token) or self.headers.get("Origin")
-                or self.headers.get("Content-Encoding") is not None
-                or not self.server.is_called(self.headers.get("Host", ""))):
-            self.send_error(403)
-        elif not size.isdecimal() or int(size) > _MOST:
-            self.send_error(413)
-        else:
-            self._end = time.monotonic() + _IDLE
-            super().do_POST()
+    def handle(self) -> None:
+        """Answer requests until the connection ends."""
+        link = _Link(self.request)
+        with suppress(*_FAILURES):
+            with link.within(_FIRST):
+                link.begin(self.server.token, serves=True)
+            while True:
+                what, *given = link.receive()
+                if what not in _REQUESTS:
+                    return
+                link.send(getattr(self.server.table, what)(*given))
 
 
-class _Server(ThreadingMixIn, SimpleXMLRPCServer):
-    daemon_threads = True
+class _Server(ThreadingTCPServer):
+    daemon_threads = allow_reuse_address = True
 
     def __init__(self, host: str, port: int, token: str) -> None:
-        self.token = token.encode()
-        # A page whose name is made to point here (DNS rebinding) says that name.
-        self._names = {host.casefold(), "localhost", socket.gethostname().casefold(),
-                       socket.getfqdn().casefold()}
+        self.token, self.table = token, _Table()
         self._counting, self._served = renewed(threading.Lock()), 0
-        super().__init__((host, port), _Handler, logRequests=False, allow_none=True)
+        super().__init__((host, port), _Handler)
 
-    def is_called(self, host: str) -> bool:
-        """Whether a request's Host is an address or a name of this machine."""
-        name = host.rpartition(":")[0].strip("[]").casefold()
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return name in self._names
-        return True
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: whoever reaches the port could fill a log."""
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection, unless there are too many."""
@@ -166,62 +144,6 @@ class _Server(ThreadingMixIn, SimpleXMLRPCServer):
         finally:
             with self._counting:
                 self._served -= 1
-
-
-class _Client(Transport):
-    """One connection, with an end for each request.
-
-    Attributes:
-        end: when the present request must be answered (`time.monotonic`).
-    """
-
-    end = 0.0
-
-    def __init__(self, token: str) -> None:
-        super().__init__(headers=[(_HEADER, token)])
-
-    def make_connection(self, host: Any) -> Any:
-        """The connection, which waits no longer than `end`."""
-        found: Any = super().make_connection(host)
-        found.timeout = max(self.end - time.monotonic(), _POLL)
-        found.response_class = self._response
-        if found.sock is not None:
-            found.sock.settimeout(found.timeout)
-        return found
-
-    def _response(self, connection: Any, *given: Any, **named: Any) -> http.client.HTTPResponse:
-        """An answer that is read until `end`."""
-        timely: Any = _Timely(connection, lambda: self.end)
-        return http.client.HTTPResponse(timely, *given, **named)
-
-    def single_request(
-        self, host: Any, handler: str, request_body: Any, verbose: bool = False
-    ) -> Any:
-        """Send a request; what answers it. The response is closed, also after an error."""
-        response = None
-        try:
-            response = self.send_request(host, handler, request_body, verbose).getresponse()
-            if response.status != 200:
-                raise ProtocolError(f"{host}{handler}", response.status, response.reason, {})
-            return self.parse_response(response)
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            if response is not None:
-                response.close()
-
-    def parse_response(self, response: Any) -> Any:
-        """Read an answer in parts, for one that never ends must not be waited for."""
-        parser, unmarshaller = self.getparser()
-        size = 0
-        while data := response.read1(1 << 16):
-            size += len(data)
-            if size > 2 * _MOST or time.monotonic() > self.end:
-                raise TimeoutError("the answer does not end")
-            parser.feed(data)
-        parser.close()
-        return unmarshaller.close()
 
 
 def _stop(server: _Server, thread: threading.Thread) -> None:
@@ -250,10 +172,10 @@ class _Table:
         """How many processes use the store."""
         return self._clients
 
-    def set(self, key: str, value: Binary) -> bool:
+    def set(self, key: str, value: bytes) -> bool:
         """Keep a value; whether there is room."""
         with self._lock:
-            return self._put(key, value.data)
+            return self._put(key, value)
 
     def _put(self, key: str, value: bytes) -> bool:
         size = self._size + len(key) + len(value) - len(self._values.get(key, b""))
@@ -262,13 +184,13 @@ class _Table:
         self._size, self._values[key] = size, value
         return True
 
-    def get(self, key: str) -> list[Binary]:
+    def get(self, key: str) -> list[bytes]:
         """A value, in a list; an empty one where there is none."""
         with self._lock:
-            return [Binary(self._values[key])] if key in self._values else []
+            return [self._values[key]] if key in self._values else []
 
     def add(self, key: str, amount: str) -> str:
-        """Count; in texts, since XML-RPC's ints have 32 bits. Empty: the value is no number."""
+        """Count; in texts, since msgpack's ints have 64 bits. Empty: the value is no number."""
         with self._lock:
             try:
                 total = int(self._values.get(key, b"0")) + int(amount)
@@ -282,6 +204,9 @@ class _Table:
             value = self._values.pop(key, None)
             self._size -= 0 if value is None else len(key) + len(value)
             return value is not None
+
+
+_REQUESTS = frozenset(("join", "joined", "set", "get", "add", "delete"))
 
 
 @names_itself
@@ -323,22 +248,18 @@ class TCPStore:
                          "other value than their defaults")
         self.host, self.port = host_name, port
         self._patience = timeout.total_seconds()
-        token = _token()
+        self._token = _token()
         if is_master:
-            self._serve(token)
+            self._serve()
         self._lock = renewed(threading.Lock())
-        self._client = _Client(token)
-        self._proxy: Any = ServerProxy(f"http://{host_name}:{self.port}", self._client,
-                                       allow_none=True)
+        self._link: _Link | None = None
         self._wait(self._join, "the server")
         if is_master and wait_for_workers and world_size is not None:
             self._wait(lambda: self._ask("joined") >= world_size, f"{world_size} processes")
 
-    def _serve(self, token: str) -> None:
-        server = _Server(self.host, self.port, token)
+    def _serve(self) -> None:
+        server = _Server(self.host, self.port, self._token)
         self.port = server.server_address[1]
-        table = _Table()
-        server.register_instance(table)
         thread = threading.Thread(target=server.serve_forever, args=(_POLL,), daemon=True,
                                   name="TCPStore")
         thread.start()
@@ -346,18 +267,40 @@ class TCPStore:
         weakref.finalize(self, _stop, server, thread).atexit = False
 
     def _ask(self, what: str, *given: Any) -> Any:
-        with self._lock:  # a proxy is one connection
-            self._client.end = self._end or time.monotonic() + self._patience
+        with self._lock:
+            end = self._end or time.monotonic() + self._patience
+            # After an error the next question has a connection of its own.
+            link, self._link = self._link or self._connected(end), None
             try:
-                return getattr(self._proxy, what)(*given)
-            except TimeoutError as error:
-                self._client.close()
-                raise self._too_late() from error
-            except (ProtocolError, ResponseError, ExpatError, http.client.HTTPException) as error:
-                self._client.close()
-                raise RuntimeError(f"TCPStore at {self.host}:{self.port}: the server there is no "
-                                   f"TCPStore, or has another CELLC_STORE_TOKEN, or refuses "
-                                   f"{what!r}: {error}") from error
+                with link.within(max(end - time.monotonic(), _POLL)):
+                    link.send([what, *given])
+                    answer = link.receive()
+            except _FAILURES as error:
+                raise self._failed(end) from error
+            self._link = link
+            return answer
+
+    def _connected(self, end: float) -> _Link:
+        left = max(end - time.monotonic(), _POLL)
+        try:
+            connection = socket.create_connection((self.host, self.port), left)
+        except TimeoutError as error:
+            raise self._too_late() from error
+        connection.settimeout(None)
+        link = _Link(connection)
+        try:
+            with link.within(left):
+                link.begin(self._token, serves=False)
+        except _FAILURES as error:
+            raise self._failed(end) from error
+        return link
+
+    def _failed(self, end: float) -> RuntimeError:
+        """The error of a connection that has ended: by the time, or by the server."""
+        if time.monotonic() >= end:
+            return self._too_late()
+        return RuntimeError(f"TCPStore at {self.host}:{self.port}: the server there is no "
+                            "TCPStore, or has another CELLC_STORE_TOKEN, or is gone")
 
     def _join(self) -> bool:
         try:
@@ -395,7 +338,7 @@ class TCPStore:
         if len(key) + len(data) > _MOST // 2:
             raise misuse("TCPStore.set", f"'key' and 'value' may have {_MOST // 2} bytes together",
                          len(key) + len(data))
-        if not self._ask("set", key, Binary(data)):
+        if not self._ask("set", key, data):
             raise RuntimeError(f"TCPStore.set: the values have {_MOST_IN_ALL} bytes, no more fit")
 
     def get(self, key: str) -> bytes:
@@ -405,7 +348,7 @@ class TCPStore:
             RuntimeError: nobody has within the time.
         """
         _check("TCPStore.get", "key", key, str)
-        value: bytes = self._wait(lambda: self._ask("get", key), f"the key {key!r}")[0].data
+        value: bytes = self._wait(lambda: self._ask("get", key), f"the key {key!r}")[0]
         return value
 
     def add(self, key: str, amount: int) -> int:

@@ -68,7 +68,6 @@ rules({
     "copy": lambda c, x, source, *ignored: A("broadcast_to", to(source, c.dtype), shape=x.shape),
     "gelu": lambda c, x, approximate="none": A("gelu", x, approximate=approximate),
     "leaky_relu": lambda c, x, slope=0.01: A("leaky_relu", x, alpha=float(slope)),
-    "hardtanh": lambda c, x, low=-1.0, high=1.0: _clamp(c, x, low, high),
     "softplus": lambda c, x, beta=1.0, threshold=20.0:
         A("softplus", x, beta=float(beta), threshold=float(threshold)),
 })
@@ -130,6 +129,7 @@ def _div_mode(c: Call, a: Any, b: Any, rounding_mode: str | None = "floor") -> T
 
 
 rules({
+    "hardtanh": lambda c, x, low=-1.0, high=1.0: _clamp(c, x, low, high),
     "logical_and logical_or logical_xor": lambda c, a, b:
         A(c.name, to(a, dtypes.bool_), to(b, dtypes.bool_)),
     "where.self where.ScalarOther where.ScalarSelf where.Scalar": lambda c, condition, a, b:

@@ -114,7 +114,7 @@ def make_primitives(
 
 def functions_like(names: Mapping[Any, str]) -> dict[str, Callable[..., Any]]:
     """The functions of primitives that have their names: `GatherNd` is `gather_nd`; by module."""
-    found = {}
+    found: dict[str, Callable[..., Any]] = {}
     for module, primitives in names.items():
         known = {n.replace("_", ""): f for n, f in vars(module).items() if n[:1] != "_"}
         found.update((name, known[name.lower()]) for name in primitives.split())
