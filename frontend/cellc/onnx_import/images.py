@@ -12,7 +12,8 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime import dtypes
 
-from ..core.dispatch import apply_one, scan
+from ..core.dispatch import apply_one
+from ..ops.functional import boxes as boxes_
 from ..ops.functional import indexing, linalg, sampling, shapes, sorting
 from ..tensors.promotion import constant
 from ..tensors.tensor import Tensor, tensor_of
@@ -400,7 +401,7 @@ def _nms(c: Call, boxes: Tensor, scores: Tensor, most: Array | None = None,
     ranked = indexing.gather_elements(scores, 2, order)
     candidates = A("eq", ranked, ranked) if least is None else \
         A("gt", ranked, reshaped(least, ()))
-    kept = _greedy(conflicts, candidates)
+    kept = boxes_.greedy(conflicts, candidates)
     counts = A("cumsum", to(kept, dtypes.int64), axis=2)
     kept = A("logical_and", kept, A("le", counts, constant(limit, dtypes.int64)))
     found = to(sorting.nonzero(kept), dtypes.int64)
@@ -409,23 +410,6 @@ def _nms(c: Call, boxes: Tensor, scores: Tensor, most: Array | None = None,
                       constant(n, dtypes.int64)), at[2])
     box = indexing.gather(reshaped(order, (batches * classes * n,)), flat, 0)
     return A("concat", sliced(found, 1, 0, 2), shapes.expand_dims(box, 1), axis=1)
-
-
-def _greedy(conflicts: Tensor, candidates: Tensor) -> Tensor:
-    """Which boxes stay: each drops those after it that overlap it, unless it is dropped itself."""
-    n = candidates.shape[2]
-    rows = transposed(conflicts, 2, 0, 1, 3)
-
-    def body(carried: list[Tensor], now: list[Tensor], i: Tensor, captures: list[Tensor]
-             ) -> tuple[list[Tensor], list[Tensor]]:
-        line = A("iota", shape=(1, 1, n), axis=2, dtype=dtypes.int64)
-        own = A("reduce_any", A("logical_and", carried[0], A("eq", line, i)), axes=(2,),
-                keepdims=True)
-        drop = A("logical_and", A("logical_and", now[0], own), A("gt", line, i))
-        return [A("logical_and", carried[0], A("logical_not", drop))], []
-
-    last, _ = scan(("onnx", "nms", n), [candidates], [rows], [], n, body)
-    return last[0]
 
 
 # --- columns of windows ---------------------------------------------------------------------------

@@ -146,19 +146,20 @@ def _suppress(
     carried: list[Tensor], xs: list[Tensor], i: Tensor, captures: list[Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Let a kept box remove later ones that overlap it too much."""
-    (kept,), (row,) = carried, xs
-    places = apply("iota", shape=kept.shape, axis=0, dtype=int64)
-    here = arith.logical_and(kept, arith.eq(places, i)).any()
+    (kept,), (row,), last = carried, xs, carried[0].ndim - 1
+    places = apply("iota", shape=(*(1,) * last, kept.shape[last]), axis=last, dtype=int64)
+    here = reductions.any(arith.logical_and(kept, arith.eq(places, i)), last, True)
     taken = arith.logical_and(arith.logical_and(row, arith.gt(places, i)), here)
     return [arith.logical_and(kept, arith.logical_not(taken))], []
 
 
 def greedy(conflicts: Tensor, candidates: Tensor) -> Tensor:
-    """Which of candidates (n) stay, first to last, if none may stay beside an earlier one that
-    conflicts (n, n) with it.
+    """Which of candidates (..., n) stay, first to last, if none may stay together with an earlier
+    one that conflicts (..., n, n) with it.
     """
-    n = conflicts.shape[0]
-    (kept,), _ = scan(("boxes", "greedy"), [candidates], [conflicts], [], n, _suppress)
+    rank, n = candidates.ndim, candidates.shape[-1]
+    (kept,), _ = scan(("boxes", "greedy", rank), [candidates], [shapes.moveaxis(conflicts, -2, 0)],
+                      [], n, _suppress)
     return kept
 
 

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellc_runtime.dtypes import int64
-
 from ...core.declared import misuse
-from ...core.dispatch import apply
-from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ..arguments import ints, tensor
-from . import activation, arith, creation, joining, shapes, window
+from . import activation, arith, creation, joining, sampling, shapes, window
 
 
 def _sizes(given: Any, count: int, what: str, name: str) -> tuple[int, ...]:
@@ -89,29 +85,10 @@ def _line(count: int, axis: int, like: Tensor) -> Tensor:
 def _bilinear(image: Tensor, places: list[Tensor], groups: int) -> Tensor:
     """An image read at rows and columns (N, groups, ...), 0 outside: (N, groups, C / groups, ...).
     """
-    n, channels, height, width = image.shape
-    flat = shapes.reshape(image, (n, groups, channels // groups, height * width))
-    low = [arith.floor(p) for p in places]
-    shape = places[0].shape
-    total: Tensor | None = None
-    for dy in (0, 1):
-        for dx in (0, 1):
-            at = [arith.add(low[0], float(dy)), arith.add(low[1], float(dx))]
-            share = arith.mul(*(arith.sub(1.0, arith.abs(arith.sub(p, a)))
-                                for p, a in zip(places, at, strict=True)))
-            ok = arith.logical_and(
-                arith.logical_and(arith.ge(at[0], 0.0), arith.le(at[0], height - 1.0)),
-                arith.logical_and(arith.ge(at[1], 0.0), arith.le(at[1], width - 1.0)))
-            index = cast_to(arith.add(arith.mul(arith.where(ok, at[0], 0.0), float(width)),
-                                      arith.where(ok, at[1], 0.0)), int64)
-            index = shapes.broadcast_to(shapes.reshape(index, (n, groups, 1, -1)),
-                                        (n, groups, channels // groups, index.size // (n * groups)))
-            got: Tensor = apply("gather_elements", flat, index, dim=3)
-            got = shapes.reshape(got, (n, groups, channels // groups, *shape[2:]))
-            part = arith.mul(got, shapes.expand_dims(arith.where(ok, share, 0.0), 2))
-            total = part if total is None else arith.add(total, part)
-    assert total is not None
-    return total
+    n, channels, *size = image.shape
+    parts = shapes.reshape(image, (n * groups, channels // groups, *size))
+    read = sampling.blended(parts, [shapes.reshape(p, (-1, *p.shape[2:])) for p in places])
+    return shapes.reshape(read, (n, groups, *read.shape[1:]))
 
 
 def deformable_conv2d(

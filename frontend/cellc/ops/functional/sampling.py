@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -101,21 +102,20 @@ def grid_sample(
     for i, n in enumerate(reversed(sizes)):
         at = shapes.squeeze(joining.part(points, points.ndim - 1, i, i + 1), -1)
         places.insert(0, _pixel(at, n, padding_mode, bool(align_corners)))
-    shape = places[0].shape
     if mode == "nearest":
-        return _read(x, [arith.round(p) for p in places], None, shape)
-    total: Tensor | None = None
-    for corner in itertools.product((0, 1), repeat=rank):
-        index = [arith.add(arith.floor(p), float(c)) for p, c in zip(places, corner, strict=True)]
-        share = [arith.sub(1.0, arith.abs(arith.sub(p, v))) for p,
-                 v in zip(places, index, strict=True)]
-        weight = share[0]
-        for s in share[1:]:
-            weight = arith.mul(weight, s)
-        part = _read(x, index, weight, shape)
-        total = part if total is None else arith.add(total, part)
-    assert total is not None
-    return total
+        return _read(x, [arith.round(p) for p in places], None, places[0].shape)
+    return blended(x, places)
+
+
+def blended(x: Tensor, places: list[Tensor]) -> Tensor:
+    """(N, C, ...) read linearly between elements, 0 outside: at places (N, ...) along each axis."""
+    def corner(offsets: tuple[int, ...]) -> Tensor:
+        index = [arith.add(arith.floor(p), float(c)) for p, c in zip(places, offsets, strict=True)]
+        share = [arith.sub(1.0, arith.abs(arith.sub(p, v)))
+                 for p, v in zip(places, index, strict=True)]
+        return _read(x, index, reduce(arith.mul, share), places[0].shape)
+
+    return reduce(arith.add, map(corner, itertools.product((0, 1), repeat=len(places))))
 
 
 def _pixel(at: Tensor, n: int, padding: str, align: bool) -> Tensor:
