@@ -12,7 +12,7 @@ from cellc_runtime.dtypes import DType, float32, float64, int64
 from .. import ops
 from ..core.declared import misuse
 from ..core.dispatch import active_tracer
-from ..ops.arguments import boolean, dtype_of, integer, is_int, tensor
+from ..ops.arguments import boolean, integer, is_int, tensor
 from ..ops.functional import sorting
 from ..ops.functional.distinct import unique
 from ..ops.functional.linalg import einsum_ext as einsum
@@ -117,33 +117,6 @@ def item(input: Tensor) -> Any:
     return x.item()
 
 
-def nansum(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
-) -> Tensor:
-    """The sum of the elements that are no NaN. Source: `mindspore.mint.nansum`."""
-    return ops.nansum(input, dim, keepdim, dtype=None if dtype is None else
-                      dtype_of(dtype, "nansum"))
-
-
-def cdist(
-    x1: Tensor, x2: Tensor, p: float = 2.0,
-    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
-) -> Tensor:
-    """The p-norm distances of the rows of two (batches of) matrices. `mindspore.mint.cdist`.
-
-    Args:
-        compute_mode: accepted for compatibility.
-    """
-    return ops.cdist(x1, x2, p)
-
-
-def baddbmm(
-    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
-    """beta * input + alpha * bmm(batch1, batch2). Source: `mindspore.mint.baddbmm`."""
-    return ops.baddbmm(input, batch1, batch2, beta, alpha)
-
-
 def npu_gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """`nn.functional.gelu`. Source: `mindspore.mint.npu_gelu`."""
     return ops.gelu(input, approximate)
@@ -165,6 +138,6 @@ def equal(input: Tensor, other: Tensor) -> Any:
 
 
 TABLE = {f.__name__: f for f in (
-    empty, empty_like, addr_, bincount, kthvalue, unique, item, nansum, cdist, baddbmm, npu_gelu,
-    equal)} | {"einsum": einsum}
+    empty, empty_like, addr_, bincount, kthvalue, unique, item, npu_gelu, equal)} | {
+        "einsum": einsum}
 """The functions of this module by name."""

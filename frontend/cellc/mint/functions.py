@@ -149,6 +149,10 @@ def _arithmetic() -> Table:
             input, tensor1, tensor2, value),
         "addcmul": lambda input, tensor1, tensor2, *, value=1: ops.addcmul(
             input, tensor1, tensor2, value),
+        "baddbmm": lambda input, batch1, batch2, *, beta=1, alpha=1: ops.baddbmm(
+            input, batch1, batch2, beta, alpha),
+        "cdist": lambda x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary":
+            ops.cdist(x1, x2, p),
         "bmm": lambda input, mat2: ops.bmm(input, mat2),
         "mv": lambda input, vec: ops.mv(input, vec),
         "vdot": lambda input, other: ops.vecdot(input, other),
@@ -211,6 +215,8 @@ def _reduced() -> Table:
         "var_mean": _spread(ops.var_mean),
         "norm": lambda input, p="fro", dim=None, keepdim=False, *, dtype=None: ops.norm(
             input, None if p == "fro" else p, dim, keepdim, dtype=dtype),
+        "nansum": lambda input, dim=None, keepdim=False, *, dtype=None: ops.nansum(
+            input, dim, keepdim, dtype=None if dtype is None else dtype_of(dtype, "nansum")),
         "cumsum": lambda input, dim, dtype=None: ops.cumsum(input, dim, dtype),
         "cumprod": lambda input, dim, dtype=None: ops.cumprod(input, dim, dtype),
         "cummax": lambda input, dim: _pair_of_int64(ops.cummax(input, dim)),

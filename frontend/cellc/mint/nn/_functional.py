@@ -84,6 +84,30 @@ def _losses() -> Table:
     }
 
 
+def _pools() -> Table:
+    """Pools, whose stride is the kernel where it is None."""
+    return {
+        "avg_pool1d": lambda input, kernel_size, stride=None, padding=0, ceil_mode=False,
+        count_include_pad=True: ops.avg_pool1d(
+            input, kernel_size, kernel_size if stride is None else stride, padding, ceil_mode,
+            count_include_pad),
+        "avg_pool2d": lambda input, kernel_size, stride=None, padding=0, ceil_mode=False,
+        count_include_pad=True, divisor_override=None: ops.avg_pool2d(
+            input, kernel_size, kernel_size if stride is None else stride, padding, ceil_mode,
+            count_include_pad, divisor_override or 0),
+        "avg_pool3d": lambda input, kernel_size, stride=None, padding=0, ceil_mode=False,
+        count_include_pad=True, divisor_override=None: ops.avg_pool3d(
+            input, kernel_size, kernel_size if stride is None else stride, padding, ceil_mode,
+            count_include_pad, divisor_override or 0),
+        "max_pool2d": lambda input, kernel_size, stride=None, padding=0, dilation=1,
+        ceil_mode=False, return_indices=False: ops.max_pool2d(
+            input, kernel_size, stride, padding, dilation, return_indices, ceil_mode),
+        "max_unpool2d": lambda input, indices, kernel_size, stride=None, padding=0,
+        output_size=None: ops.max_unpool2d(
+            input, indices, kernel_size, stride, padding, output_size),
+    }
+
+
 def _table() -> Table:
     shared = {n: getattr(ops, n) for n in (
         "hardsigmoid", "hardswish", "hardshrink", "l1_loss", "mse_loss",
@@ -92,7 +116,7 @@ def _table() -> Table:
         "adaptive_avg_pool3d", "adaptive_max_pool2d", "cosine_embedding_loss", "group_norm",
         "grid_sample", "relu")}
     return {
-        **shared, **_activations(), **_losses(),
+        **shared, **_activations(), **_losses(), **_pools(),
         "clamp": lambda input, min=None, max=None: ops.clamp(input, min, max),
         "flatten": lambda input, start_dim=0, end_dim=-1: ops.flatten(
             input, start_dim=start_dim, end_dim=end_dim),
@@ -114,9 +138,6 @@ def _table() -> Table:
         "interpolate": window.interpolate_ext, "normalize": activation.normalize,
         "conv1d": _windows.conv1d, "conv2d": _windows.conv2d, "conv3d": _windows.conv3d,
         "conv_transpose2d": _windows.conv_transpose2d,
-        "avg_pool1d": _windows.avg_pool1d, "avg_pool2d": _windows.avg_pool2d,
-        "avg_pool3d": _windows.avg_pool3d, "max_pool2d": _windows.max_pool2d,
-        "max_unpool2d": _windows.max_unpool2d,
         "adaptive_max_pool1d": _windows.adaptive_max_pool1d,
         "batch_norm": _norms.batch_norm,
         "one_hot": _one_hot,

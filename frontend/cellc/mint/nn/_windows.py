@@ -116,55 +116,6 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 # --- pooling --------------------------------------------------------------------------------------
 
 
-def _step(stride: Any, kernel_size: Any) -> Any:
-    return kernel_size if stride is None else stride
-
-
-def avg_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True,
-) -> Tensor:
-    """The mean of each window of (N, C, L) or (C, L); the stride is the kernel if None."""
-    return ops.avg_pool1d(input, kernel_size, _step(stride, kernel_size), padding, ceil_mode,
-                          count_include_pad)
-
-
-def avg_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:
-    """The mean of each window of (N, C, H, W) or (C, H, W); the stride is the kernel if None.
-
-    Args:
-        divisor_override: divide every sum by this.
-    """
-    return ops.avg_pool2d(input, kernel_size, _step(stride, kernel_size), padding, ceil_mode,
-                          count_include_pad, divisor_override or 0)
-
-
-def avg_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Tensor:
-    """The mean of each window of (N, C, D, H, W) or (C, D, H, W); see `avg_pool2d`."""
-    return ops.avg_pool3d(input, kernel_size, _step(stride, kernel_size), padding, ceil_mode,
-                          count_include_pad, divisor_override or 0)
-
-
-def max_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:
-    """The largest element of each window of (N, C, H, W) or (C, H, W).
-
-    Args:
-        kernel_size, stride, padding, dilation: rows and columns; the stride is the kernel if None.
-        ceil_mode: a last window may reach beyond the image.
-        return_indices: return also the position of each in its plane, int64.
-    """
-    return ops.max_pool2d(input, kernel_size, stride, padding, dilation, return_indices, ceil_mode)
-
-
 def adaptive_max_pool1d(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> Any:
@@ -176,17 +127,3 @@ def adaptive_max_pool1d(
     if return_indices:
         return ops.squeeze(out[0], drop), ops.squeeze(out[1], drop)
     return ops.squeeze(out, drop)
-
-
-def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    output_size: Any = None,
-) -> Tensor:
-    """Maxima of (N, C, H, W) or (C, H, W) put back where they came from, zeros elsewhere.
-
-    Args:
-        indices: the positions that `max_pool2d` gave.
-        kernel_size, stride, padding: of the pooling; the stride is the kernel if None.
-        output_size: the shape or the last two sizes of the result; the smallest possible if None.
-    """
-    return ops.max_unpool2d(input, indices, kernel_size, stride, padding, output_size)
