@@ -37,7 +37,7 @@ _MOST, _MOST_IN_ALL = 64 << 20, 1 << 30
 _CONNECTIONS, _FIRST = 4096, 10.0
 """Connections at a time, and the seconds in which one must have shown that it knows the token."""
 _FAILURES = (OSError, EOFError, AuthenticationError, AssertionError, ValueError, TypeError)
-"""What messages of somebody who is no store end in."""
+"""Exceptions of a connection to something that is no store, or has ended."""
 
 
 def _token() -> str:

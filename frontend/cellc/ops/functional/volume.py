@@ -218,7 +218,8 @@ def adjoint(
     if len(stride) == 3:
         return conv3d_adjoint(x, w, size, stride, pads, dilation, groups)
     if len(stride) == 2:
-        return window._adjoint(x, w, size, stride, pads, dilation, groups)
+        return apply_one("conv2d_backward_data", x, w, size=size, stride=stride, pads=pads,
+                         dilation=dilation, groups=groups)
     y = adjoint(shapes.expand_dims(x, 2), shapes.expand_dims(w, 2), (1, *size), (1, *stride),
                 (0, 0, *pads), (1, *dilation), groups)
     return shapes.squeeze(y, 2)
@@ -236,8 +237,7 @@ def conv3d_adjoint(
     full = size[0] + pads[0] + pads[1]
     total: Tensor | None = None
     for k in range(weight.shape[2]):
-        tap = window._adjoint(images, weight[:, :, k], size[1:], stride[1:], pads[2:], dilation[1:],
-                              groups)
+        tap = adjoint(images, weight[:, :, k], size[1:], stride[1:], pads[2:], dilation[1:], groups)
         tap = shapes.swapaxes(shapes.reshape(tap, (n, depth, *tap.shape[1:])), 1, 2)
         placed = _spread(tap, stride[0], k * dilation[0], full)
         total = placed if total is None else arith.add(total, placed)
