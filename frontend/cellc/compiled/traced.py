@@ -168,13 +168,7 @@ def _traced_once(
         places = state.begin(tracer)
         python = _pieces(tracer, leaves, state, call, known)
         hooks = lang.Hooks(
-            on_attribute_read=outside.of_attribute,
-            on_global_read=outside.of_globals,
-            on_captured_read=outside.of_closure,
-            on_function_read=outside.of_function,
-            on_partial_read=outside.of_partial,
-            on_result_read=outside.of_result,
-            state=state, pieces=python,
+            reads=outside, state=state, pieces=python,
             elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
             lambda: [*(arrays or map(elements_of, leaves)), *map(elements_of, state.first_values)],
         )

@@ -91,7 +91,7 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
 
 
 def _of_module(vm: Interpreter, target: ModuleType, name: str, frame: Frame) -> Any:
-    names, report = target.__dict__, vm.hooks.on_global_read or (lambda table, name: None)
+    names, report = target.__dict__, vm.report_global
     getter = MISSING if name in names else names.get("__getattr__")
     if isinstance(getter, FunctionType) and is_user_function(getter):
         report(names, name)

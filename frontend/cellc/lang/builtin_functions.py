@@ -161,11 +161,6 @@ def _reduce(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     return total
 
 
-@_handles(reversed)
-def _reversed(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return backwards(vm, args[0])
-
-
 @_handles(sorted)
 def _sorted(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     elements = items(vm, args[0])
@@ -347,12 +342,6 @@ def _hasattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     return True
 
 
-@_handles(setattr)
-def _setattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    target, name, value = args
-    set_attribute(vm, target, name, value, frame)
-
-
 def _number(cls: Any) -> Handler:
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         if len(args) == 1 and isinstance(args[0], Tensor):
@@ -376,11 +365,6 @@ def _number(cls: Any) -> Handler:
 
 BUILTINS[int] = _number(int)
 BUILTINS[float] = _number(float)
-
-
-@_handles(bool)
-def _bool(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return as_bool(truth(vm, args[0], frame)) if args else False
 
 
 @_handles(str)
@@ -432,11 +416,6 @@ def _dict(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     return vm.fresh({as_key(k): v for k, v in made.items()})
 
 
-@_handles(dict.fromkeys)
-def _fromkeys(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return vm.fresh(dict.fromkeys(as_key(items(vm, args[0])), *args[1:]))
-
-
 @_handles(next)
 def _next(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if vm.region_depth and not isinstance(args[0], Walk):
@@ -461,11 +440,6 @@ def _print(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         )
     sep, end = kwargs.get("sep"), kwargs.get("end")
     emit_print(vm.tracer, in_text(args), " " if sep is None else sep, "\n" if end is None else end)
-
-
-@_handles(iter)
-def _iter(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return walk(vm, args[0])
 
 
 def _math(fn: Any, on_number: Callable[[GraphNumber], Any]) -> None:
@@ -509,32 +483,22 @@ _math(math.isinf, _test_float("isinf"))
 _math(math.isfinite, _test_float("isfinite"))
 
 
-BUILTINS[operator.truth] = _bool
-
-
-@_handles(operator.not_)
-def _not(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return as_bool(logical("not", truth(vm, args[0], frame)))
-
-
-@_handles(operator.contains)
-def _contains(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return contains(vm, args[1], args[0], frame)
-
-
-@_handles(operator.getitem)
-def _getitem(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    return subscript(vm, args[0], args[1], frame)
-
-
-@_handles(operator.setitem)
-def _setitem(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    set_item(vm, args[0], args[1], args[2])
-
-
-@_handles(operator.delitem)
-def _delitem(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    delete_item(vm, args[0], args[1], frame)
+_SHORT: dict[Any, Handler] = {
+    reversed: lambda vm, args, kwargs, frame: backwards(vm, args[0]),
+    iter: lambda vm, args, kwargs, frame: walk(vm, args[0]),
+    setattr: lambda vm, args, kwargs, frame: set_attribute(vm, *args, frame),
+    bool: lambda vm, args, kwargs, frame: bool(args) and as_bool(truth(vm, args[0], frame)),
+    operator.truth: lambda vm, args, kwargs, frame: as_bool(truth(vm, args[0], frame)),
+    operator.not_: lambda vm, args, kwargs, frame: as_bool(
+        logical("not", truth(vm, args[0], frame))),
+    operator.contains: lambda vm, args, kwargs, frame: contains(vm, args[1], args[0], frame),
+    operator.getitem: lambda vm, args, kwargs, frame: subscript(vm, *args, frame),
+    operator.setitem: lambda vm, args, kwargs, frame: set_item(vm, *args),
+    operator.delitem: lambda vm, args, kwargs, frame: delete_item(vm, *args, frame),
+    dict.fromkeys: lambda vm, args, kwargs, frame: vm.fresh(
+        dict.fromkeys(as_key(items(vm, args[0])), *args[1:])),
+}
+BUILTINS.update(_SHORT)
 
 
 @_handles(id)

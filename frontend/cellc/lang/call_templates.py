@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.passes.base import copy_graph
-from cellc_runtime.records import dataclass, field, replace
+from cellc_runtime.records import dataclass, field
 
 from ..core import dispatch
 from ..core.module_names import is_exactly
@@ -208,15 +208,13 @@ class _Watched:
 
     def run(self, run: Callable[[], Result]) -> Result:
         """The call, what it reads noted."""
-        vm, hooks = self.vm, self.vm.hooks
-        report = self.reads.reporting(vm.position, hooks.on_attribute_read)
-        vm.hooks = replace(hooks, on_attribute_read=report)
+        vm = self.vm
         outer, vm.state.log = vm.state.log, self.reads
         vm.templates.watching += 1
         try:
             return run()
         finally:
-            vm.hooks, vm.state.log = hooks, outer
+            vm.state.log = outer
             vm.templates.watching -= 1
 
     def template(self, result: Any) -> Template | None:
@@ -342,13 +340,11 @@ class _Copy:
         for number, name in log.noted:
             if vm.state.note_read(objects[number], name):
                 vm.state.mark(getattr(objects[number], name, None))
-        report = vm.hooks.on_attribute_read
-        if report is not None:
-            outer = vm.read_at
-            for (number, name), place in log.reported.items():
-                vm.read_at = place
-                report(objects[number], name)
-            vm.read_at = outer
+        outer = vm.read_at
+        for (number, name), place in log.reported.items():
+            vm.read_at = place
+            vm.report(objects[number], name)
+        vm.read_at = outer
 
     def append(self) -> Any:
         """Append the nodes, assign what is assigned; what the call returns."""

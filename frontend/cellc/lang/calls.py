@@ -163,8 +163,7 @@ def _interpret(
     vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None
 ) -> Any:
     source = function_source(fn)
-    if vm.hooks.on_function_read is not None and not (fn.__module__ or "").startswith("cellc."):
-        vm.hooks.on_function_read(fn)
+    vm.report_function(fn)
     if vm.rolling and (source.facts.generator or source.node.args.vararg):
         refuse_in(args, kwargs)
     node = source.node
@@ -443,9 +442,8 @@ def _interpreted_object(
     init: Any = in_class(cls, "__init__", MISSING)
     new = new.__func__ if isinstance(new, staticmethod) else new
     for made_by in (new, init):  # one that `dataclass` or `NamedTuple` generated has defaults, too
-        if isinstance(made_by, FunctionType) and vm.hooks.on_function_read is not None \
-                and not module_of(made_by).startswith("cellc."):
-            vm.hooks.on_function_read(made_by)
+        if isinstance(made_by, FunctionType):
+            vm.report_function(made_by)
     of_python = new is _OBJECT_NEW or (
         type(new) is BuiltinFunctionType and isinstance(new.__self__, type)
         and issubclass(new.__self__, _MADE_BY_PYTHON))
@@ -547,8 +545,8 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
 def _partial(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if fn is apply:  # its eager implementation is no concern of a graph
         return library(vm, fn, args, kwargs, frame)
-    if vm.hooks.on_partial_read is not None:
-        vm.hooks.on_partial_read(fn)
+    if vm.reads is not None:
+        vm.reads.of_partial(fn)
     return call(vm, fn.func, [*fn.args, *args], {**fn.keywords, **kwargs}, frame)
 
 

@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Interpreter", Any, "Frame"], Any]
 
-def _constant(vm: Interpreter, node: ast.Constant, frame: Frame) -> Any:
-    return node.value
-
-
 def _name(vm: Interpreter, node: ast.Name, frame: Frame) -> Any:
     frame.node = node
     value = vm.load(node.id, frame)
@@ -76,10 +72,6 @@ def _unary(vm: Interpreter, node: ast.UnaryOp, frame: Frame) -> Any:
     operate = UNARY[type(node.op)]
     result = of_method(vm, value, f"__{operate.__name__}__", [], lambda: operate(value), frame)
     return operate(value) if result is MISSING else result
-
-
-def _bool_op(vm: Interpreter, node: ast.BoolOp, frame: Frame) -> Any:
-    return short_circuit(vm, node, node.values, frame)
 
 
 def _compare(vm: Interpreter, node: ast.Compare, frame: Frame) -> Any:
@@ -127,14 +119,6 @@ def elements(vm: Interpreter, nodes: Sequence[ast.expr], frame: Frame) -> list[A
         else:
             out.append(vm.eval(node, frame))
     return out
-
-
-def _tuple(vm: Interpreter, node: ast.Tuple, frame: Frame) -> Any:
-    return tuple(elements(vm, node.elts, frame))
-
-
-def _list(vm: Interpreter, node: ast.List, frame: Frame) -> Any:
-    return vm.fresh(elements(vm, node.elts, frame))
 
 
 def _set(vm: Interpreter, node: ast.Set, frame: Frame) -> Any:
@@ -219,10 +203,6 @@ def _named(vm: Interpreter, node: ast.NamedExpr, frame: Frame) -> Any:
     return value
 
 
-def _lambda(vm: Interpreter, node: ast.Lambda, frame: Frame) -> Any:
-    return InterpretedFunction.define(vm, node, frame)
-
-
 # --- comprehensions -----------------------------------------------------------------------------
 
 
@@ -293,18 +273,6 @@ def _keep(vm: Interpreter, test: ast.expr, frame: Frame) -> bool:
 
 def _elements(vm: Interpreter, node: Any, frame: Frame) -> Iterator[Any]:
     return _comprehension(vm, node, frame, lambda inner: vm.eval(node.elt, inner))
-
-
-def _list_comp(vm: Interpreter, node: ast.ListComp, frame: Frame) -> Any:
-    return vm.fresh(list(_elements(vm, node, frame)))
-
-
-def _set_comp(vm: Interpreter, node: ast.SetComp, frame: Frame) -> Any:
-    return vm.fresh({as_key(v) for v in _elements(vm, node, frame)})
-
-
-def _generator(vm: Interpreter, node: ast.GeneratorExp, frame: Frame) -> Any:
-    return Foreign(vm, vm.fresh(_elements(vm, node, frame)))
 
 
 def _dict_comp(vm: Interpreter, node: ast.DictComp, frame: Frame) -> Any:
@@ -424,16 +392,16 @@ def _starred(vm: Interpreter, node: ast.Starred, frame: Frame) -> Any:
 
 
 EXPRESSIONS: dict[type[ast.AST], Handler] = {
-    ast.Constant: _constant,
+    ast.Constant: lambda vm, node, frame: node.value,
     ast.Name: _name,
     ast.Attribute: _attribute,
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
-    ast.BoolOp: _bool_op,
+    ast.BoolOp: lambda vm, node, frame: short_circuit(vm, node, node.values, frame),
     ast.Compare: _compare,
     ast.IfExp: _if_exp,
-    ast.Tuple: _tuple,
-    ast.List: _list,
+    ast.Tuple: lambda vm, node, frame: tuple(elements(vm, node.elts, frame)),
+    ast.List: lambda vm, node, frame: vm.fresh(elements(vm, node.elts, frame)),
     ast.Set: _set,
     ast.Dict: _dict,
     ast.Subscript: _subscript,
@@ -441,11 +409,12 @@ EXPRESSIONS: dict[type[ast.AST], Handler] = {
     ast.JoinedStr: _joined,
     ast.FormattedValue: _formatted,
     ast.NamedExpr: _named,
-    ast.Lambda: _lambda,
-    ast.ListComp: _list_comp,
-    ast.SetComp: _set_comp,
+    ast.Lambda: InterpretedFunction.define,
+    ast.ListComp: lambda vm, node, frame: vm.fresh(list(_elements(vm, node, frame))),
+    ast.SetComp: lambda vm, node, frame: vm.fresh(
+        {as_key(v) for v in _elements(vm, node, frame)}),
     ast.DictComp: _dict_comp,
-    ast.GeneratorExp: _generator,
+    ast.GeneratorExp: lambda vm, node, frame: Foreign(vm, vm.fresh(_elements(vm, node, frame))),
     ast.Call: _call,
     ast.Starred: _starred,
     ast.Yield: _sent,

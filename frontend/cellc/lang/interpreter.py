@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Protocol
 from cellc_compiler.ir.graph import Value
 from cellc_runtime.records import dataclass
 
+from ..tracing.reads import Reads
 from ..tracing.tracer import GraphTensor, SizeInside, Tracer
 from . import _model, budget
 from .analysis import assigned
@@ -54,24 +55,13 @@ class Hooks:
     """Callbacks and decisions of the interpreter's caller.
 
     Attributes:
-        on_attribute_read: called with (object, name) for attributes of Cells and user objects.
-        on_global_read: called with (globals, name) for global names.
-        on_captured_read: called with (the closure's cell, name) for captured variables.
-        on_function_read: called with each function of the user whose source is interpreted.
-        on_partial_read: called with each `functools.partial` that is called.
-        on_result_read: called with (object, special method, how it is called, result) for methods
-            that Python calls.
+        reads: notes what is read from outside.
         state: notes what the trace does to Python objects; None: it is put back at the end.
         pieces: has Python do, when the network runs, what only Python can; None: that is an error.
         elements: gives those of the graph's first inputs in the call at hand, if there is one.
     """
 
-    on_attribute_read: Callable[[Any, str], None] | None = None
-    on_global_read: Callable[[dict[str, Any], str], None] | None = None
-    on_captured_read: Callable[[CellType, str], None] | None = None
-    on_function_read: Callable[[FunctionType], None] | None = None
-    on_partial_read: Callable[[Any], None] | None = None
-    on_result_read: Callable[[Any, str, Callable[[], Any], Any], None] | None = None
+    reads: Reads | None = None
     state: State | None = None
     pieces: Pieces | None = None
     elements: Callable[[], Sequence[Any]] | None = None
@@ -144,7 +134,7 @@ class Interpreter:
         self.language = language
         self.tracer = tracer
         self.hooks = hooks or Hooks()
-        self.state = self.hooks.state or State()
+        self.state, self.reads = self.hooks.state or State(), self.hooks.reads
         self.pieces = self.hooks.pieces
         self.collect = collect
         self.errors: list[CompileError] = []
@@ -369,22 +359,19 @@ class Interpreter:
         value = slot.get()
         if value is MISSING:
             raise NameError(f"the captured variable '{name}' has no value yet")
-        if not self.state.note_place(slot):
-            return self.state.current(self, slot, value)
-        if self.hooks.on_captured_read is not None:
-            self.hooks.on_captured_read(captured, name)
-        self.state.mark(value)
-        return value
+        return self._load_place(slot, value, Reads.of_closure)
 
     def load_global(self, name: str, table: dict[str, Any]) -> Any:
         """The value of a global name, which is noted as read."""
-        slot = GlobalName(table, name)
+        return self._load_place(GlobalName(table, name), table[name], Reads.of_globals)
+
+    def _load_place(self, slot: Stored, value: Any, note: Callable[[Reads, Any, str], None]) -> Any:
         if not self.state.note_place(slot):
-            return self.state.current(self, slot, table[name])
-        if self.hooks.on_global_read is not None:
-            self.hooks.on_global_read(table, name)
-        self.state.mark(table[name])
-        return table[name]
+            return self.state.current(self, slot, value)
+        if self.reads is not None:
+            note(self.reads, slot.target, slot.name)
+        self.state.mark(value)
+        return value
 
     def _load_local(self, name: str, scope: Frame, frame: Frame) -> Any:
         value = scope.table.get(name, MISSING)
@@ -401,17 +388,28 @@ class Interpreter:
         if name in table:
             return self.load_global(name, table)
         found = getattr(builtins, name, MISSING)
-        if self.hooks.on_global_read is not None:
-            self.hooks.on_global_read(table, name)
-            self.hooks.on_global_read(builtins.__dict__, name)
+        self.report_global(table, name)
+        self.report_global(builtins.__dict__, name)
         if found is MISSING:
             raise NameError(f"the name '{name}' is not defined")
         return found
 
     def report(self, target: Any, name: str) -> None:
         """Say that an attribute was looked for, whether or not it is there."""
-        if self.hooks.on_attribute_read is not None:
-            self.hooks.on_attribute_read(target, name)
+        if self.reads is not None:
+            if self.state.log is not None:
+                self.state.log.report(target, name, self.position)
+            self.reads.of_attribute(target, name)
+
+    def report_global(self, table: dict[str, Any], name: str) -> None:
+        """Say that a global name was looked for, whether or not it is there."""
+        if self.reads is not None:
+            self.reads.of_globals(table, name)
+
+    def report_function(self, fn: FunctionType) -> None:
+        """Say that the code or the defaults of a function of the user were read."""
+        if self.reads is not None and not (fn.__module__ or "").startswith("cellc."):
+            self.reads.of_function(fn)
 
     def special(self, value: object, name: str) -> FunctionType | None:
         """A special method that a class of the user defines in Python, to be interpreted."""
@@ -435,8 +433,8 @@ class Interpreter:
         self, target: Any, how: str, run: Callable[[], Any], result: Any
     ) -> None:
         """As `guarded`, for a result that is there already."""
-        if self.hooks.on_result_read is not None:
-            self.hooks.on_result_read(target, how, run, result)
+        if self.reads is not None:
+            self.reads.of_result(target, how, run, result)
 
     def class_of(self, value: object) -> type:
         """The class of a value; that of an object of the program may be another one later."""

@@ -22,7 +22,7 @@ from .control import Known, as_bool, logical, truth
 from .iteration import VIEWS, items
 from .lengths import carried, joined
 from .pieces import operations
-from .pieces.operations import is_piece
+from .pieces.operations import COMPARE, is_piece
 from .protocols import of_operator, run_by_python
 from .values import MISSING, Text, as_key, as_known, holds_runtime, is_runtime
 
@@ -38,21 +38,10 @@ BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.RShift: operator.rshift,
 }
 IN_PLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul,
-    ast.Div: operator.itruediv, ast.FloorDiv: operator.ifloordiv, ast.Mod: operator.imod,
-    ast.Pow: operator.ipow, ast.MatMult: operator.imatmul, ast.BitAnd: operator.iand,
-    ast.BitOr: operator.ior, ast.BitXor: operator.ixor, ast.LShift: operator.ilshift,
-    ast.RShift: operator.irshift,
-}
+    kind: getattr(operator, f"i{operate.__name__.strip('_')}") for kind, operate in BINARY.items()}
 UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
 }
-COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}
-
-
 _COMPARISONS = {*COMPARE.values()}
 
 

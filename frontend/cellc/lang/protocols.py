@@ -195,8 +195,8 @@ def _names_used(vm: Interpreter, kind: type, methods: list[FunctionType]) -> set
         seen.add(id(fn))
         for name in names_in(fn.__code__):
             used.add(name)
-            if name in fn.__globals__ and vm.hooks.on_global_read is not None:
-                vm.hooks.on_global_read(fn.__globals__, name)
+            if name in fn.__globals__:
+                vm.report_global(fn.__globals__, name)
             found = in_class(kind, name, MISSING)
             if found is not MISSING:
                 vm.report(kind, name)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-OnRead = Callable[[Any, str], None] | None
-
 
 class ReadsLog:
     """Reads of attributes, by the numbers of the objects.
@@ -38,19 +36,10 @@ class ReadsLog:
         """Whether an attribute of an object was read."""
         return (number, name) in self.noted or (number, name) in self.reported
 
-    def reporting(self, position: Callable[[], str], report: OnRead) -> OnRead:
-        """`Hooks.on_attribute_read` that this log hears too.
-
-        Args:
-            position: the place that is being compiled.
-        """
-        if report is None:
-            return None
-
-        def both(target: Any, name: str) -> None:
-            number = self._numbers.get(id(target))
-            if number is not None:
-                self.reported.setdefault((number, name), position())
-            report(target, name)
-
-        return both
+    def report(self, target: Any, name: str, position: Callable[[], str]) -> None:
+        """A read was reported; `position` gives the place that is being compiled."""
+        number = self._numbers.get(id(target))
+        if number is not None:
+            self.reported.setdefault((number, name), position())
+        if self._outer is not None:
+            self._outer.report(target, name, position)

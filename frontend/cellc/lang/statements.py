@@ -87,10 +87,6 @@ def _branch(
     return outcome, took
 
 
-def _if(vm: Interpreter, node: ast.If, frame: Frame) -> Outcome:
-    return _branch(vm, node, (), frame)[0]
-
-
 def _expression(vm: Interpreter, node: ast.Expr, frame: Frame) -> Outcome:
     if not isinstance(node.value, ast.Constant):
         vm.eval(node.value, frame)
@@ -118,18 +114,6 @@ def _augmented(vm: Interpreter, node: ast.AugAssign, frame: Frame) -> Outcome:
 def _return(vm: Interpreter, node: ast.Return, frame: Frame) -> Outcome:
     value = None if node.value is None else vm.eval(node.value, frame)
     return Outcome.returned(value, node)
-
-
-def _break(vm: Interpreter, node: ast.Break, frame: Frame) -> Outcome:
-    return Outcome.jump(BREAK, node)
-
-
-def _continue(vm: Interpreter, node: ast.Continue, frame: Frame) -> Outcome:
-    return Outcome.jump(CONTINUE, node)
-
-
-def _nothing(vm: Interpreter, node: ast.stmt, frame: Frame) -> Outcome:
-    return NEXT
 
 
 def _define(vm: Interpreter, node: ast.FunctionDef, frame: Frame) -> Outcome:
@@ -172,14 +156,12 @@ STATEMENTS: dict[type[ast.AST], Handler] = {
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
     ast.Return: _return,
-    ast.If: _if,
+    ast.If: lambda vm, node, frame: _branch(vm, node, (), frame)[0],
     ast.For: for_statement,
     ast.While: while_statement,
-    ast.Break: _break,
-    ast.Continue: _continue,
-    ast.Pass: _nothing,
-    ast.Global: _nothing,
-    ast.Nonlocal: _nothing,
+    ast.Break: lambda vm, node, frame: Outcome.jump(BREAK, node),
+    ast.Continue: lambda vm, node, frame: Outcome.jump(CONTINUE, node),
+    **dict.fromkeys((ast.Pass, ast.Global, ast.Nonlocal), lambda vm, node, frame: NEXT),
     ast.FunctionDef: _define,
     ast.Delete: _delete,
     ast.Import: _import,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core import invalidation
+from ..core.console_source import all_codes
 from ..core.module_names import elements, module_of
 from ..tensors.tensor import Tensor
 from ..tracing.reads import content, in_class, own_attributes, same
@@ -172,7 +173,4 @@ def _of_function(fn: types.FunctionType) -> Iterator[Any]:
 
 def names_in(code: types.CodeType) -> Iterator[str]:
     """Names of globals and attributes in a function and in those within it."""
-    yield from code.co_names
-    for part in code.co_consts:
-        if isinstance(part, types.CodeType):
-            yield from names_in(part)
+    return (name for each in all_codes(code) for name in each.co_names)

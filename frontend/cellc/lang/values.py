@@ -307,24 +307,14 @@ class Merger:
 
     def _placeholder(self, value: Any, first: bool) -> Build:
         """A value only one path has: the other gives zeros for its tensors."""
-        if type(value) is RunObject:
+        held = value.handle if type(value) is RunObject else value
+        if isinstance(held, Tensor):
             index = len(self.pairs)
-            own = (MISSING, value.handle) if first else (value.handle, MISSING)
-            self.pairs.append((OBJECT, *own))
-            return lambda results: value.kind.of(results[index])
-        if isinstance(value, Tensor):
-            index = len(self.pairs)
-            pair = (MISSING, value) if first else (value, MISSING)
-            self.pairs.append((value._type, *pair))
-            return _standing_for(index, value)
-        if isinstance(value, (tuple, list)):
-            return _sequence(type(value), [self._placeholder(v, first) for v in value])
-        if type(value) is dict:
-            return _mapping({k: self._placeholder(v, first) for k, v in value.items()})
-        if found := parts_of(value):
-            return _record(type(value),
-                           {k: self._placeholder(v, first) for k, v in found.items()})
-        return _constant(value)
+            pair = (MISSING, held) if first else (held, MISSING)
+            self.pairs.append((held._type, *pair))
+            return _standing_for(index, value) if held is value else \
+                lambda results: value.kind.of(results[index])
+        return _rebuilt(value, lambda v: self._placeholder(v, first))
 
 
 def _standing_for(index: int, *values: Any) -> Build:
@@ -370,6 +360,17 @@ def _record(kind: type, parts: dict[str, Build]) -> Build:
     """An object of a dataclass, its fields set."""
     return lambda results: put_together(
         Box(kind, tuple(parts), tuple(Known(p(results)) for p in parts.values())), ())
+
+
+def _rebuilt(value: Any, part: Callable[[Any], Build]) -> Build:
+    """A value again, each of its parts built as `part` says."""
+    if isinstance(value, (tuple, list)):
+        return _sequence(type(value), [part(v) for v in value])
+    if type(value) is dict:
+        return _mapping({k: part(v) for k, v in value.items()})
+    if found := parts_of(value):
+        return _record(type(value), {k: part(v) for k, v in found.items()})
+    return _constant(value)
 
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
@@ -428,13 +429,7 @@ def flatten(value: Any, leaves: list[Any], numbers: bool) -> Build:
         place = len(leaves)
         leaves.append(value.handle)
         return lambda results: value.kind.of(results[place])
-    if isinstance(value, (tuple, list)) and not isinstance(value, range):
-        return _sequence(type(value), [flatten(v, leaves, numbers) for v in value])
-    if type(value) is dict:
-        return _mapping({k: flatten(v, leaves, numbers) for k, v in value.items()})
-    if found := parts_of(value):
-        return _record(type(value), {k: flatten(v, leaves, numbers) for k, v in found.items()})
-    return _constant(value)
+    return _rebuilt(value, lambda v: flatten(v, leaves, numbers))
 
 
 def restored(results: Sequence[Tensor], kinds: Sequence[Kind | None]) -> list[Any]:

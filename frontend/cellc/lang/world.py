@@ -96,7 +96,7 @@ def outside_call(
     if (module, name) in (("random", "seed"), ("numpy.random", "seed"), ("time", "sleep")) or (
         root(module) == "logging" and name in _LOGS
     ) or (module, name) in (("warnings", "warn"), ("_warnings", "warn")):
-        return _told(vm, fn, f"{module}.{name}", args, kwargs, frame)
+        return _asked(vm, fn, f"{module}.{name}", None, args, kwargs, frame)
     if (module, name) == ("os", "getenv") or _of_environment(fn, name):
         vm.state.environment(args[0], vm)
         return MISSING
@@ -185,34 +185,24 @@ def _instead(module: str) -> str:
 
 
 def _asked(
-    vm: Interpreter, fn: Any, name: str, kind: Kind, args: list[Any], kwargs: dict[str, Any],
-    frame: Frame,
+    vm: Interpreter, fn: Any, name: str, kind: Kind | None, args: list[Any],
+    kwargs: dict[str, Any], frame: Frame,
 ) -> Any:
-    """A number that each call asks for."""
+    """Make each run call a function: the number that it gives; without `kind`, None."""
     named = list(kwargs)
     recipe = recipe_of(vm, [*args, *kwargs.values()], f"{name}()", frame)
 
     def ask(*tensors: Any) -> Any:
         values = recipe.values(tensors)
-        return fn(*values[:len(args)], **dict(zip(named, values[len(args):], strict=True)))
+        found = fn(*values[:len(args)], **dict(zip(named, values[len(args):], strict=True)))
+        return None if kind is None else found
 
-    (found,) = vm.tracer.host_call(ask, name, recipe.leaves, [TensorType((), DTYPES[kind])])
-    assert isinstance(found, GraphTensor)
-    return GraphNumber(found.ir_value, kind)
-
-
-def _told(
-    vm: Interpreter, fn: Any, name: str, args: list[Any], kwargs: dict[str, Any], frame: Frame
-) -> None:
-    """A call without a result, which each call makes."""
-    named = list(kwargs)
-    recipe = recipe_of(vm, [*args, *kwargs.values()], f"{name}()", frame)
-
-    def tell(*tensors: Any) -> None:
-        values = recipe.values(tensors)
-        fn(*values[:len(args)], **dict(zip(named, values[len(args):], strict=True)))
-
-    vm.tracer.host_call(tell, name, recipe.leaves, [])
+    types = [] if kind is None else [TensorType((), DTYPES[kind])]
+    made = vm.tracer.host_call(ask, name, recipe.leaves, types)
+    if kind is None:
+        return None
+    assert isinstance(made[0], GraphTensor)
+    return GraphNumber(made[0].ir_value, kind)
 
 
 def refuse_iterators(vm: Interpreter, values: Any, frame: Frame) -> None:

@@ -46,48 +46,12 @@ class GraphNumber(GraphTensor):
         self._number = kind
 
     def __repr__(self) -> str:
-        return f"<graph {self._number.__name__}>"
+        return f"<graph {self._number.__method_}>"
 
     __str__ = __repr__
     __hash__ = GraphTensor.__hash__
 
-    # --- arithmetic: as Python's with numbers, as a number's with tensors -------------------------
-
-    def __add__(self, other: Any) -> Any:
-        return _binary("add", self, other, GraphTensor.__add__)
-
-    def __radd__(self, other: Any) -> Any:
-        return _binary("add", other, self, GraphTensor.__add__)
-
-    def __sub__(self, other: Any) -> Any:
-        return _binary("sub", self, other, GraphTensor.__sub__)
-
-    def __rsub__(self, other: Any) -> Any:
-        return _binary("sub", other, self, GraphTensor.__sub__)
-
-    def __mul__(self, other: Any) -> Any:
-        return _binary("mul", self, other, GraphTensor.__mul__)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _binary("mul", other, self, GraphTensor.__mul__)
-
-    def __truediv__(self, other: Any) -> Any:
-        return _binary("div", self, other, GraphTensor.__truediv__)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return _binary("div", other, self, GraphTensor.__truediv__)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return _binary("floor_div", self, other, GraphTensor.__floordiv__)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _binary("floor_div", other, self, GraphTensor.__floordiv__)
-
-    def __mod__(self, other: Any) -> Any:
-        return _binary("mod", self, other, GraphTensor.__mod__)
-
-    def __rmod__(self, other: Any) -> Any:
-        return _binary("mod", other, self, GraphTensor.__mod__)
+    # (The operators follow below: `_OPERATORS`.)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -104,36 +68,6 @@ class GraphNumber(GraphTensor):
         if isinstance(other, Tensor) and not _plain(other):
             return GraphTensor.__pow__(other, self)
         return _power(other, self) if _plain(other) else NotImplemented
-
-    def __and__(self, other: Any) -> Any:
-        return _bits("and", self, other, GraphTensor.__and__)
-
-    def __rand__(self, other: Any) -> Any:
-        return _bits("and", other, self, GraphTensor.__and__)
-
-    def __or__(self, other: Any) -> Any:
-        return _bits("or", self, other, GraphTensor.__or__)
-
-    def __ror__(self, other: Any) -> Any:
-        return _bits("or", other, self, GraphTensor.__or__)
-
-    def __xor__(self, other: Any) -> Any:
-        return _bits("xor", self, other, GraphTensor.__xor__)
-
-    def __rxor__(self, other: Any) -> Any:
-        return _bits("xor", other, self, GraphTensor.__xor__)
-
-    def __lshift__(self, other: Any) -> Any:
-        return _bits("shift_left", self, other, _tensors("__lshift__"))
-
-    def __rlshift__(self, other: Any) -> Any:
-        return _bits("shift_left", other, self, _tensors("__lshift__"))
-
-    def __rshift__(self, other: Any) -> Any:
-        return _bits("shift_right", self, other, _tensors("__rshift__"))
-
-    def __rrshift__(self, other: Any) -> Any:
-        return _bits("shift_right", other, self, _tensors("__rshift__"))
 
     def __neg__(self) -> Any:
         return _unary("neg", self)
@@ -173,26 +107,6 @@ class GraphNumber(GraphTensor):
         if self._number is not float:
             return +self
         return _made(apply("cast", apply(rounding, self), dtype=dtypes.int64), int)
-
-    # --- comparisons ------------------------------------------------------------------------------
-
-    def __eq__(self, other: Any) -> Any:
-        return _comparison("eq", self, other, GraphTensor.__eq__)
-
-    def __ne__(self, other: Any) -> Any:
-        return _comparison("ne", self, other, GraphTensor.__ne__)
-
-    def __lt__(self, other: Any) -> Any:
-        return _comparison("lt", self, other, GraphTensor.__lt__)
-
-    def __le__(self, other: Any) -> Any:
-        return _comparison("le", self, other, GraphTensor.__le__)
-
-    def __gt__(self, other: Any) -> Any:
-        return _comparison("gt", self, other, GraphTensor.__gt__)
-
-    def __ge__(self, other: Any) -> Any:
-        return _comparison("ge", self, other, GraphTensor.__ge__)
 
 
 def kind_of(value: object) -> Kind | None:
@@ -395,12 +309,6 @@ def power_of_ints(x: Any, y: GraphNumber) -> GraphNumber:
     return _made(apply("pow", _operand(x, int), _operand(y, int)), int)
 
 
-def _tensors(name: str) -> Method:
-    """An operator that Tensor gets when `cellc.ops` is loaded."""
-    method: Method = getattr(GraphTensor, name)
-    return method
-
-
 def _bits(op: str, x: Any, y: Any, method: Method) -> Any:
     if not (_plain(x) and _plain(y)):
         return method(x, y) if isinstance(x, Tensor) else NotImplemented
@@ -417,7 +325,7 @@ def _bits(op: str, x: Any, y: Any, method: Method) -> Any:
 
 def _name(value: Any) -> str:
     kind = kind_of(value)
-    return f"'{kind.__name__ if kind else type(value).__name__}'"
+    return f"'{kind.__method_ if kind else type(value).__method_}'"
 
 
 def _unary(op: str, x: GraphNumber) -> GraphNumber:
@@ -434,6 +342,37 @@ def _comparison(op: str, x: Any, y: Any, method: Method) -> Any:
     if kind is bool and op not in ("eq", "ne"):
         kind = int
     return _made(apply(op, _operand(x, kind), _operand(y, kind)), bool)
+
+
+# --- operators: as Python's with numbers, as a number's with tensors ------------------------------
+
+_OPERATORS: dict[Callable[[str, Any, Any, Method], Any], dict[str, str]] = {
+    _binary: {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div",
+              "mod": "mod"},
+    _bits: {"and": "and", "or": "or", "xor": "xor", "lshift": "shift_left",
+            "rshift": "shift_right"},
+    _comparison: {name: name for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+}
+"""By what computes them, operators and their ops."""
+
+
+def _operator(
+    name: str, op: str, run: Callable[[str, Any, Any, Method], Any], swapped: bool = False
+) -> Callable[[Any, Any], Any]:
+    def method(self: GraphNumber, other: Any) -> Any:
+        x, y = (other, self) if swapped else (self, other)
+        # (Tensor gets some of its operators when `cellc.ops` is loaded.)
+        return run(op, x, y, getattr(GraphTensor, name))
+
+    method.__method_ = name
+    return method
+
+
+for _run, _ops in _OPERATORS.items():
+    for _method, _op in _ops.items():
+        setattr(GraphNumber, f"__{_method}__", _operator(f"__{_method}__", _op, _run))
+        if _run is not _comparison:
+            setattr(GraphNumber, f"__r{_method}__", _operator(f"__{_method}__", _op, _run, True))
 
 
 # --- methods of tensors that give numbers ---------------------------------------------------------

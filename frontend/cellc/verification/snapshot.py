@@ -24,10 +24,12 @@ import numpy as np
 
 from cellc_runtime.device_array import on_host
 
+from ..core.console_source import all_codes
 from ..core.invalidation import changed
 from ..core.module_names import module_of, plain
 from ..lang.journal import Content, differs
 from ..lang.places import CapturedName, GlobalName, Stored
+from ..lang.structure import names_in
 from ..lang.trust import is_user_function, root
 from ..lang.values import MISSING
 from ..storage import writes
@@ -173,7 +175,7 @@ class Snapshot:
                 self._note(value, label)
         if not is_user_function(fn):
             return
-        names = list(dict.fromkeys(_names(fn.__code__)))
+        names = list(dict.fromkeys(names_in(fn.__code__)))
         unset = [n for n in names if n not in fn.__globals__ and not hasattr(builtins, n)]
         stored = set(_stored(fn.__code__)) if unset else set()
         for name in names:
@@ -231,21 +233,10 @@ def _constant(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """The global names that a function's code reads, those of functions inside it included."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
-
-
 def _stored(code: CodeType) -> Iterator[str]:
     """The global names that a function's code sets, those of functions inside it included."""
-    yield from (i.argval for i in dis.get_instructions(code)
-                if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"))
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _stored(inner)
+    return (i.argval for each in all_codes(code) for i in dis.get_instructions(each)
+            if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"))
 
 
 _CONTAINERS = (list, OrderedDict, dict, set, deque, bytearray, array)

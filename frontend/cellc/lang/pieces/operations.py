@@ -211,7 +211,7 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Any:
     return _emit(vm, "bool()", bool, [value], frame)
 
 
-_BY_NAME: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }
@@ -229,7 +229,7 @@ def compared(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> An
             return _unless(same(vm, a, b, frame), isinstance(op, ast.IsNot))
         case ast.In() | ast.NotIn():
             return _unless(contains(vm, a, b, frame), isinstance(op, ast.NotIn))
-    return operated(vm, _BY_NAME[type(op)], [a, b], frame)
+    return operated(vm, COMPARE[type(op)], [a, b], frame)
 
 
 def _unless(value: Any, negated: bool) -> Any:
