@@ -20,6 +20,7 @@ from cellc.tools.planning.links import Link, Links
 from cellc.tools.planning.meshes import CannotPlan, Mesh, Options
 from cellc.tools.planning.workload import Block, Workload
 from cellc.tools.profiling import profile_traced
+from cellc_compiler.passes.stages.schedule import Shape, timetable
 from cellc_runtime import collectives, world
 from cellc_runtime.world import Step
 
@@ -117,13 +118,11 @@ def test_bubbles(stages: int, count: int) -> None:
     """(p - 1) / m of the computation; the schedule that is drawn takes as long."""
     plan = meshes.predict(even(8), Mesh(pp=stages), FAST, Options(micro_batches=count))
     assert plan.bubble / plan.compute == pytest.approx((stages - 1) / count)
-    rows = view.schedule(plan.mesh, count)
-    assert max(start + (1 if f else 2) for row in rows for f, _, start in row) == \
-        3 * (count + stages - 1)
-    for stage, row in enumerate(rows):
-        assert sorted((b, f) for f, b, _ in row) == [(b, f) for b in range(count)
-                                                     for f in (False, True)]
-        under_way = list(itertools.accumulate(1 if f else -1 for f, _, _ in row))
+    table = timetable(Shape(stages, count), "1f1b")  # which `view.svg` draws
+    assert table.length == 3 * (count + stages - 1)
+    assert view.svg(plan, "even").count('stroke="white"') == 2 * stages * count
+    for stage, order in enumerate(table.orders):
+        under_way = list(itertools.accumulate(-1 if u.backward else 1 for u in order))
         assert max(under_way) == min(stages - stage, count)  # as the memory is counted
     halved = meshes.predict(even(8), Mesh(pp=stages), FAST,
                             Options(micro_batches=count, interleaved=2))

@@ -54,24 +54,41 @@ class Parser(argparse.ArgumentParser):
         return action
 
 
+def _command(commands: Commands, name: str, text: str, more: str = "") -> Parser:
+    """A command with its line in the list of all, and what its own page says besides."""
+    return commands.add_parser(name, help=text, description=text + more)
+
+
+def _repeated(p: Parser, *names: str, metavar: str = "NAME=SPEC", help: str) -> None:
+    """An option that can be given several times."""
+    p.add_argument(*names, action="append", default=[], metavar=metavar, help=help)
+
+
+def _train(p: Parser, what: str) -> None:
+    p.add_argument("--train", metavar="NAME", help=f"{what} a training step: a function of FILE.py "
+                   "that takes the network and returns the step as a Cell")
+
+
+def _runs(p: Parser) -> None:
+    p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")
+
+
 def _network(commands: Commands, name: str, text: str, optional: bool = False) -> Parser:
     """A command that reads a network, or may do without one."""
-    p = commands.add_parser(name, help=text, description=text)
+    p = _command(commands, name, text)
     p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|NET.onnx",
                    nargs="?" if optional else None,
                    help="a Cell class, Cell or function, or a call of a class or factory with "
                    "literals ('net.py:Net(layers=4)'); an artifact's entry (NET.cellc:train; "
                    "without a name, infer); a portable file that cellc wrote; or an ONNX model")
-    p.add_argument(
-        "--input", "-i", action="append", default=[], metavar="NAME=SPEC",
-        help="an input by name: x=float32[1,1,32,32], or x=@file.npy; one for each of construct's",
-    )
+    _repeated(p, "--input", "-i", help="an input by name: x=float32[1,1,32,32], or x=@file.npy; "
+              "one for each of construct's")
     return p
 
 
-def _sizes(p: argparse.ArgumentParser, text: str = "the sizes to look at, where some are open "
-           "(float32[N,3]): N=8") -> None:
-    p.add_argument("--sizes", action="append", default=[], metavar="NAME=VALUES", help=text)
+def _sizes(p: Parser, text: str = "the sizes to look at, where some are open (float32[N,3]): N=8"
+           ) -> None:
+    _repeated(p, "--sizes", metavar="NAME=VALUES", help=text)
 
 
 def _numerics(p: argparse.ArgumentParser) -> None:
@@ -98,22 +115,18 @@ def _compile(sub: Commands) -> None:
             ("object", "o", "an object to link")):
         p.add_argument(f"--{kind}", metavar=f"NET.{ending}", help=f"write {what} with a C "
                        "interface, and beside it NET.h and cellc.hpp, in the place of an artifact")
-    p.add_argument("--weights", action="append", default=[], metavar="KIND|NET.safetensors",
-                   help="store weights of Dense and Embedding layers as bfloat16, float16, int8 or "
-                   "int4, with options after commas: group=64, asymmetric, skip=LAYER; or write "
-                   "those of a C library to a file of their own, which its sessions map "
-                   "(repeatable)")
-    p.add_argument("--train", metavar="NAME", help="also compile a training step: a function of "
-                   "FILE.py that takes the network and returns the step as a Cell")
-    p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
-                   help="an input of the training step, as --input; in its order")
-    p.add_argument("--entry", action="append", default=[], metavar="NAME=FUNC", help="compile a "
-                   "method of the network, or a function of FILE.py, as this entry, in the place "
-                   "of infer (repeatable); its inputs are --input NAME.x=..., or x=... for all "
-                   "entries that have an x")
-    p.add_argument("--donate", action="append", default=[], metavar="[ENTRY.]NAME", help="the "
-                   "result of the type of this input is written over it, so that a cache that "
-                   "is passed in and out is not copied (repeatable)")
+    _repeated(p, "--weights", metavar="KIND|NET.safetensors", help="store weights of Dense and "
+              "Embedding layers as bfloat16, float16, int8 or int4, with options after commas: "
+              "group=64, asymmetric, skip=LAYER; or write those of a C library to a file of their "
+              "own, which its sessions map (repeatable)")
+    _train(p, "also compile")
+    _repeated(p, "--train-input", help=_STEP_INPUT)
+    _repeated(p, "--entry", metavar="NAME=FUNC", help="compile a method of the network, or a "
+              "function of FILE.py, as this entry, in the place of infer (repeatable); its inputs "
+              "are --input NAME.x=..., or x=... for all entries that have an x")
+    _repeated(p, "--donate", metavar="[ENTRY.]NAME", help="the result of the type of this input is "
+              "written over it, so that a cache that is passed in and out is not copied "
+              "(repeatable)")
     _sizes(p, "the values of an open size to serve: S=16,32,64..128; one size may be left open")
     p.add_argument("--no-graph", action="store_true", help="leave the graphs out of the file: it "
                    "cannot be dumped, verified, or compiled for another machine")
@@ -124,9 +137,12 @@ def _compile(sub: Commands) -> None:
     _numerics(p)
 
 
+_STEP_INPUT = "an input of the training step, as --input; in its order"
+
+
 def _run(sub: Commands) -> None:
-    text = "run an artifact on inputs, or a MindSpore script with cellc"
-    p = sub.add_parser("run", help=text, description=text + " in the place of MindSpore")
+    p = _command(sub, "run", "run an artifact on inputs, or a MindSpore script with cellc",
+                 " in the place of MindSpore")
     p.add_argument("--watch", choices=("nan", "range"), help="of a script: stop at the first op "
                    "that makes NaN or infinity, or print the range of every tensor at the end")
     p.add_argument("--report", metavar="FILE.html", help="of a script: write a page about all of "
@@ -149,15 +165,14 @@ def _reproducing(sub: Commands) -> None:
     p.add_argument("--output", "-o", metavar="FILE", help="write the smallest graph with its "
                    "inputs: as text, or compact if it ends in .cellcase")
     _checkpoint(p)
-    text = "run a recorded call, or the smallest graph of a bisection"
-    p = sub.add_parser("replay", help=text, description=text + ": compiled, op by op and by the "
-                       "reference, and against what was recorded")
+    p = _command(sub, "replay", "run a recorded call, or the smallest graph of a bisection",
+                 ": compiled, op by op and by the reference, and against what was recorded")
     p.add_argument("case", metavar="FILE", help="what `record` or `bisect -o` wrote")
 
 
 def _inspect(sub: Commands) -> None:
-    text = "write one page to look at: graph, passes, code, memory, times and values"
-    p = sub.add_parser("inspect", help=text, description=text)
+    p = _command(sub, "inspect", "write one page to look at: graph, passes, code, memory, times "
+                 "and values")
     p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|NET.onnx|DIR", nargs="?",
                    help="a network, an artifact, a portable file, an ONNX model, or a folder of "
                    "`cellc dump`")
@@ -166,14 +181,12 @@ def _inspect(sub: Commands) -> None:
     p.add_argument("--diff", nargs=2, metavar=("A", "B"), help="show two graphs after all passes "
                    "and what differs: networks, files of a dump, or options (numerics=strict "
                    "numerics=fast)")
-    p.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",
-                   help="an input by name: x=float32[1,1,32,32], or x=@file.npy")
+    _repeated(p, "--input", "-i", help="an input by name: x=float32[1,1,32,32], or x=@file.npy")
     p.add_argument("--grad", action="store_true", help="show the gradient by the "
                    "parameters (by the inputs, if there are none) too")
-    p.add_argument("--train", metavar="NAME", help="show a training step: a function of FILE.py "
-                   "that takes the network and returns the step as a Cell")
+    _train(p, "show")
     p.add_argument("--profile", action="store_true", help="time every kernel, and show that")
-    p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")
+    _runs(p)
     p.add_argument("--values", action="store_true", help="show range, mean, NaN count and "
                    "histogram of every value on these inputs")
     p.add_argument("--target", help="show the code for this target, not for this machine")
@@ -186,21 +199,21 @@ def _inspect(sub: Commands) -> None:
 
 
 def _plan(sub: Commands) -> None:
-    text = "predict what a training step takes on many ranks: time, bubbles, bytes and memory"
-    p = sub.add_parser("plan", help=text, description=text + ". The step is compiled and timed "
-                       "here; what ranks send follows from the links.")
+    p = _command(sub, "plan", "predict what a training step takes on many ranks: time, bubbles, "
+                 "bytes and memory", ". The step is compiled and timed here; what ranks send "
+                 "follows from the links.")
     p.add_argument("network", metavar="FILE.py:NAME", nargs="?", help="a training step, or a "
                    "network with --train")
-    p.add_argument("--input", "-i", action="append", default=[], metavar="NAME=SPEC",
-                   help="an input of the step, for one micro-batch: x=float32[8,128]")
+    _repeated(p, "--input", "-i", help="an input of the step, for one micro-batch: "
+              "x=float32[8,128]")
     p.add_argument("--train", metavar="NAME", help="a function of FILE.py that takes the network "
                    "and returns the training step as a Cell")
     p.add_argument("--mesh", metavar="dp=N,tp=N,pp=N", help="ranks along each axis: data, tensor "
                    "and pipeline parallel")
     p.add_argument("--search", type=int, metavar="N", help="try all meshes of N ranks")
-    p.add_argument("--link", action="append", default=[], metavar="intra=TIME:RATE,inter=TIME:RATE",
-                   help="latency and bandwidth of a rank, within and between machines: "
-                   "intra=5us:300GB/s,inter=10us:25GB/s; a third number: how fast it adds")
+    _repeated(p, "--link", metavar="intra=TIME:RATE,inter=TIME:RATE", help="latency and bandwidth "
+              "of a rank, within and between machines: intra=5us:300GB/s,inter=10us:25GB/s; a "
+              "third number: how fast it adds")
     p.add_argument("--measure-link", type=int, nargs="?", const=2, metavar="RANKS",
                    help="measure the link of this machine on so many ranks (default 2), by mpirun")
     p.add_argument("--node", type=int, metavar="N", help="ranks on a machine (default: all)")
@@ -216,7 +229,7 @@ def _plan(sub: Commands) -> None:
                    "each processor (default 1)")
     p.add_argument("--memory", metavar="BYTES", help="what a rank has, as 80GiB: leave out meshes "
                    "that need more")
-    p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")
+    _runs(p)
     p.add_argument("--limit", type=int, default=10, help="rows of the table (default 10)")
     p.add_argument("--output", "-o", metavar="FILE.svg", help="write the schedule of the best plan "
                    "as a picture")
@@ -233,8 +246,7 @@ def _verify(sub: Commands) -> None:
                    "parameters too")
     p.add_argument("--train", metavar="NAME", help="also verify a step of training: a function of "
                    "FILE.py that takes the network and returns the step as a Cell")
-    p.add_argument("--train-input", action="append", default=[], metavar="NAME=SPEC",
-                   help="an input of the training step, as --input; in its order")
+    _repeated(p, "--train-input", help=_STEP_INPUT)
     _sizes(p, "the sizes to verify for, where some are open (float32[N,3]): N=2,7,64; default: "
            "two choices of them")
     p.add_argument("--no-reference", action="store_true", help="leave out the float64 reference "
@@ -262,16 +274,13 @@ def _stages(sub: Commands) -> None:
 
 def _about_cellc(sub: Commands) -> None:
     """The commands that read no network."""
-    text = "show or clear the cache of compiled code"
-    p = sub.add_parser("cache", help=text, description=text)
+    p = _command(sub, "cache", "show or clear the cache of compiled code")
     p.add_argument("action", choices=("show", "clear"), nargs="?", default="show",
                    help="show (the default): where it is, entries and size; clear: remove all")
-    text = "what an error code means"
-    p = sub.add_parser("explain", help=text, description=text + ", with an example and its mending")
+    p = _command(sub, "explain", "what an error code means", ", with an example and its mending")
     p.add_argument("code", nargs="?", help="CE203, say; without it, all codes")
-    text = "print a script that completes commands, options, choices and files in a shell"
-    p = sub.add_parser("completion", help=text, description=text + "; for bash: "
-                       "source <(cellc completion bash)")
+    p = _command(sub, "completion", "print a script that completes commands, options, choices and "
+                 "files in a shell", "; for bash: source <(cellc completion bash)")
     p.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
     p.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
@@ -295,11 +304,10 @@ def parser() -> Parser:
     _checkpoint(p)
     _run(sub)
     p = _network(sub, "profile", "time every kernel of a network: by op, Cell and line")
-    p.add_argument("--train", metavar="NAME", help="profile a training step: a function of "
-                   "FILE.py that takes the network and returns the step as a Cell")
+    _train(p, "profile")
     p.add_argument("--by", choices=("call", "op", "cell", "line", "family"), default="call",
                    help="what shares a row (default call: one op at one place of one Cell)")
-    p.add_argument("--runs", type=int, default=20, help="calls to measure (default 20)")
+    _runs(p)
     p.add_argument("--limit", type=int, default=25, help="rows of the table (default 25)")
     p.add_argument("--trace", metavar="FILE.json", help="also write the timeline of all calls, "
                    "with a row for each thread, for ui.perfetto.dev or chrome://tracing")
@@ -315,8 +323,7 @@ def parser() -> Parser:
     p.add_argument("--diff", nargs=2, metavar=("A", "B"), help="print what differs, and write "
                    "nothing: two stages (traced cse), folders of dumps, files of graphs, networks, "
                    "or options (numerics=strict numerics=fast)")
-    p.add_argument("--train", metavar="NAME", help="dump a training step: a function of FILE.py "
-                   "that takes the network and returns the step as a Cell")
+    _train(p, "dump")
     p.add_argument("--grad", action="store_true", help="dump the gradient by the "
                    "parameters (by the inputs, if there are none) too")
     _sizes(p)
@@ -329,8 +336,7 @@ def parser() -> Parser:
     _stages(sub)
     _reproducing(sub)
     p = _network(sub, "check", "report every error of a network")
-    p.add_argument("--train", metavar="NAME", help="check a training step: a function of FILE.py "
-                   "that takes the network and returns the step as a Cell")
+    _train(p, "check")
     _sizes(p)
     p.add_argument("--weights", metavar="KIND", help="instead, print for each layer what its "
                    "weights in few bits change: errors, bytes, times; as for compile")

@@ -59,9 +59,6 @@ def write(
         budget: bytes for the temporaries of an entry that computes gradients.
         graphs: whether the file holds the graphs as text.
         donate: by entry, the inputs whose memory takes a result.
-
-    Raises:
-        UserError: the file cannot be written.
     """
     if path.endswith((".onnx", ".mindir", ".cir")):
         raise UserError(f"{path}: an artifact is written, whose name ends in .cellc; "
@@ -192,9 +189,6 @@ class _Made:
 
 def _donated(entry: str, plan: Plan, names: Sequence[str]) -> list[tuple[int, int]]:
     """For each input that is donated, the first result of its type that is left: `(output, input)`.
-
-    Raises:
-        UserError: there is no such input, or no such result.
     """
     graph = plan.traces[0].graph
     inputs = [v for v in graph.inputs if v.kind == "input"]
@@ -418,11 +412,7 @@ def reference(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
 
 def load_parameters(net: Any, path: str) -> None:
     """Set a network's parameters from a file: MindSpore's format if its suffix is `.ckpt`, else
-    safetensors.
-
-    Raises:
-        UserError: the file cannot be read, or lacks a parameter, or a shape differs.
-    """
+    safetensors."""
     if not isinstance(net, Cell):
         raise UserError("--checkpoint needs a Cell")
     try:

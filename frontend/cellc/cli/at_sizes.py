@@ -59,9 +59,6 @@ def chosen(
         specs: the `--input` options.
         options: the `--sizes` options, of which the first values count.
         typical: sizes where no option names any.
-
-    Raises:
-        UserError: an option cannot be read, or names no open size.
     """
     usual = typical_sizes(input_types(specs) or ())
     return _choices(specs, options, {**usual, **(typical or {})})[0]

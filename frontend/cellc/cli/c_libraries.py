@@ -26,9 +26,6 @@ def write_library(
         path: the file; its ending says which kind.
         weights: a file for the weights; None: the library holds them.
         (others): see `artifacts.write`.
-
-    Raises:
-        UserError: the file cannot be written, or a library cannot hold the network.
     """
     if len(dict.fromkeys(targets)) != 1:
         raise UserError(f"{path}: a C library is for one target, but got "

@@ -344,7 +344,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_artifact(path: str, options: argparse.Namespace) -> int:
-    names = [parse_input(text)[0] for text in options.input]
+    names = [parse_input(text).name for text in options.input]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"--input {twice}: it is given twice")

@@ -21,7 +21,7 @@ from ..nn.cell import Cell
 from ..tensors.tensor import OpenTensor, Tensor, tensor_of
 from . import artifacts
 from .errors import UserError
-from .loading import InputType, ordered_inputs, parse_input, sample_inputs, type_given
+from .loading import InputType, ordered_inputs, parse_input, sample_inputs
 from .open_sizes import Listed, Plan, plan, plan_fixed
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ else:
 
 
 def named_entries(module: Any, net: Any, options: Sequence[str]) -> dict[str, Any]:
-    """`--entry NAME=FUNC` options: by name, a method of the network or a function of its file.
-
-    Raises:
-        UserError: an option cannot be read, names an entry twice, or names no function.
-    """
+    """`--entry NAME=FUNC` options: by name, a method of the network or a function of its file."""
     found: dict[str, Any] = {}
     for option in options:
         name, _, function = option.partition("=")
@@ -55,11 +51,7 @@ def named_entries(module: Any, net: Any, options: Sequence[str]) -> dict[str, An
 
 def entry_inputs(entries: Mapping[str, Any], options: Sequence[str]) -> dict[str, list[str]]:
     """`--input` options for each entry, in its order: `ENTRY.x=...`, or `x=...` for all that have
-    an `x`.
-
-    Raises:
-        UserError: one that is of no entry, or those of an entry do not fit it.
-    """
+    an `x`."""
     keys = [s.partition("=")[0] for s in options]
     for key in keys:
         if keys.count(key) > 1:
@@ -190,7 +182,7 @@ def _type(name: str, value: Any) -> InputType | None:
         tensor = value if isinstance(value, Tensor) else tensor_of(value)
         return InputType(name, tensor.shape, tensor.dtype)
     if isinstance(value, str) and "[" in value:
-        return type_given(name, parse_input(f"{name}={value}")[1])
+        return parse_input(f"{name}={value}")
     return None
 
 

@@ -1,4 +1,8 @@
-"""Errors of the command line for impossible requests."""
+"""The error of the command line for impossible requests.
+
+Every function of this package raises it: for texts that cannot be read, files that cannot be read
+or written, names that are not there, and what does not fit the network or the file.
+"""
 
 from __future__ import annotations
 

@@ -119,11 +119,7 @@ def _is_file(what: str) -> bool:
 
 
 def _write(args: argparse.Namespace, shown: Inspected, target: Target | None) -> str:
-    """Write the page, or the JSON of Model Explorer; a line about it.
-
-    Raises:
-        UserError: the name of the file has another ending, or it cannot be written.
-    """
+    """Write the page, or the JSON of Model Explorer; a line about it."""
     out = Path(args.output)
     if out.suffix not in (".html", ".json"):
         raise UserError(f"--output {out}: expected a name that ends in .html, for the page, or in "
@@ -201,11 +197,7 @@ def _of_pair(args: argparse.Namespace, target: Target) -> Inspected:
 
 @contextmanager
 def _ranks(args: argparse.Namespace) -> Iterator[None]:
-    """Open the world of `--ranks`: this process is the first of that number that train by data.
-
-    Raises:
-        UserError: no number of ranks, or an option that needs them all.
-    """
+    """Open the world of `--ranks`: this process is the first of that number that train by data."""
     if args.ranks is None:
         yield
         return
@@ -224,9 +216,6 @@ def _ranks(args: argparse.Namespace) -> Iterator[None]:
 
 def _of_file(args: argparse.Namespace) -> Inspected:
     """Return the contents of files: an artifact, a portable network, or a folder of `cellc dump`.
-
-    Raises:
-        UserError: they cannot be read, or an option needs the network in Python.
     """
     for option in ("profile", "train", "grad", "checkpoint", "recompute_budget", "ranks"):
         if getattr(args, option):

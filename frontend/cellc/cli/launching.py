@@ -120,11 +120,7 @@ def _address() -> str:
 
 
 def mpirun() -> str:
-    """The `mpirun` of this Python's environment, or of the machine.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The `mpirun` of this Python's environment, or of the machine."""
     beside = Path(sys.executable).parent / "mpirun"
     found = str(beside) if beside.exists() else shutil.which("mpirun")
     if found is None:
@@ -149,11 +145,7 @@ def mpi_environment(count: int) -> dict[str, str]:
 
 
 def _bound(choice: bool | Mapping[str, Sequence[str]], count: int) -> list[list[int]] | None:
-    """The processors of each worker; an empty list: all. None: nothing is bound.
-
-    Raises:
-        UserError: a processor that this process may not use.
-    """
+    """The processors of each worker; an empty list: all. None: nothing is bound."""
     if choice is False:
         return None
     mine = sorted(os.sched_getaffinity(0))
@@ -253,11 +245,7 @@ class _Job:
 
 
 def _shown(text: str, count: int) -> list[int]:
-    """The workers of `--tail_worker_log`.
-
-    Raises:
-        UserError: no numbers of workers.
-    """
+    """The workers of `--tail_worker_log`."""
     if text == "-1":
         return list(range(count))
     numbers = text.split(",")
@@ -268,11 +256,7 @@ def _shown(text: str, count: int) -> list[int]:
 
 
 def start(args: argparse.Namespace) -> int:
-    """Start a job; wait for its end with `--join=True`.
-
-    Raises:
-        UserError: options that cannot be followed, no mpirun.
-    """
+    """Start a job; wait for its end with `--join=True`."""
     refused = _refused(args)
     if refused is not None:
         raise UserError(refused)

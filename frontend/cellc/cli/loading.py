@@ -36,19 +36,21 @@ _SIZE = re.compile(r"\d{1,18}|[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """An input of which the type is given.
+class InputType:
+    """An input of `--input`.
 
     Attributes:
-        sizes: of the axes; a name for one that is open.
-        dtype: the element type.
+        shape: the sizes of its axes; a name for one that is open.
         low, high: what random elements lie between: integers include both.
+        array: the elements, where they are given.
     """
 
-    sizes: tuple[int | str, ...]
+    name: str
+    shape: tuple[int | str, ...]
     dtype: dtypes.DType
     low: float | None = None
     high: float | None = None
+    array: Array | None = None
 
 
 @contextmanager
@@ -61,11 +63,7 @@ def writing(path: str | Path, what: str = "cannot be written") -> Iterator[None]
 
 
 def load_file(path: str) -> Any:
-    """A Python file as a module; if it imports `mindspore`, that is cellc.
-
-    Raises:
-        UserError: there is no such file, or it fails.
-    """
+    """A Python file as a module; if it imports `mindspore`, that is cellc."""
     file = Path(path)
     if not file.is_file():
         raise UserError(f"{path}: no such file")
@@ -99,9 +97,6 @@ def load_network(text: str) -> tuple[Any, Any]:
 
     A class is instantiated, by default without arguments. With arguments, which are literals, a
     function is called for the network.
-
-    Raises:
-        UserError: the text, file or name is wrong.
     """
     if is_model(text):
         return None, load_model(text)
@@ -137,11 +132,7 @@ def is_model(text: str) -> bool:
 
 
 def load_model(path: str) -> GraphCell:
-    """A model of ONNX or MindSpore as a Cell.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """A model of ONNX or MindSpore as a Cell."""
     try:
         return GraphCell(load(path))
     except (RuntimeError, ValueError) as e:
@@ -150,13 +141,9 @@ def load_model(path: str) -> GraphCell:
 
 def model_inputs(net: GraphCell, given: Sequence[str], option: str = "--input") -> list[str]:
     """The values of `--input` in the order of a model's inputs; where one is not given, its type,
-    with the names of open sizes.
-
-    Raises:
-        UserError: an option cannot be read, or names no input or one twice.
-    """
+    with the names of open sizes."""
     names = net.argument_names
-    by_name = {parse_input(text)[0]: text for text in given}
+    by_name = {parse_input(text).name: text for text in given}
     wrong = next((n for n in by_name if n not in names), None)
     if wrong is not None or len(by_name) != len(given):
         raise UserError(f"{option} {wrong or given[0]}: the model takes {', '.join(names)}, each "
@@ -194,21 +181,19 @@ def _made(text: str, make: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     return net
 
 
-def parse_input(text: str) -> tuple[str, Array | Described]:
-    """An `--input` option as the name, and the array or its description.
+def parse_input(text: str) -> InputType:
+    """An `--input` option.
 
     `x=float32[1,3]`, `x=float32[N,3]`, `x=float32[3]:-1..1` (elements between), `x=@file.npy` or
     `x=@batch.npz:x` (a member; its name may be left out where it is that of the input, or there
     is one only).
-
-    Raises:
-        UserError: none of these.
     """
     name, sep, spec = text.partition("=")
     if not sep or not name:
         raise UserError(f"--input {text!r}: expected NAME=float32[1,1,32,32] or NAME=@file.npy")
     if spec.startswith("@"):
-        return name, _load_array(spec[1:], name)
+        array = _load_array(spec[1:], name)
+        return InputType(name, array.shape, dtypes.from_numpy(array.dtype), array=array)
     m = _SPEC.fullmatch(spec.strip())
     words = [d.strip() for d in m.group(2).split(",")] if m else []
     if words and not words[-1]:
@@ -222,7 +207,7 @@ def parse_input(text: str) -> tuple[str, Array | Described]:
     except ValueError as e:
         raise UserError(f"--input {text!r}: {e}") from None
     dims = tuple(int(d) if d.isdigit() else d for d in words)
-    return name, Described(dims, dtype, *_range(text, dtype, low.strip(), high.strip()))
+    return InputType(name, dims, dtype, *_range(text, dtype, low.strip(), high.strip()))
 
 
 def _range(
@@ -286,9 +271,6 @@ def sample_inputs(
         seed: of the random elements.
         ranges: of the integers of an input, by its number, where the option gives none
             (default: 0 and 1).
-
-    Raises:
-        UserError: an option cannot be read.
     """
     return [tensor_of(a) for a in sample_arrays(specs, seed, ranges)]
 
@@ -299,45 +281,20 @@ def sample_arrays(
     """The same as arrays."""
     rng = np.random.default_rng(seed)
     ranges = ranges or {}
-    return [_elements(parse_input(text)[1], rng, ranges.get(i, (0, 1)))
+    return [_elements(parse_input(text), rng, ranges.get(i, (0, 1)))
             for i, text in enumerate(specs)]
 
 
-@dataclass(frozen=True, slots=True)
-class InputType:
-    """An input of `--input`: its type, with names for open sizes."""
-
-    name: str
-    shape: tuple[int | str, ...]
-    dtype: dtypes.DType
-
-
 def input_types(specs: Sequence[str]) -> list[InputType] | None:
-    """The types of `--input` options, if some have open sizes (`float32[N,3]`).
-
-    Raises:
-        UserError: an option cannot be read.
-    """
-    out = [type_given(*parse_input(text)) for text in specs]
+    """The types of `--input` options, if some have open sizes (`float32[N,3]`)."""
+    out = list(map(parse_input, specs))
     return out if any(isinstance(d, str) for t in out for d in t.shape) else None
-
-
-def type_given(name: str, given: Array | Described) -> InputType:
-    """The type of an input that is an array or described."""
-    if isinstance(given, np.ndarray):
-        return InputType(name, given.shape, dtypes.from_numpy(given.dtype))
-    return InputType(name, given.sizes, given.dtype)
 
 
 def training_step(
     module: Any, net: Any, name: str, specs: Sequence[str], option: str = "--input"
 ) -> tuple[Any, list[str]]:
-    """The training step of `--train NAME`, and `specs`, the values of `option`, in its order.
-
-    Raises:
-        UserError: there is no function of this name, it does not make a step out of the network,
-            or the options do not fit the step.
-    """
+    """The training step of `--train NAME`, and `specs`, the values of `option`, in its order."""
     make = getattr(module, name, None)
     expected = "expected a function that takes the network and returns the training step as a Cell"
     if make is None:
@@ -366,11 +323,7 @@ def training_step(
 
 def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> list[str]:
     """The values of `--input` (or another `option`) in the order of the network's parameters, by
-    their names.
-
-    Raises:
-        UserError: a name that is none of them, one given twice, or one that is missing.
-    """
+    their names."""
     if isinstance(net, GraphCell):
         return model_inputs(net, specs, option)
     fn = net.construct if isinstance(net, Cell) else net
@@ -379,7 +332,7 @@ def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> l
     except (TypeError, ValueError):
         return list(specs)
     names = list(parameters)
-    given = [parse_input(s)[0] for s in specs]
+    given = [parse_input(s).name for s in specs]
     if not names or any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         return list(specs)
     for name in given:
@@ -396,17 +349,12 @@ def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> l
             f"{option} '{missing[0]}=float32[1,3,32,32]', or an array, as in "
             f"{option} {missing[0]}=@file.npy"
         )
-    return sorted(specs, key=lambda s: names.index(parse_input(s)[0]))
+    return sorted(specs, key=lambda s: names.index(parse_input(s).name))
 
 
 def known_shape(spec: str) -> tuple[int, ...]:
-    """The shape of an `--input` option.
-
-    Raises:
-        UserError: it cannot be read, or a size is open.
-    """
-    given = parse_input(spec)[1]
-    return given.shape if isinstance(given, np.ndarray) else _known(given.sizes)
+    """The shape of an `--input` option."""
+    return _known(parse_input(spec).shape)
 
 
 def _known(sizes: Sequence[int | str]) -> tuple[int, ...]:
@@ -420,12 +368,10 @@ def _known(sizes: Sequence[int | str]) -> tuple[int, ...]:
     return tuple(d for d in sizes if isinstance(d, int))
 
 
-def _elements(
-    given: Array | Described, rng: np.random.Generator, integers: tuple[int, int]
-) -> Array:
-    if isinstance(given, np.ndarray):
-        return np.ascontiguousarray(given).reshape(given.shape)
-    dtype, shape = given.dtype, _known(given.sizes)
+def _elements(given: InputType, rng: np.random.Generator, integers: tuple[int, int]) -> Array:
+    dtype, shape = given.dtype, _known(given.shape)
+    if given.array is not None:
+        return np.ascontiguousarray(given.array).reshape(shape)
     if dtype.kind == "bool":
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
     if dtype.is_integer:

@@ -69,11 +69,7 @@ _VALUES = re.compile(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?")
 
 
 def listed_sizes(options: Sequence[str]) -> dict[str, list[int]]:
-    """`--sizes` options: by name, the values in ascending order.
-
-    Raises:
-        UserError: an option cannot be read, or names a size twice.
-    """
+    """`--sizes` options: by name, the values in ascending order."""
     out: dict[str, list[int]] = {}
     for option in options:
         m = _SIZES.fullmatch(option.strip())
@@ -380,11 +376,7 @@ class _Planner:
     def _trace(
         self, hints: Mapping[str, int], stand_in: bool = False
     ) -> tuple[Shapes, CompileError | None]:
-        """Trace for these sizes; what was asked, and the error if there is one.
-
-        Raises:
-            UserError: a size follows from elements, or the error is about a stand-in.
-        """
+        """Trace for these sizes; what was asked, and the error if there is one."""
         shapes = Shapes()
         dims = {n: self._symbol(shapes, n, hints[n], stand_in) for n in self.names}
         types = [TensorType(tuple(dims[d] if isinstance(d, str) else d for d in t.shape), t.dtype)
@@ -445,9 +437,6 @@ def _is_range(guard: Guard, known: Mapping[str, int], name: str) -> bool:
 
 def _ranges(shapes: Shapes, choice: Mapping[str, int], batch: str | None) -> list[Range]:
     """The values of the batch for which all guards hold, together with these values of the others.
-
-    Raises:
-        UserError: a guard that is no comparison of the batch with a number.
     """
     found: list[Range] = [(1, ANY)]
     for guard in shapes.guards:
@@ -545,11 +534,7 @@ def _refuse_measured(graph: Graph) -> None:
 
 
 def plan_fixed(traced: Traced) -> Plan:
-    """A network without open sizes.
-
-    Raises:
-        UserError: a size follows from elements.
-    """
+    """A network without open sizes."""
     _refuse_measured(traced.graph)
     assert not graph_symbols(traced.graph)
     return Plan([traced])

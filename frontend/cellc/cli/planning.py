@@ -99,11 +99,7 @@ def _options(args: argparse.Namespace) -> meshes.Options:
 
 
 def mesh_of(text: str) -> meshes.Mesh:
-    """The mesh of `dp=64,tp=8,pp=4`; what is left out is 1.
-
-    Raises:
-        UserError: another form.
-    """
+    """The mesh of `dp=64,tp=8,pp=4`; what is left out is 1."""
     found = [_AXIS.fullmatch(part.strip()) for part in text.split(",")]
     axes = {m[1]: int(m[2]) for m in found if m is not None}
     if None in found or len(axes) != len(found) or min(axes.values()) < 1:
@@ -132,11 +128,7 @@ def step_workload(args: argparse.Namespace) -> workload.Workload:
 
 
 def measured_link(count: int) -> str:
-    """Return the link of `count` ranks of this machine, as `--link` takes it.
-
-    Raises:
-        UserError: fewer than two, no mpirun, or it fails.
-    """
+    """Return the link of `count` ranks of this machine, as `--link` takes it."""
     if count < 2:
         raise UserError(f"--measure-link {count}: a link is between 2 ranks or more")
     done: Any = subprocess.run(

@@ -51,11 +51,7 @@ class _Made:
 
 @contextmanager
 def reporting(path: str | None, script: str) -> Iterator[None]:
-    """Within the block, collect compilations; write the page at its end, come what may.
-
-    Raises:
-        UserError: the name has another ending, or the page cannot be written.
-    """
+    """Within the block, collect compilations; write the page at its end, come what may."""
     if path is None:
         yield
         return

@@ -119,11 +119,7 @@ class Saved:
 
 def input_specs(text: str, given: Sequence[str]) -> tuple[list[str], Mapping[str, int]]:
     """`--input` options in the order of the entry's inputs (where none is given, its types, with
-    names for open sizes), and sizes that the entry serves.
-
-    Raises:
-        UserError: it cannot be read, or the options do not name its inputs.
-    """
+    names for open sizes), and sizes that the entry serves."""
     if text.endswith(PORTABLE):
         inputs = [(v.name, v.dtype.name, v.shape) for v in _portable(text).graph.inputs
                   if v.kind == "input"]
@@ -166,11 +162,7 @@ def _portable(path: str) -> LoadedGraph:
 
 
 def load_saved(text: str, shapes: Sequence[Sequence[int]]) -> Saved:
-    """An entry of an artifact, for inputs of these shapes.
-
-    Raises:
-        UserError: it cannot be read, holds no graph, or does not serve them.
-    """
+    """An entry of an artifact, for inputs of these shapes."""
     if text.endswith(PORTABLE):
         network = _portable(text)
         return _saved(text, artifact.DEFAULT_ENTRY, network.graph, network.weights, network.frozen,
@@ -238,9 +230,6 @@ def code_fault(saved: Saved, arrays: Sequence[Array]) -> tuple[str, str]:
 
     Returns:
         Return the name of the comparison, and the first difference or "".
-
-    Raises:
-        UserError: the file has no code for this machine.
     """
     trusted = open_trusted(saved.path)
     target = best_for(trusted.targets(saved.entry))

@@ -12,11 +12,7 @@ from .errors import UserError
 
 
 def run_script(file: str, arguments: Sequence[str]) -> None:
-    """Run a script as `python FILE ARGUMENTS` would, with `mindspore` answered by cellc.
-
-    Raises:
-        UserError: there is no such file.
-    """
+    """Run a script as `python FILE ARGUMENTS` would, with `mindspore` answered by cellc."""
     if not Path(file).is_file():
         raise UserError(f"{file}: no such file")
     shim.install()

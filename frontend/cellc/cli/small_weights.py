@@ -17,11 +17,7 @@ Options = dict[str, Any]
 
 
 def weights_options(texts: Sequence[str]) -> tuple[Options | None, str | None]:
-    """`--weights` options: how weights are stored, and the file that a C library has them in.
-
-    Raises:
-        UserError: one that cannot be read, or two of a kind.
-    """
+    """`--weights` options: how weights are stored, and the file that a C library has them in."""
     kinds = [t for t in texts if t.partition(",")[0] in KINDS]
     files = [t for t in texts if t not in kinds]
     for given in (kinds, files):
@@ -48,11 +44,7 @@ def _read(text: str) -> Options:
 
 
 def compared(net: Any, inputs: Sequence[Tensor], text: str) -> Comparison:
-    """The difference that small weights make in each layer of a network.
-
-    Raises:
-        UserError: the option or an input cannot be read, or the network has no such layer.
-    """
+    """The difference that small weights make in each layer of a network."""
     options, file = weights_options([text])
     if options is None:
         raise UserError(f"--weights {file}: expected one of {', '.join(KINDS)}")
@@ -63,11 +55,7 @@ def compared(net: Any, inputs: Sequence[Tensor], text: str) -> Comparison:
 
 
 def with_small_weights(net: Any, options: Options | None) -> tuple[Any, list[str]]:
-    """A network with small weights, as options say, and lines about it.
-
-    Raises:
-        UserError: it has no layer for them, or weights that they cannot hold.
-    """
+    """A network with small weights, as options say, and lines about it."""
     if options is None:
         return net, []
     if not isinstance(net, Cell):

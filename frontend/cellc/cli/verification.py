@@ -179,11 +179,7 @@ def _seeds(args: argparse.Namespace) -> list[int]:
 
 
 def _inputs(fn: Any, specs: Sequence[str], seed: int) -> list[Tensor]:
-    """Tensors for options: random integers are such as the network can look something up with.
-
-    Raises:
-        UserError: what is given is not.
-    """
+    """Tensors for options: random integers are such as the network can look something up with."""
     inputs = sample_inputs(specs, seed)
     found = index_ranges(trace(fn, inputs, {}).graph, len(inputs))
     ranges = dict.fromkeys(range(len(inputs)), DIGITS)
@@ -192,7 +188,7 @@ def _inputs(fn: Any, specs: Sequence[str], seed: int) -> list[Tensor]:
     for i, (low, high) in found.items():
         held = inputs[i].asnumpy()
         if held.size and not low <= held.min() <= held.max() <= high:
-            name, bad = parse_input(specs[i])[0], held.max() if held.max() > high else held.min()
+            name, bad = parse_input(specs[i]).name, held.max() if held.max() > high else held.min()
             kind = f"{held.dtype}{list(held.shape)}".replace(" ", "")
             raise UserError(
                 f"--input {name}: the network looks something up with it, so elements must be in "

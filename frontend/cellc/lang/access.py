@@ -17,6 +17,7 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime import dtypes
 
+from ..calls.pieces import itself
 from ..core.dispatch import apply
 from ..core.module_names import is_exactly, module_of
 from ..tensors.parameter import Parameter
@@ -238,7 +239,7 @@ def pick(vm: Interpreter, target: Sequence[Any], index: Tensor, frame: Frame) ->
         )
 
     check_choice(vm, target, len(target), index)
-    return switch(vm, node, index, [partial(_itself, t) for t in target], frame)
+    return switch(vm, node, index, [partial(itself, t) for t in target], frame)
 
 
 def check_choice(vm: Interpreter, target: Any, count: int, index: Tensor) -> None:
@@ -249,10 +250,6 @@ def check_choice(vm: Interpreter, target: Any, count: int, index: Tensor) -> Non
         parts = (f"For '{kind}', the value of 'index' must be a number in range [{-count}, "
                  f"{count}), but got ", 0, ".")
     vm.tracer.check(index, "IndexError", parts, low=-count, high=count)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def switch(

@@ -16,7 +16,7 @@ from cellc_runtime.forks import renewed
 from cellc_runtime.records import replace
 
 from ..core.dispatch import tracing
-from ..core.module_names import contained, plain
+from ..core.module_names import plain
 from ..tracing.tracer import Tracer
 from . import _model, regions
 from .analysis import analyse
@@ -36,7 +36,7 @@ from .source import FunctionSource
 from .state import State
 from .statements import STATEMENTS, block
 from .survey import rest_of_statement
-from .values import Text
+from .values import Text, holds
 
 _LANGUAGE = Language(EXPRESSIONS, STATEMENTS, block, call, store_outside, rest_of_statement,
                      CallTemplates)
@@ -172,7 +172,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
                 result = operations.complete(vm, result, frame)
             refuse_open(vm)
             vm.state.settle(vm)
-            if _holds_text(result):
+            if holds(result, lambda v: isinstance(v, Text), 4, (tuple, list, dict)):
                 raise vm.error(
                     "CE404", TypeError, "a string that holds run-time values is returned", frame,
                     hint="print it, keep it in an attribute, or return the values",
@@ -195,13 +195,6 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
         _active.vm = saved
         vm.tracer.span, vm.tracer.scope, vm.tracer.whereabouts = span, scope, whereabouts
         vm.tracer.changing, vm.tracer.asked, vm.tracer.interpret = changing, asked, interpret
-
-
-def _holds_text(value: Any, depth: int = 4) -> bool:
-    if isinstance(value, Text):
-        return True
-    return bool(depth) and isinstance(value, (tuple, list, dict)) and any(
-        _holds_text(v, depth - 1) for v in contained(value))
 
 
 def _trapped(vm: Interpreter) -> CompileError:

@@ -26,13 +26,14 @@ from cellc_compiler.ir.shapes import active_shapes
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply
-from ..core.module_names import contained, plain
+from ..core.module_names import plain
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, item_of, kind_of, power_of_ints
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor, SizeInside
 from . import regions
 from .errors import Cascade, CompileError
+from .values import holds
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -207,11 +208,8 @@ def called(
             raise (e if isinstance(again, type(e)) else again) from None
 
 
-def _holds_number(value: Any, depth: int = 2) -> bool:
-    if type(value) is GraphNumber:
-        return kind_of(value) is not float
-    return depth > 0 and isinstance(value, (tuple, list)) and any(
-        _holds_number(v, depth - 1) for v in contained(value))
+def _holds_number(value: Any) -> bool:
+    return holds(value, lambda v: type(v) is GraphNumber and kind_of(v) is not float, 2)
 
 
 def _sized(vm: Interpreter, value: Any, name: str, sizes: dict[Value, Any]) -> Any:

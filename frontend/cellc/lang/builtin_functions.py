@@ -486,15 +486,16 @@ _math(math.isfinite, _test_float("isfinite"))
 _SHORT: dict[Any, Handler] = {
     reversed: lambda vm, args, kwargs, frame: backwards(vm, args[0]),
     iter: lambda vm, args, kwargs, frame: walk(vm, args[0]),
-    setattr: lambda vm, args, kwargs, frame: set_attribute(vm, *args, frame),
+    setattr: lambda vm, args, kwargs, frame: set_attribute(
+        vm, args[0], args[1], args[2], frame),
     bool: lambda vm, args, kwargs, frame: bool(args) and as_bool(truth(vm, args[0], frame)),
     operator.truth: lambda vm, args, kwargs, frame: as_bool(truth(vm, args[0], frame)),
     operator.not_: lambda vm, args, kwargs, frame: as_bool(
         logical("not", truth(vm, args[0], frame))),
     operator.contains: lambda vm, args, kwargs, frame: contains(vm, args[1], args[0], frame),
-    operator.getitem: lambda vm, args, kwargs, frame: subscript(vm, *args, frame),
-    operator.setitem: lambda vm, args, kwargs, frame: set_item(vm, *args),
-    operator.delitem: lambda vm, args, kwargs, frame: delete_item(vm, *args, frame),
+    operator.getitem: lambda vm, args, kwargs, frame: subscript(vm, args[0], args[1], frame),
+    operator.setitem: lambda vm, args, kwargs, frame: set_item(vm, args[0], args[1], args[2]),
+    operator.delitem: lambda vm, args, kwargs, frame: delete_item(vm, args[0], args[1], frame),
     dict.fromkeys: lambda vm, args, kwargs, frame: vm.fresh(
         dict.fromkeys(as_key(items(vm, args[0])), *args[1:])),
 }

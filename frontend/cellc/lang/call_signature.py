@@ -25,7 +25,7 @@ from ..tensors.tensor import Tensor
 from ..tracing.reads import is_iterator
 from ..tracing.tracer import GraphTensor, is_variable
 from . import _model
-from .journal import BOXES
+from .journal import BOXES, differs, shallow
 from .state import State
 from .trust import is_user_function
 
@@ -115,13 +115,13 @@ class Signature:
             return kind, self._of(value.__self__), self._of(value.__func__)
         if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_CONSTANT \
                 and value.dtype != object:
-            self.boxes.append((value, value.tobytes()))
+            self.boxes.append((value, shallow(value)))
             return kind, value.dtype.str, value.shape, value.tobytes()
         return self._object(value)
 
     def _box(self, kind: type, value: Any) -> Hashable:
         if not isinstance(value, tuple):
-            self.boxes.append((value, _shallow(value)))
+            self.boxes.append((value, shallow(value)))
         if isinstance(value, dict):
             return class_key(kind), tuple([(self._of(k), self._of(v)) for k, v in value.items()])
         return class_key(kind), tuple([self._of(v) for v in value])
@@ -137,7 +137,7 @@ class Signature:
 
     def unchanged(self) -> bool:
         """Whether lists, dicts and arrays hold what they held."""
-        return all(_same_content(box, before) for box, before in self.boxes)
+        return not any(differs(box, before) for box, before in self.boxes)
 
     def _number(self, value: Any) -> int | None:
         """The number of an object that came before; else it gets the next one."""
@@ -192,16 +192,3 @@ class Signature:
             self.held.append(tensor)
             return "object", id(tensor)
         return of, tensor.asnumpy().tobytes()
-
-
-def _shallow(box: Any) -> list[Any]:
-    """Return the contents of a list or dict."""
-    return [v for pair in box.items() for v in pair] if isinstance(box, dict) else list(box)
-
-
-def _same_content(box: Any, before: Any) -> bool:
-    """Whether a list or dict holds the very objects that it held, an array the same bytes."""
-    if isinstance(box, np.ndarray):
-        return bool(box.tobytes() == before)
-    now = _shallow(box)
-    return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))

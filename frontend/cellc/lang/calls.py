@@ -6,7 +6,7 @@ import ast
 import functools
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from string import Template
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
@@ -58,7 +58,7 @@ from .trust import (
     is_structural,
     is_user_function,
 )
-from .values import MISSING, any_runtime, as_key, as_known, holds_runtime, in_text
+from .values import MISSING, any_runtime, as_key, as_known, holds, holds_runtime, in_text
 from .world import outside_call
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
         return call(vm, vm.guarded(fn, "dispatch", lambda: chosen.dispatch(kind)),
                     args, kwargs, frame)
     if is_user_function(fn):
-        if _has_cell(args):
+        if args and _model.is_cell(args[0]):
             return interpret(vm, fn, args, kwargs, frame)
         if not _installed(fn) or is_readable(fn):
             return vm.templates.of_call(fn, args, kwargs, frame.scope,
@@ -132,10 +132,6 @@ def _installed(fn: FunctionType) -> bool:
         return False  # cellc's own, wherever it is installed
     file = fn.__code__.co_filename
     return "site-packages" in file or "dist-packages" in file
-
-
-def _has_cell(args: Sequence[Any]) -> bool:
-    return bool(args) and _model.is_cell(args[0])
 
 
 def interpret(
@@ -686,7 +682,8 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     if found is not MISSING:
         return found
     owner = plain(fn, "__self__")
-    if _runtime_but_state([*args, *kwargs.values()]) or holds_runtime(owner):
+    given = [v for v in (*args, *kwargs.values()) if type(v) is not StateNumber]
+    if any_runtime(given) or holds_runtime(owner):
         structural = is_structural(fn)
         if vm.pieces is not None and not isinstance(owner, BOXES) and (
                 not structural or any(map(is_piece, (*args, *kwargs.values())))):
@@ -731,21 +728,14 @@ def _asked(values: Iterable[Any]) -> list[Any]:
 def _known(value: Any, depth: int = 3) -> Any:
     if type(value) is StateNumber:
         return value.asked()
-    if depth and is_exactly(value, (tuple, list)) and any_state(value, depth):
+    if depth and is_exactly(value, (tuple, list)) and any_state(value):
         return type(value)(_known(v, depth - 1) for v in value)
     return value
 
 
-def any_state(value: Any, depth: int = 3) -> bool:
+def any_state(value: Any) -> bool:
     """Whether a value is, or holds, a number that follows from state."""
-    if type(value) is StateNumber:
-        return True
-    return depth > 0 and is_exactly(value, (tuple, list)) and any(
-        any_state(v, depth - 1) for v in value)
-
-
-def _runtime_but_state(values: list[Any]) -> bool:
-    return any_runtime([v for v in values if type(v) is not StateNumber])
+    return holds(value, lambda v: type(v) is StateNumber)
 
 
 def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:

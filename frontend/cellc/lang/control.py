@@ -24,7 +24,7 @@ from .journal import Change, Slot, Variable, unchanged
 from .outcome import NEVER, RETURN, Diverged, Outcome
 from .pieces import operations
 from .pieces.operations import held
-from .regions import close_cond, opened, reopened
+from .regions import opened
 from .values import (
     MISSING,
     Build,
@@ -33,6 +33,7 @@ from .values import (
     Poison,
     RuntimeRange,
     Text,
+    always,
     as_tensor,
     is_runtime,
     like,
@@ -188,17 +189,13 @@ def _and_or(
         inner = both.values[1:]
         if len(inner) == 1:
             return short_circuit(vm, node, [inner[0], *rest], frame)
-        return _and_or(vm, node, _but_first(both), rest, frame)
+        others = ast.copy_location(ast.BoolOp(both.op, inner), both)
+        return _and_or(vm, node, others, rest, frame)
 
     vm.at(node, frame)
     if isinstance(known, bool):
         return more() if known else last()
     return choose(vm, node, known, frame, more, last)
-
-
-def _but_first(node: ast.BoolOp) -> ast.BoolOp:
-    """The rest of a chain of `and`."""
-    return ast.copy_location(ast.BoolOp(node.op, node.values[1:]), node)
 
 
 def _sides(
@@ -317,13 +314,13 @@ class _Join:
         tracer = self.vm.tracer
         built = []
         for side, index in ((self.a, 1), (self.b, 2)):
-            with reopened(tracer, side.region):
+            with tracer.reopened(side.region):
                 tensors = [as_tensor(pair[index], pair[0]) for pair in self.merger.pairs]
             built.append((side.region, tensors))
         regions = self.a.region, self.b.region
         if not self.merger.pairs and not any(r.graph.nodes or r.assigned for r in regions):
             return []
-        return close_cond(tracer, pred, built)
+        return tracer.close_cond(pred, built)
 
     def _value(self) -> Build:
         values = [
@@ -383,7 +380,7 @@ class _Join:
             jumps = (self.a.outcome.kinds | self.b.outcome.kinds) - {RETURN}
             if not jumps and slot.name not in self.live \
                     and slot.name not in self.frame.source.live.captured:
-                self.stores.append((slot, _always(DEAD), line))
+                self.stores.append((slot, always(DEAD), line))
                 return
             a, b = (_ABSENT if is_gone else v for is_gone, v in zip(gone, (a, b), strict=True))
         self.stores.append((slot, self._merge_variable(slot, a, b, changes), line))
@@ -399,21 +396,21 @@ class _Join:
         # (A variable that no code reads after one side may be read after the other: a `break`.)
         a, b = (_ABSENT if v is DEAD else v for v in (a, b))
         if a is _ABSENT and b is _ABSENT:
-            return _always(DEAD)
+            return always(DEAD)
         for x, y in ((a, b), (b, a)):
             if x is _ABSENT:
                 return self.merger.merge(*((MISSING, y) if x is a else (y, MISSING)))
         for value in (a, b):
             if isinstance(value, Poison):
-                return _always(value)
+                return always(value)
         if a is MISSING or b is MISSING:
-            return _always(self._one_sided(slot, a is MISSING, changes))
+            return always(self._one_sided(slot, a is MISSING, changes))
         before = len(self.merger.pairs)
         try:
             return self.merger.merge(a, b)
         except MergeError as e:
             del self.merger.pairs[before:]
-            return _always(self._different(slot, e, changes))
+            return always(self._different(slot, e, changes))
 
     def _lines(self, name: str, changes: tuple[Change | None, Change | None]) -> tuple[str, ...]:
         notes = []
@@ -453,7 +450,7 @@ class _Join:
     def _object(self, slot: Slot, a: Any, b: Any) -> None:
         reached = a is not _ABSENT and b is not _ABSENT
         if reached and isinstance(slot, Walk) and not same_constant(a, b):
-            self.stores.append((slot, _always(MISSING), 0))  # an error, if it is asked for more
+            self.stores.append((slot, always(MISSING), 0))  # an error, if it is asked for more
             return
         if not reached:
             a, b = (MISSING if v is _ABSENT else v for v in (a, b))
@@ -474,10 +471,6 @@ class _Absent:
 
 _ABSENT: Any = _Absent()
 DEAD = Poison("CE203", UnboundLocalError, "the variable has no value here")
-
-
-def _always(value: Any) -> Build:
-    return lambda _: value
 
 
 def under(

@@ -187,7 +187,8 @@ class Journal:
     def undo(self) -> dict[Hashable, Change]:
         """Put everything back; what had changed."""
         changes = {
-            key: Change(slot, old, slot.get(), _line(slot))
+            key: Change(slot, old, slot.get(),
+                        slot.lines.get(slot.name, 0) if isinstance(slot, Variable) else 0)
             for key, (slot, old) in self.old.items()
         }
         for slot, old in self.old.values():
@@ -198,10 +199,6 @@ class Journal:
 def same_elements(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Whether two sequences hold the same objects."""
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-
-
-def _line(slot: Slot) -> int:
-    return slot.lines.get(slot.name, 0) if isinstance(slot, Variable) else 0
 
 
 def unchanged(change: Change) -> bool:

@@ -292,7 +292,7 @@ class RuntimeLoop:
         outcome = outcome.without(CONTINUE)
         self._check_test(test_region, tested)
         self._check_parameters(body_region)
-        with regions.reopened(tracer, body_region):
+        with tracer.reopened(body_region):
             new = self._outputs(outcome, changes, args)
         vm.at(self.node, self.frame)
         out = regions.close_while(tracer, init, self.parameters, (test_region, test),

@@ -12,7 +12,7 @@ import numpy as np
 from cellc_compiler.ir.dims import is_symbolic
 
 from ..core.dispatch import apply
-from ..core.module_names import contained, is_exactly
+from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.mutables import with_open_length
 from ..tracing.numbers import GraphNumber, as_kind, as_number, kind_of
@@ -24,7 +24,7 @@ from .lengths import carried, joined
 from .pieces import operations
 from .pieces.operations import COMPARE, is_piece
 from .protocols import of_operator, run_by_python
-from .values import MISSING, Text, as_key, as_known, holds_runtime, is_runtime
+from .values import MISSING, Text, as_key, as_known, holds, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -67,11 +67,9 @@ def compare(vm: Interpreter, op: ast.cmpop, a: Any, b: Any, frame: Frame) -> Any
     return operated(vm, COMPARE[type(op)], a, b, frame)
 
 
-def of_the_graph(value: object, depth: int = 4) -> bool:
+def of_the_graph(value: object) -> bool:
     """Whether values of the run or tensors are inside: known tensors are compared by the graph."""
-    if isinstance(value, (list, tuple)) and depth:
-        return any(of_the_graph(v, depth - 1) for v in contained(value))
-    return isinstance(value, Tensor) or holds_runtime(value)
+    return holds(value, lambda v: isinstance(v, Tensor) or holds_runtime(v), 4)
 
 
 def _same_int(a: Any, b: Any) -> Any:

@@ -17,40 +17,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
 from ..tensors.tensor import Tensor
-from ..tracing.tracer import Entered, GraphTensor, Region, Tracer, align_inputs
-
-
-@contextmanager
-def reopened(tracer: Tracer, region: Region) -> Iterator[None]:
-    """Within the block, nodes go to a region that was left before."""
-    tracer.regions.append(region)
-    try:
-        yield
-    finally:
-        tracer.regions.pop()
-
-
-def close_cond(
-    tracer: Tracer, pred: Tensor, built: Sequence[tuple[Region, Sequence[Tensor]]]
-) -> list[Tensor]:
-    """The `cond` node of two traced branches and the tensors each gives; its results."""
-    assigned = list(dict.fromkeys([*built[0][0].assigned, *built[1][0].assigned]))
-    outputs: list[list[Value]] = []
-    for region, tensors in built:
-        with reopened(tracer, region):
-            outputs.append([tracer.lift(t) for t in [*tensors, *assigned]])
-    captures = list(dict.fromkeys([*built[0][0].captures, *built[1][0].captures]))
-    for (region, _), values in zip(built, outputs, strict=True):
-        align_inputs(region, 0, captures)
-        region.graph.outputs = values
-    operands = [tracer.lift(pred), *_outer(tracer, captures)]
-    results = tracer._node("cond", operands, {}, [region.graph for region, _ in built])
-    return tracer._adopt(results, assigned)
-
-
-def _outer(tracer: Tracer, captures: Sequence[Value]) -> list[Value]:
-    depth = len(tracer.regions) - 1
-    return [tracer._capture(v, depth) for v in captures]
+from ..tracing.tracer import Entered, GraphTensor, Region, Tracer
 
 
 def enter_parameters(
@@ -69,18 +36,13 @@ def close_while(
     body: tuple[Region, Sequence[Tensor]],
 ) -> list[Tensor]:
     """The `while` node of a traced test and body; the final values of `init`."""
-    with reopened(tracer, test[0]):
+    with tracer.reopened(test[0]):
         test[0].graph.outputs = [tracer.lift(test[1])]
-    with reopened(tracer, body[0]):
+    with tracer.reopened(body[0]):
         body[0].graph.outputs = [tracer.lift(t) for t in [*body[1], *assigned]]
     carried = len(init) + len(assigned)
-    captures = list(dict.fromkeys([*test[0].captures, *body[0].captures]))
-    for region in (test[0], body[0]):
-        align_inputs(region, carried, captures)
-    operands = [tracer.lift(t) for t in [*init, *assigned]] + _outer(tracer, captures)
-    results = tracer._node(
-        "while", operands, {"carried": carried}, [test[0].graph, body[0].graph]
-    )
+    results = tracer.close("while", [*init, *assigned], {"carried": carried}, [test[0], body[0]],
+                           carried)
     return tracer._adopt(results, assigned)
 
 
@@ -99,21 +61,17 @@ def close_scan(
         sequences, rows: tensors outside, and the inputs of the body that are their rows.
     """
     region, tensors = body
-    with reopened(tracer, region):
+    with tracer.reopened(region):
         region.graph.outputs = [tracer.lift(t) for t in [*tensors, *assigned]]
     carried = len(init) + len(assigned)
     index = Value(TensorType((), dtypes.int64), name="step", kind="input")
     for i, row in enumerate(rows):
         row.ir_value.name = f"row{i}"
     region.graph.inputs = [*region.graph.inputs[:carried], *(r.ir_value for r in rows), index]
-    captures = list(region.captures)
-    align_inputs(region, carried + len(rows) + 1, captures)
-    operands = [tracer.lift(t) for t in [*init, *assigned, *sequences]]
-    operands += _outer(tracer, captures)
-    results = tracer._node(
-        "scan", operands, {"carried": carried, "sequences": len(rows), "length": length,
-                           "stepwise": True}, [region.graph],
-    )
+    results = tracer.close(
+        "scan", [*init, *assigned, *sequences],
+        {"carried": carried, "sequences": len(rows), "length": length, "stepwise": True}, [region],
+        carried + len(rows) + 1)
     return tracer._adopt(results, assigned)
 
 

@@ -290,7 +290,7 @@ class RolledLoop(RuntimeLoop):
         if outcome.without(CONTINUE).kinds:
             raise NotRollable
         self._check_parameters(region)
-        with regions.reopened(tracer, region):
+        with tracer.reopened(region):
             new = self._outputs(outcome.without(CONTINUE), changes, args)
         self._check_read(region)
         vm.at(self.node, self.frame)

@@ -132,6 +132,15 @@ def holds_runtime(value: object, depth: int = 4) -> bool:
     )
 
 
+def holds(
+    value: object, test: Callable[[Any], bool], depth: int = 3,
+    boxes: tuple[type, ...] = (tuple, list),
+) -> bool:
+    """Whether a test is true of a value, or of what a list or tuple (`boxes`) holds."""
+    return test(value) or (depth > 0 and isinstance(value, boxes) and any(
+        holds(v, test, depth - 1, boxes) for v in contained(value)))
+
+
 def is_number(value: object) -> bool:
     """Whether a value is a Python or numpy scalar."""
     return isinstance(value, (bool, int, float, complex, np.generic))
@@ -225,7 +234,8 @@ class MergeError(Exception):
 Build = Callable[[Sequence[Tensor]], Any]
 
 
-def _constant(value: Any) -> Build:
+def always(value: Any) -> Build:
+    """Give a value whatever the results are."""
     return lambda _: value
 
 
@@ -256,7 +266,7 @@ class Merger:
             MergeError: the values differ in a way tensors cannot express.
         """
         if same_constant(a, b):
-            return _constant(a)
+            return always(a)
         if _tensor_like(a) and _tensor_like(b):
             return self._leaf(a, b)
         if a is MISSING or b is MISSING:
@@ -370,7 +380,7 @@ def _rebuilt(value: Any, part: Callable[[Any], Build]) -> Build:
         return _mapping({k: part(v) for k, v in value.items()})
     if found := parts_of(value):
         return _record(type(value), {k: part(v) for k, v in found.items()})
-    return _constant(value)
+    return always(value)
 
 
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}

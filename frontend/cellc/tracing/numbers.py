@@ -46,7 +46,7 @@ class GraphNumber(GraphTensor):
         self._number = kind
 
     def __repr__(self) -> str:
-        return f"<graph {self._number.__method_}>"
+        return f"<graph {self._number.__name__}>"
 
     __str__ = __repr__
     __hash__ = GraphTensor.__hash__
@@ -325,7 +325,7 @@ def _bits(op: str, x: Any, y: Any, method: Method) -> Any:
 
 def _name(value: Any) -> str:
     kind = kind_of(value)
-    return f"'{kind.__method_ if kind else type(value).__method_}'"
+    return f"'{kind.__name__ if kind else type(value).__name__}'"
 
 
 def _unary(op: str, x: GraphNumber) -> GraphNumber:
@@ -364,7 +364,7 @@ def _operator(
         # (Tensor gets some of its operators when `cellc.ops` is loaded.)
         return run(op, x, y, getattr(GraphTensor, name))
 
-    method.__method_ = name
+    method.__name__ = name
     return method
 
 

@@ -86,7 +86,8 @@ class StateNumber(GraphNumber):
         return self._known
 
     def __bool__(self) -> bool:
-        return bool((self != 0).asked()) if self._number is not bool else bool(self.asked())
+        given: Any = self if self._number is bool else self != 0
+        return bool(given.asked())
 
     def __index__(self) -> int:
         return operator.index(self.asked())

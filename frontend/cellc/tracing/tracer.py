@@ -505,35 +505,46 @@ class Tracer:
         other: Callable[[], Sequence[Tensor]],
     ) -> list[Tensor]:
         """Run-time choice between two traced branches that return tensors of equal types."""
-        built: list[tuple[Region, list[Value]]] = []
+        built: list[tuple[Region, list[Tensor]]] = []
         for name, fn in (("then", then), ("else", other)):
             with self._open(name, ()) as (region, _):
-                tensors = fn()
-                built.append((region, [self.lift(t) for t in tensors]))
-        assigned = list(dict.fromkeys([*built[0][0].assigned, *built[1][0].assigned]))
-        outs = [self._close_branch(region, values, assigned) for region, values in built]
-        if [v.type for v in outs[0]] != [v.type for v in outs[1]]:
-            a, b = (", ".join(str(v.type) for v in o) for o in outs)
+                built.append((region, [GraphTensor(self.lift(t)) for t in fn()]))
+        types = [[t._type for t in tensors] for _, tensors in built]
+        if types[0] != types[1]:
+            a, b = (", ".join(map(str, t)) for t in types)
             raise TypeError(f"the branches give different types: ({a}) and ({b})")
-        captures = list(dict.fromkeys([*built[0][0].captures, *built[1][0].captures]))
-        for (region, _), values in zip(built, outs, strict=True):
-            align_inputs(region, 0, captures)
-            region.graph.outputs = values
-        results = self._node(
-            "cond", [self.lift(pred), *(self._capture(v, len(self.regions) - 1) for v in captures)],
-            {}, [region.graph for region, _ in built],
-        )
-        return self._adopt(results, assigned)
+        return self.close_cond(pred, built)
 
-    def _close_branch(
-        self, region: Region, values: list[Value], assigned: Sequence[Tensor]
-    ) -> list[Value]:
-        """A branch's outputs: its values, then every parameter either branch assigns."""
+    def close_cond(
+        self, pred: Tensor, built: Sequence[tuple[Region, Sequence[Tensor]]]
+    ) -> list[Tensor]:
+        """The `cond` node of two traced branches and the tensors each gives; its results."""
+        assigned = list(dict.fromkeys(p for region, _ in built for p in region.assigned))
+        for region, tensors in built:
+            with self.reopened(region):
+                region.graph.outputs = [self.lift(t) for t in [*tensors, *assigned]]
+        return self._adopt(self.close("cond", [pred], {}, [r for r, _ in built], 0), assigned)
+
+    @contextmanager
+    def reopened(self, region: Region) -> Iterator[None]:
+        """Within the block, nodes go to a region that was left before."""
         self.regions.append(region)
         try:
-            return values + [self.lift(p) for p in assigned]
+            yield
         finally:
             self.regions.pop()
+
+    def close(
+        self, op: str, operands: Sequence[Tensor], attrs: Mapping[str, Any],
+        regions: Sequence[Region], fixed: int,
+    ) -> list[GraphTensor]:
+        """A node with traced regions, whose inputs from number `fixed` on are what they capture."""
+        captures = list(dict.fromkeys(v for region in regions for v in region.captures))
+        for region in regions:
+            align_inputs(region, fixed, captures)
+        values = [*map(self.lift, operands),
+                  *(self._capture(v, len(self.regions) - 1) for v in captures)]
+        return self._node(op, values, attrs, [region.graph for region in regions])
 
     def _adopt(self, results: Sequence[GraphTensor], assigned: Sequence[Tensor]) -> list[Tensor]:
         count = len(results) - len(assigned)
@@ -570,14 +581,9 @@ class Tracer:
             new, ys = body(args[:count], args[n:-1], args[-1])
             region.graph.outputs = [self.lift(t) for t in [*new, *assigned, *ys]]
         _check_carried(types, region.graph.outputs[:n])
-        captures = list(region.captures)
-        align_inputs(region, n + len(row_types) + 1, captures)
-        operands = [self.lift(t) for t in [*carried, *xs]]
-        operands += [self._capture(v, len(self.regions) - 1) for v in captures]
-        results = self._node(
-            "scan", operands, {"carried": n, "sequences": len(xs), "length": length},
-            [region.graph],
-        )
+        results = self.close(
+            "scan", [*carried, *xs], {"carried": n, "sequences": len(xs), "length": length},
+            [region], n + len(row_types) + 1)
         stacked: list[Tensor] = list(results[n:])
         return self._adopt(results[:n], assigned), stacked
 

@@ -13,7 +13,7 @@ from ...tensors.tensor import Tensor
 from ...tracing.numbers import GraphNumber
 from ...tracing.pytree import RunObject
 from ..trust import is_foreign_class, is_library, is_user_function
-from ..values import MISSING, Text, is_runtime
+from ..values import MISSING, Text, holds, is_runtime
 from .operations import (
     called,
     holds_object,
@@ -142,9 +142,6 @@ def _of_library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Fra
     return vm.call(fn, given, named, frame)
 
 
-def _holds_tensor(value: Any, depth: int = 3) -> bool:
-    if is_runtime(value):
-        return not isinstance(value, GraphNumber)
-    return depth > 0 and isinstance(value, (tuple, list)) and any(
-        _holds_tensor(v, depth - 1) for v in value)
+def _holds_tensor(value: Any) -> bool:
+    return holds(value, lambda v: is_runtime(v) and not isinstance(v, GraphNumber))
 

@@ -21,7 +21,7 @@ from ...tracing.pytree import RunObject
 from ...tracing.state_numbers import StateNumber
 from ...tracing.tracer import is_variable
 from ..journal import differs, shallow
-from ..values import RuntimeRange, Text, holds_runtime, is_runtime, with_parts
+from ..values import RuntimeRange, Text, holds, holds_runtime, is_runtime, with_parts
 
 if TYPE_CHECKING:
     from ..frames import Frame
@@ -57,16 +57,12 @@ def is_piece(value: object) -> bool:
     return type(value) is RunObject or type(value) is RunMethod
 
 
-def holds_object(value: Any, depth: int = 3) -> bool:
+def holds_object(value: Any) -> bool:
     """Whether a value is, or holds, an object of the run."""
-    if is_piece(value):
-        return True
-    if not depth or not isinstance(value, (tuple, list, dict, set, frozenset, slice)):
-        return False
-    if isinstance(value, slice):
-        value = (value.start, value.stop, value.step)
-    inside = value.values() if isinstance(value, dict) else value
-    return any(holds_object(v, depth - 1) for v in inside)
+    def test(v: Any) -> bool:
+        return is_piece(v) or (type(v) is slice and any(map(is_piece, (v.start, v.stop, v.step))))
+
+    return holds(value, test, 3, (tuple, list, dict, set, frozenset))
 
 
 def name_of(kind: type) -> str:

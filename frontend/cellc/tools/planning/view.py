@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from cellc_compiler.passes.stages.schedule import Shape, Timetable, Unit, duration, timetable
+
 from ..profiling import seconds, size
-from .meshes import Mesh, Plan
+from .meshes import Plan
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,45 +83,13 @@ def about(plan: Plan) -> list[str]:
     return lines
 
 
-def schedule(mesh: Mesh, count: int) -> list[list[tuple[bool, int, float]]]:
-    """When each stage does what, 1F1B: for each stage (forward, micro-batch, start), in units of a
-    forward pass; a backward pass takes two."""
-    order = [_order(stage, mesh.pp, count) for stage in range(mesh.pp)]
-    done: dict[tuple[int, bool, int], float] = {}
-    free, place = [0.0] * mesh.pp, [0] * mesh.pp
-    out: list[list[tuple[bool, int, float]]] = [[] for _ in order]
-    while any(place[s] < len(order[s]) for s in range(mesh.pp)):
-        for stage in range(mesh.pp):
-            while place[stage] < len(order[stage]):
-                forward, batch = order[stage][place[stage]]
-                before = stage - 1 if forward else stage + 1
-                needs = done.get((before, forward, batch)) if 0 <= before < mesh.pp else 0.0
-                if needs is None:
-                    break
-                start = max(free[stage], needs)
-                out[stage].append((forward, batch, start))
-                free[stage] = done[stage, forward, batch] = start + (1 if forward else 2)
-                place[stage] += 1
-    return out
-
-
-def _order(stage: int, stages: int, count: int) -> list[tuple[bool, int]]:
-    """A stage's passes: some forward ones, then one of each in turns, then the backward ones."""
-    ahead = min(stages - stage - 1, count)
-    out = [(True, i) for i in range(ahead)]
-    for i in range(count - ahead):
-        out += [(True, ahead + i), (False, i)]
-    return out + [(False, i) for i in range(count - ahead, count)]
-
-
 def svg(plan: Plan, name: str) -> str:
     """The schedule of a step: stages in rows, passes of micro-batches, gradients, update."""
     count = min(plan.micro_batches, max(1, _MOST // (2 * plan.mesh.pp)))
-    rows = schedule(plan.mesh, count)
-    units = max(start + (1 if f else 2) for row in rows for f, _, start in row)
+    table = timetable(Shape(plan.mesh.pp, count), "1f1b")
     passes = plan.compute + plan.bubble + plan.tensor.seconds + plan.pipeline.seconds
     wide = (_WIDTH - _LEFT) * passes / plan.seconds
-    height = 60 + _HEIGHT * len(rows) + 30
+    height = 60 + _HEIGHT * plan.mesh.pp + 30
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH + 20}" height="{height}" '
              'font-family="sans-serif" font-size="12">',
              f'<rect width="{_WIDTH + 20}" height="{height}" fill="white"/>',
@@ -127,10 +97,10 @@ def svg(plan: Plan, name: str) -> str:
              f'{seconds(plan.seconds)}, {plan.micro_batches} micro-batches'
              + (f" (the first {count} are drawn)" if count < plan.micro_batches else "")
              + "</text>"]
-    for stage, row in enumerate(rows):
+    for stage, order in enumerate(table.orders):
         y = 40 + _HEIGHT * stage
         lines.append(f'<text x="10" y="{y + 16}">stage {stage}</text>')
-        lines += _boxes(row, y, wide / units)
+        lines += _boxes(table, order, y, wide / table.length)
         lines += _after(plan, y, _LEFT + wide)
     legend = (("#4c9f70", "forward"), ("#7fb5d5", "backward"), ("#d05040", "gradients"),
               ("#4090b0", "update"))
@@ -141,14 +111,14 @@ def svg(plan: Plan, name: str) -> str:
     return "\n".join([*lines, "</svg>\n"])
 
 
-def _boxes(row: Sequence[tuple[bool, int, float]], y: int, unit: float) -> Iterator[str]:
-    for forward, batch, start in row:
-        x, width = _LEFT + start * unit, unit * (1 if forward else 2)
+def _boxes(table: Timetable, order: Sequence[Unit], y: int, scale: float) -> Iterator[str]:
+    for unit in order:
+        x, width = _LEFT + table.start[unit] * scale, scale * duration(unit)
         yield (f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_HEIGHT - 4}" '
-               f'fill="{"#4c9f70" if forward else "#7fb5d5"}" stroke="white"/>')
+               f'fill="{"#7fb5d5" if unit.backward else "#4c9f70"}" stroke="white"/>')
         if width > 16:
             yield (f'<text x="{x + width / 2:.1f}" y="{y + 15}" text-anchor="middle" '
-                   f'fill="white">{batch}</text>')
+                   f'fill="white">{unit.micro}</text>')
 
 
 def _after(plan: Plan, y: int, x: float) -> Iterator[str]:
