@@ -19,6 +19,7 @@ import cellc as ms
 from cellc import shim
 from cellc.ranks import settings
 from cellc_runtime import loader
+from cellc_runtime.lazy import Package
 from cellc_runtime.platform import usable_cpus
 
 from . import daily
@@ -155,6 +156,14 @@ def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+def _remove_shim() -> None:
+    """Take back what `shim.install` did; modules that were imported as `mindspore` stay so."""
+    for finder in [f for f in sys.meta_path if isinstance(f, shim._Finder)]:
+        sys.meta_path.remove(finder)
+        for module in [m for m in sys.modules.values() if type(m) is shim._Shown]:
+            module.__class__ = Package
+
+
 @pytest.fixture(autouse=True)
 def _same_context_after() -> Iterator[None]:
     """Each test leaves mode, numerics, device, the number of threads and what is set of parallel
@@ -162,7 +171,7 @@ def _same_context_after() -> Iterator[None]:
     before = {key: ms.get_context(key) for key in ("mode", "numerics", "device_target")}
     threads, parallel = loader.num_threads(), dict(settings._context)
     yield
-    shim.remove()  # a command that ran in this process has installed it
+    _remove_shim()  # a command that ran in this process has installed it
     ms.set_context(**before)
     if settings._context != parallel:
         ms.reset_auto_parallel_context()

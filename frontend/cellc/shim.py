@@ -124,14 +124,3 @@ def install() -> None:
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "cellc":
             _show(module)
-
-
-def remove() -> None:
-    """Take back what `install` did; modules that were imported as `mindspore` stay imported."""
-    finders = [f for f in sys.meta_path if isinstance(f, _Finder)]
-    for finder in finders:
-        sys.meta_path.remove(finder)
-    if finders:
-        shown: list[ModuleType] = [m for m in sys.modules.values() if type(m) is _Shown]
-        for module in shown:
-            module.__class__ = Package

@@ -13,7 +13,7 @@ import pytest
 
 import cellc as ms
 from cellc import cli, ops
-from cellc.cli.loading import Described, UserError, parse_input, sample_inputs
+from cellc.cli.loading import InputType, UserError, parse_input, sample_inputs
 from cellc.compiled.traced import trace
 from cellc.verification.inputs import index_ranges
 from cellc_runtime import dtypes
@@ -154,7 +154,8 @@ def test_ranges() -> None:
     assert set(both.asnumpy().tolist()) == {-1, 0, 1}
     (top,) = sample_inputs(["i=uint64[9]:18446744073709551615..18446744073709551615"])
     assert set(top.asnumpy().tolist()) == {2**64 - 1}
-    assert parse_input("x=float32[N,3]:0..1")[1] == Described(("N", 3), _dtype("float32"), 0, 1)
+    assert parse_input("x=float32[N,3]:0..1") == InputType(
+        "x", ("N", 3), _dtype("float32"), 0, 1)
 
 
 def _dtype(name: str) -> object:
@@ -188,7 +189,7 @@ def test_members_of_archives(folder: Path) -> None:
     np.savez(folder / "b.npz", a=np.ones(2), b=np.zeros(3))
     np.savez(folder / "one.npz", other=np.full(4, 2.0))
     np.save(folder / "x.npy", np.ones(5))
-    sizes = [parse_input(s)[1].shape for s in  # type: ignore[union-attr]  # arrays, all of them
+    sizes = [parse_input(s).shape for s in
              ("x=@b.npz:b", "a=@b.npz", "x=@one.npz", "x=@x.npy")]
     assert sizes == [(3,), (2,), (4,), (5,)]
 

@@ -143,6 +143,12 @@ class Node:
         (value,) = self.results
         return value
 
+    def walk(self) -> Iterator[Node]:
+        """The node, then those of its nested graphs, in order."""
+        yield self
+        for region in self.regions:
+            yield from region.walk()
+
     @property
     def is_constant(self) -> bool:
         """Whether it is a literal, which has no operands and needs no code."""

@@ -193,7 +193,10 @@ def parse_input(text: str) -> InputType:
         raise UserError(f"--input {text!r}: expected NAME=float32[1,1,32,32] or NAME=@file.npy")
     if spec.startswith("@"):
         array = _load_array(spec[1:], name)
-        return InputType(name, array.shape, dtypes.from_numpy(array.dtype), array=array)
+        try:
+            return InputType(name, array.shape, dtypes.from_numpy(array.dtype), array=array)
+        except (TypeError, ValueError) as e:
+            raise UserError(f"--input {text!r}: {e}") from None
     m = _SPEC.fullmatch(spec.strip())
     words = [d.strip() for d in m.group(2).split(",")] if m else []
     if words and not words[-1]:

@@ -94,8 +94,7 @@ def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
 def _waits(node: Node) -> bool:
     """Whether a node runs only after all earlier measurements: it might not end, or be seen, where
     the trace was made for other answers."""
-    return node.op == "while" or has_effect(node) or any(
-        n.op == "while" for r in node.regions for n in r.walk())
+    return has_effect(node) or any(n.op == "while" for n in node.walk())
 
 
 def _early_effects(graph: Graph) -> set[Node]:
@@ -114,27 +113,20 @@ def _early_effects(graph: Graph) -> set[Node]:
 
 def _may_fail(node: Node) -> bool:
     """Whether the node, or one inside it, may end the call with an error."""
-    return any(lookup(n.op).may_fail for n in _inside(node))
+    return any(lookup(n.op).may_fail for n in node.walk())
 
 
 def _only_fails(node: Node) -> bool:
     """Whether an error is all that can be seen of a node: what is printed must not come twice,
     where the sizes that are found ask for another trace."""
-    return _may_fail(node) and all(lookup(n.op).may_fail for n in _inside(node)
+    return _may_fail(node) and all(lookup(n.op).may_fail for n in node.walk()
                                    if lookup(n.op).effect)
 
 
-def _inside(node: Node) -> list[Node]:
-    return [node, *(n for r in node.regions for n in r.walk())]
-
-
 def _symbols(node: Node) -> set[str]:
-    found = {s for r in node.results for s in symbols_of(r.type.shape)}
-    for a in node.attrs.values():
-        found |= symbols_of(a)
-    for inner in (n for r in node.regions for n in r.walk()):
-        found |= _symbols(inner)
-    return found
+    return {s for n in node.walk()
+            for part in (*(r.type.shape for r in n.results), *n.attrs.values())
+            for s in symbols_of(part)}
 
 
 def _stage(graph: Graph, levels: Mapping[Node, int], k: int, last: int) -> Stage:

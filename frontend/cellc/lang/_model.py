@@ -7,39 +7,27 @@ that no instance can exist.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from ..core.module_names import module_of
 
 
-def _class(module: str, name: str) -> type | None:
-    found = sys.modules.get(module)
-    return cast("type | None", getattr(found, name, None)) if found is not None else None
-
-
-def cell_class() -> type | None:
+def _cell_class() -> type | None:
     """The class Cell, if it is loaded."""
-    return _class("cellc.nn.cell", "Cell")
+    found: type | None = getattr(sys.modules.get("cellc.nn.cell"), "Cell", None)
+    return found
 
 
 def is_cell(value: object) -> bool:
     """Whether `value` is a Cell."""
-    cls = _class("cellc.nn.cell", "Cell")
+    cls = _cell_class()
     return cls is not None and isinstance(value, cls)
 
 
 def is_cell_class(value: object) -> bool:
     """Whether `value` is Cell or a subclass."""
-    cls = _class("cellc.nn.cell", "Cell")
+    cls = _cell_class()
     return cls is not None and isinstance(value, type) and issubclass(value, cls)
-
-
-def children(cell: Any) -> Iterator[tuple[str, Any]]:
-    """Direct child Cells by attribute name."""
-    for name, child in cell._cells.items():
-        if child is not None:
-            yield name, child
 
 
 def scope_paths(root: Any, prefix: str = "") -> dict[int, str]:
@@ -48,8 +36,8 @@ def scope_paths(root: Any, prefix: str = "") -> dict[int, str]:
     stack = [(prefix, root)]
     while stack:
         base, cell = stack.pop()
-        for name, child in children(cell):
-            if id(child) not in paths:
+        for name, child in cell._cells.items():
+            if child is not None and id(child) not in paths:
                 path = f"{base}.{name}" if base else name
                 paths[id(child)] = path
                 stack.append((path, child))
@@ -58,9 +46,8 @@ def scope_paths(root: Any, prefix: str = "") -> dict[int, str]:
 
 def own_bprop(cell: Any) -> bool:
     """Whether a Cell's class defines its own gradient."""
-    base = cell_class()
     found = getattr(type(cell), "bprop", None)
-    return found is not None and found is not getattr(base, "bprop", None)
+    return found is not None and found is not getattr(_cell_class(), "bprop", None)
 
 
 def unwrap_jit(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Foresight:
         if node.op == "measure":
             self.known[node.result] = self.known[node.operands[0]]
             return True
-        if any(n.op == "host_call" for n in _within(node)):
+        if any(n.op == "host_call" for n in node.walk()):
             return False
         try:
             self.known.update(zip(node.results, self._evaluated(node), strict=True))
@@ -105,7 +105,7 @@ class Foresight:
             for node in region.graph.nodes:
                 if node is failed:
                     return
-                if any(lookup(n.op).may_fail for n in _within(node)) and all(
+                if any(lookup(n.op).may_fail for n in node.walk()) and all(
                         map(self._work_out, node.operands)):
                     self._evaluated(node)
 
@@ -123,12 +123,6 @@ class Foresight:
     def _parameter(self, value: Value) -> Any:
         found = (p for p, v in self.tracer.parameters.items() if v is value)
         return next((np.asarray(elements_of(p)) for p in found), None)
-
-
-def _within(node: Node) -> Iterator[Node]:
-    yield node
-    for region in node.regions:
-        yield from region.walk()
 
 
 def for_sizes(node: Node, sizes: Mapping[str, int]) -> Node:

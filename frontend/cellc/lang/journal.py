@@ -19,6 +19,7 @@ from cellc_runtime.records import dataclass, field
 from ..tracing.arguments import CHANGEABLE
 from ..tracing.reads import content, holds_content
 from ..tracing.tracer import GraphTensor
+from .places import Stored
 from .values import MISSING
 
 BOXES = (*CHANGEABLE, array, np.ndarray)
@@ -110,15 +111,10 @@ class Content:
         return f"a {type(self.box).__name__}"
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """An attribute of an object."""
+class Attribute(Stored):
+    """An attribute of an object, as its class lets it be read and set."""
 
-    target: Any
-    name: str
-
-    def key(self) -> Hashable:
-        return "attribute", id(self.target), self.name
+    __slots__ = ()
 
     def get(self) -> Any:
         return getattr(self.target, self.name, MISSING)
@@ -129,9 +125,6 @@ class Attribute:
                 delattr(self.target, self.name)
         else:
             setattr(self.target, self.name, value)
-
-    def owner(self) -> Any:
-        return self.target
 
     def label(self) -> str:
         return f"the attribute '{self.name}' of a {type(self.target).__name__}"
