@@ -198,8 +198,7 @@ class Read:
 
     def _here(self) -> Index:
         matrix, query, key = self.reading.place
-        row = Index.of(matrix) * query.extent + Index.of(query)
-        return row * key.extent + Index.of(key)
+        return (Index.of(matrix) * query.extent + Index.of(query)) * key.extent + Index.of(key)
 
 
 def _wide(dtype: DType) -> DType:

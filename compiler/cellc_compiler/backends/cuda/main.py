@@ -154,7 +154,7 @@ class LaunchWriter(FunctionWriter):
     def note(self, code: V) -> None:
         """Remember what a function of the device returned."""
         f = self.f
-        f.store(f.binary("or", f.load(I32, self.failed), code), self.failed)
+        f.store(f.load(I32, self.failed) | code, self.failed)
 
     def finish(self) -> None:
         f = self.f
@@ -240,7 +240,7 @@ class LaunchWriter(FunctionWriter):
         for k, m in enumerate(code.maps):
             place = f.gep(self.maps, MAP_BYTES * k)
             pointer = f.load("ptr", f.gep(self.bufs, m.buffer, "ptr"))
-            failed = f.binary("or", failed, encoded(f, function, m, pointer, place))
+            failed = failed | encoded(f, function, m, pointer, place)
             f.store(place, f.gep(given, 8 * (words + k)))
         if code.guarded:
             f.store(self.parameter(words), f.gep(given, 8 * (words + len(code.maps))))
@@ -295,7 +295,7 @@ class LaunchWriter(FunctionWriter):
         return self.f.load(ty, self.host)
 
     def _flag(self, place: Place) -> V:
-        return self.f.cmp("ne", self.fetched("i8", place), V("i8", "0"))
+        return self.f.cmp("ne", self.fetched("i8", place), 0)
 
     def limit(self, i: For) -> V:
         assert i.limit is not None
@@ -340,7 +340,7 @@ class LaunchWriter(FunctionWriter):
         entry = f.gep(V("ptr", f"@{TABLE}"), FIRST_CALLBACK + i.number, "ptr")
         code = f.emit(I32, f"call i32 {f.load('ptr', entry).ref}({self.bufs})")
         f.when(f.cmp("eq", code, V(I32, str(BY_HOST))), lambda: self.by_host(i))
-        done = f.binary("and", code, V(I32, str(~BY_HOST)))
+        done = code & V(I32, str(~BY_HOST))
         f.return_unless(f.cmp("eq", done, V(I32, "0")), lambda: V(I32, str(CALLBACK_FAILED)))
 
     def by_host(self, i: Callback) -> None:

@@ -77,7 +77,7 @@ class TensorCoreFunction(GpuFunction):
 
     def i32(self, value: int) -> V:
         """An i32 constant."""
-        return V(I32, str(value))
+        return V(I32, str(value), self)
 
     def asm(self, text: str, constraints: str, *args: V, ret: str = "void",
             effect: bool = True) -> V:
@@ -136,7 +136,7 @@ class TensorCoreFunction(GpuFunction):
     def at(self, place: V, offset: V | int) -> V:
         """Return a place, moved by a number of bytes."""
         by = offset if isinstance(offset, V) else self.i32(offset)
-        return self.gep(place, by) if self.emulated else self.add(place, by)
+        return self.gep(place, by) if self.emulated else place + by
 
     def address(self, place: V) -> V:
         """An address as descriptors hold it: an i32 from the beginning of shared memory, on a GPU
@@ -144,8 +144,8 @@ class TensorCoreFunction(GpuFunction):
         if not self.emulated:
             return place
         start = self.load("ptr", self.gep(self.arg("thread"), 8))
-        far = self.sub(self.emit(I64, f"ptrtoint {place} to i64"),
-                       self.emit(I64, f"ptrtoint {start} to i64"))
+        far = self.emit(I64, f"ptrtoint {place} to i64") - self.emit(I64,
+            f"ptrtoint {start} to i64")
         return self.cast("trunc", far, I32)
 
     def pointer_at(self, place: V) -> V:
@@ -189,7 +189,7 @@ class TensorCoreFunction(GpuFunction):
         away from zero."""
         if not self.emulated:
             return self.asm("cvt.rna.tf32.f32 $0, $1;", "=r,r", bits, ret=I32, effect=False)
-        up = self.binary("and", self.add(bits, self.i32(1 << 12)), self.i32(-1 << 13))
+        up = bits + (1 << 12) & -1 << 13
         number = self.cast("bitcast", bits, "float")
         return self.select(self.cmp("uno", number, number), bits, up)
 
@@ -256,7 +256,7 @@ class TensorCoreFunction(GpuFunction):
         text = ("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; "
                 "selp.b32 $0, 1, 0, p; }")
         self.while_([], lambda _: self.cmp("eq", self.asm(text, "=r,r,r", barrier, parity, ret=I32),
-                                           self.i32(0)), lambda _: [])
+                                           0), lambda _: [])
 
     # --- tensors (sm_90) ------------------------------------------------------------------------
 
@@ -297,10 +297,9 @@ class TensorCoreFunction(GpuFunction):
             leading: bytes from 64 rows to the next, where memory runs along the rows.
             stride: bytes from 8 rows (where it runs along the rows: from 8 of k) to the next.
         """
-        start = self.binary("lshr", self.address(place), self.i32(4))
-        low = self.cast("zext", self.binary("and", start, self.i32(0x3FFF)), I64)
+        low = self.cast("zext", self.address(place) >> 4 & 0x3FFF, I64)
         rest = (leading >> 4) << 16 | (stride >> 4) << 32 | 1 << 62
-        return self.binary("or", low, self.i64(rest))
+        return low | rest
 
     def wgmma(self, kind: str, a: V, b: V, total: Sequence[V], transposed: tuple[bool, bool]
               ) -> list[V]:
@@ -358,11 +357,11 @@ class TensorCoreFunction(GpuFunction):
 
     def next_stage(self, now: Pipeline, stages: int) -> Pipeline:
         """Return the next stage; the parity changes where the ring starts over."""
-        step = self.add(now.stage, self.i32(1))
-        wraps = self.cmp("eq", step, self.i32(stages))
+        step = now.stage + 1
+        wraps = self.cmp("eq", step, stages)
         stage = self.select(wraps, self.i32(0), step)
         flip = self.cast("zext", wraps, I32)
-        return Pipeline(stage, self.binary("xor", now.parity, flip))
+        return Pipeline(stage, now.parity ^ flip)
 
     def pair(self, a: V, b: V) -> V:
         """Two scalars as a vector."""

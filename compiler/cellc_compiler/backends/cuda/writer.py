@@ -86,8 +86,7 @@ class GpuFunction(PlainFunction):
 
     def global_thread(self) -> V:
         """The number of the thread among all (an i32 below 2^31)."""
-        base = self.mul(self.block(), V("i32", str(self.threads)))
-        return self.add(base, self.thread())
+        return self.block() * self.threads + self.thread()
 
     def shared_memory(self, nbytes: int) -> V:
         """So many bytes more of the block's shared memory, from a multiple of 16 on."""
@@ -143,10 +142,8 @@ class GpuFunction(PlainFunction):
             return self.cast("bitcast", narrow, value.ty)
         bits = self.cast("bitcast", value, "i64")
         low = self.exchange(self.cast("trunc", bits, "i32"), lane)
-        high = self.exchange(
-            self.cast("trunc", self.binary("lshr", bits, V("i64", "32")), "i32"), lane)
-        joined = self.binary("or", self.cast("zext", low, "i64"), self.binary(
-            "shl", self.cast("zext", high, "i64"), V("i64", "32")))
+        high = self.exchange(self.cast("trunc", bits >> 32, "i32"), lane)
+        joined = self.cast("zext", low, "i64") | self.cast("zext", high, "i64") << 32
         return self.cast("bitcast", joined, value.ty)
 
     # --- memory, as the emulator checks it -------------------------------------------------------
@@ -201,8 +198,8 @@ class GpuFunction(PlainFunction):
         for k, n in enumerate(reversed(extents)):
             by = self.const(number.ty, max(n, 1))
             last = k == len(extents) - 1
-            out.append(number if last else self.binary("urem", number, by))
-            number = number if last else self.binary("udiv", number, by)
+            out.append(number if last else number % by)
+            number = number if last else number // by
         return out[::-1]
 
 
@@ -237,7 +234,7 @@ class _ItemFunction(GpuFunction):
         """See `PlainFunction.items`."""
         count = prod(extents)
         number = self.global_thread()
-        inside = X(self, self.cmp("ult", number, V("i32", str(count))))
+        inside = X(self, self.cmp("ult", number, count))
         with self.given(inside):
             yield [X(self, self.cast("zext", v, "i64")) for v in self.split(number, extents)]
         if count:

@@ -123,23 +123,23 @@ class CallTable:
         end = behind if isinstance(behind, V) else f.i64(behind)
 
         def number(at: V, offset: int = 0) -> V:
-            return f.load("i64", f.gep(table, f.add(at, f.i64(offset)), "i64"))
+            return f.load("i64", f.gep(table, at + offset, "i64"))
 
         def fill(k: V, at: list[V]) -> list[V]:
             word = number(at[0])
-            base = f.binary("and", word, f.i64((1 << _BASE_BITS) - 1))
-            slot = f.gep(writer.args["slots"], f.add(base, f.i64(-_FIRST_SLOT)), "ptr")
+            base = word & (1 << _BASE_BITS) - 1
+            slot = f.gep(writer.args["slots"], base + -_FIRST_SLOT, "ptr")
             own = f.gep(bases, base, "ptr")
-            found = f.select(f.cmp("slt", base, f.i64(_FIRST_SLOT)), own, slot)
+            found = f.select(f.cmp("slt", base, _FIRST_SLOT), own, slot)
             place = f.gep(f.load("ptr", found), f.binary("ashr", word, f.i64(_BASE_BITS)))
             f.store(place, f.gep(writer.bufs, k, "ptr"))
-            return [f.add(at[0], f.i64(1))]
+            return [at[0] + 1]
 
         def row(at: list[V]) -> list[V]:
             head, tasks, words = (number(at[0], k) for k in range(3))
-            (after,) = f.loop(0, words, 1, [f.add(at[0], f.i64(3))], fill)
-            fn = f.load("ptr", f.gep(functions, f.binary("lshr", head, f.i64(1)), "ptr"))
-            forks = f.cmp("ne", f.binary("and", head, f.i64(1)), f.i64(0))
+            (after,) = f.loop(0, words, 1, [at[0] + 3], fill)
+            fn = f.load("ptr", f.gep(functions, head >> 1, "ptr"))
+            forks = f.cmp("ne", head & 1, 0)
             f.when(forks, lambda: writer.fork(fn, tasks), lambda: writer.invoke(fn, tasks))
             return [after]
 

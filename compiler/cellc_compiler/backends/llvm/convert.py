@@ -85,11 +85,11 @@ def round_bfloat16(f: Function, v: V) -> V:
     In integers, because LLVM's own conversion is a library call per lane.
     """
     bits = f.cast("bitcast", v, "i32")
-    high = f.binary("lshr", bits, f.const(bits.ty, 16))
-    odd = f.binary("and", high, f.const(bits.ty, 1))
-    bumped = f.add(f.add(bits, f.const(bits.ty, 0x7FFF)), odd)
-    rounded = f.binary("lshr", bumped, f.const(bits.ty, 16))
-    quiet = f.binary("or", high, f.const(bits.ty, 0x40))
+    high = bits >> f.const(bits.ty, 16)
+    odd = high & f.const(bits.ty, 1)
+    bumped = bits + f.const(bits.ty, 0x7FFF) + odd
+    rounded = bumped >> f.const(bits.ty, 16)
+    quiet = high | f.const(bits.ty, 0x40)
     return f.cast("trunc", f.select(f.cmp("uno", v, v), quiet, rounded), "i16")
 
 

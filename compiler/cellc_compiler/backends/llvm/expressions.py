@@ -123,7 +123,7 @@ class ExpressionEmitter:
                 v = self._value(atom.expr, scope)
             else:
                 v = self._divide(atom, self._index(atom.of, scope))
-            total = f.add(total, f.mul(v, f.i64(c)))
+            total = total + v * c
         return total
 
     def _divide(self, atom: Any, v: V) -> V:
@@ -224,7 +224,7 @@ class ExpressionEmitter:
         if where is None:
             return scope.mask
         wide = where if lanes_of(where.ty) == scope.lanes else self.f.splat(where, scope.lanes)
-        return wide if scope.mask is None else self.f.binary("and", wide, scope.mask)
+        return wide if scope.mask is None else wide & scope.mask
 
 
 def _to(f: Function, v: V, ty: str) -> V:
@@ -247,10 +247,10 @@ def gather_words(f: Function, memory: str, base: V, at: V, mask: V, nbytes: int)
     inside = f.intrinsic("smin", at.ty, first, f.const(at.ty, nbytes - 4))
     pointers = f.emit(vector("ptr", lanes), f"getelementptr i8, {base}, {inside}")
     found = f.gather(vector("i32", lanes), pointers, mask, align=1)
-    part = f.sub(first, inside)
+    part = first - inside
     part = part if element(at.ty) == "i32" else f.cast("trunc", part, "i32")
-    shift = f.binary("shl", part, f.const(part.ty, 3))
+    shift = part << f.const(part.ty, 3)
     # A lane that is masked out may be anywhere.
-    shift = f.binary("and", shift, f.const(part.ty, 31))
-    raw = f.cast("trunc", f.binary("lshr", found, shift), f"i{8 * size}")
+    shift = shift & f.const(part.ty, 31)
+    raw = f.cast("trunc", found >> shift, f"i{8 * size}")
     return f.cast("bitcast", raw, memory) if memory == "half" else raw

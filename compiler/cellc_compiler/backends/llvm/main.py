@@ -145,7 +145,7 @@ class FunctionWriter:
             self._table_of_parts(parts)
             return f
         for number, part in enumerate(parts):
-            chosen = f.cmp("eq", f.arg("part"), f.i64(number))
+            chosen = f.cmp("eq", f.arg("part"), number)
             f.when(chosen, functools.partial(self.block, part))
         self.finish()
         return f
@@ -211,7 +211,7 @@ class FunctionWriter:
             frame, at = place.base.frame, place.base.offset + place.offset
             p = f.gep(self.args["arena"], at + frame.whole.offset if frame else at)
             if frame is not None:
-                p = f.gep(p, f.mul(self.counters[frame.number], f.i64(frame.nbytes)))
+                p = f.gep(p, self.counters[frame.number] * frame.nbytes)
         elif place.base == "const":
             p = f.gep(self.args["consts"], place.offset)
         else:
@@ -221,7 +221,7 @@ class FunctionWriter:
             slot = f.load("ptr", f.gep(self.args["slots"], place.base, "ptr"))
             p = f.gep(slot, place.offset)
         for number, step in place.steps:
-            p = f.gep(p, f.mul(self.counters[number], f.i64(step)))
+            p = f.gep(p, self.counters[number] * step)
         return p
 
     def fill(self, words: Sequence[Place | int]) -> None:
@@ -279,7 +279,7 @@ class FunctionWriter:
             failed()
             return V("i32", str(CALLBACK_FAILED))
 
-        f.return_unless(f.cmp("eq", rc, V("i32", "0")), stop)
+        f.return_unless(f.cmp("eq", rc, 0), stop)
 
     def check(self, i: Check) -> None:
         """Return the number of a message, its values put aside, if an element is not allowed."""
@@ -288,10 +288,10 @@ class FunctionWriter:
         if i.count == 1:
             position = f.i64(0)
             low, width = f.const(ty, i.low), f.const(ty, i.high - i.low)
-            good = f.cmp("ult", f.sub(f.load(ty, at), low), width)
+            good = f.cmp("ult", f.load(ty, at) - low, width)
         else:
             position = self.search(i, at)
-            good = f.cmp("eq", position, f.i64(i.count))
+            good = f.cmp("eq", position, i.count)
 
         def fail() -> V:
             element = f.load(ty, f.gep(at, position, ty))
@@ -313,7 +313,7 @@ class FunctionWriter:
 
     def _flag(self, place: Place) -> V:
         f = self.f
-        return f.cmp("ne", f.load("i8", self.pointer(place)), V("i8", "0"))
+        return f.cmp("ne", f.load("i8", self.pointer(place)), 0)
 
     def branch(self, i: If) -> None:
         """if / else."""
@@ -342,8 +342,8 @@ class FunctionWriter:
         self.begin_index(i)
 
         def body(iv: V, _: list[V]) -> list[V]:
-            last = f.sub(trips, f.i64(1)) if isinstance(trips, V) else f.i64(trips - 1)
-            step = f.sub(last, iv) if i.reverse else iv
+            last = trips - 1 if isinstance(trips, V) else f.i64(trips - 1)
+            step = last - iv if i.reverse else iv
             self.counters[i.number] = step
             self.put_index(step, i)
             self.block(i.body)
@@ -377,10 +377,9 @@ def first_outside(f: Function, p: V, n: V, low: V, width: V, start: V) -> V:
     """The first i from `start` at which `p[i] - low` is not below `width` (unsigned), or n."""
     def good(c: list[V]) -> V:
         """Whether element i is there and allowed."""
-        (found,) = f.when(f.cmp("slt", c[0], n), lambda: [
-            f.cmp("ult", f.sub(f.load(low.ty, f.gep(p, c[0], low.ty)), low), width),
-        ], lambda: [V("i1", "false")])
+        (found,) = f.when(f.cmp("slt", c[0], n), lambda: [f.cmp("ult",
+            f.load(low.ty, f.gep(p, c[0], low.ty)) - low, width),], lambda: [V("i1", "false")])
         return found
 
-    (found,) = f.while_([start], good, lambda c: [f.add(c[0], f.i64(1))])
+    (found,) = f.while_([start], good, lambda c: [c[0] + 1])
     return found

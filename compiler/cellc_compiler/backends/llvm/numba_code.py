@@ -180,11 +180,10 @@ def kernel_text(kernel: Native, target: Target, tasks: int) -> str:
     *pointers, status = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(count)]
     low, high = f.arg("lo"), f.arg("hi")
     slot = f.i64(STATUS_INTS)
-    f.loop(f.mul(low, slot), f.mul(high, slot), 1, [],
-           lambda i, _: f.store(f.i64(0), f.gep(status, i, "i64")))
-    rows = [f.binary("udiv", f.mul(end, f.i64(kernel.rows)), f.i64(tasks)) for end in (low, high)]
+    f.loop(low * slot, high * slot, 1, [], lambda i, _: f.store(f.i64(0), f.gep(status, i, "i64")))
+    rows = [end * kernel.rows // tasks for end in (low, high)]
     nothing = f.emit("ptr", "alloca ptr")
-    args = (nothing, *pointers, f.gep(status, f.mul(low, slot), "i64"), *rows)
+    args = (nothing, *pointers, f.gep(status, low * slot, "i64"), *rows)
     f.emit("i32", f"call i32 @{_SYMBOL}({', '.join(map(str, args))})")
     f.ret_()
     parts = [_helper_text(name, target) for name in sorted(helpers)]
@@ -198,9 +197,9 @@ def first_status(tasks: int, target: Target) -> str:
     f, (given, out) = kernel_function(target, 2)
 
     def step(i: V, held: list[V]) -> list[V]:
-        at = f.mul(i, f.i64(STATUS_INTS))
-        seen = [f.load("i64", f.gep(given, f.add(at, f.i64(k)), "i64")) for k in range(STATUS_INTS)]
-        none = f.cmp("eq", held[0], f.i64(0))
+        at = i * STATUS_INTS
+        seen = [f.load("i64", f.gep(given, at + k, "i64")) for k in range(STATUS_INTS)]
+        none = f.cmp("eq", held[0], 0)
         return [f.select(none, s, h) for s, h in zip(seen, held, strict=True)]
 
     found = f.loop(0, f.i64(tasks), 1, [f.i64(0)] * STATUS_INTS, step)

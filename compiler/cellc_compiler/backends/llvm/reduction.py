@@ -58,10 +58,9 @@ def combine(f: Function, kind: str, dtype: DType, a: list[V], x: list[V]) -> lis
     if width(kind) == 1:
         return [f.select(better, x[0], a[0])]
     # An earlier position wins among equals; a lane that has seen nothing takes anything.
-    same = f.binary("and", _equal(f, a[0], x[0]), f.cmp("slt", x[1], a[1]))
+    same = _equal(f, a[0], x[0]) & f.cmp("slt", x[1], a[1])
     unset = f.cmp("eq", a[1], f.const(a[1].ty, NOWHERE))
-    take = f.binary("or", f.binary("or", better, same), unset)
-    take = f.binary("and", take, f.cmp("ne", x[1], f.const(x[1].ty, NOWHERE)))
+    take = (better | same | unset) & f.cmp("ne", x[1], f.const(x[1].ty, NOWHERE))
     return [f.select(take, x[0], a[0]), f.select(take, x[1], a[1])]
 
 
@@ -70,8 +69,8 @@ def _better(f: Function, kind: str, dtype: DType, a: V, x: V) -> V:
     up = kind.endswith("max")
     if is_float(a.ty):
         beats = f.cmp("ogt" if up else "olt", x, a)
-        first_nan = f.binary("and", f.cmp("uno", x, x), f.cmp("ord", a, a))
-        return f.binary("or", beats, first_nan)
+        first_nan = f.cmp("uno", x, x) & f.cmp("ord", a, a)
+        return beats | first_nan
     if element(a.ty) == "i1" or dtype.kind in ("uint", "bool"):
         return f.cmp("ugt" if up else "ult", x, a)
     return f.cmp("sgt" if up else "slt", x, a)
@@ -80,8 +79,8 @@ def _better(f: Function, kind: str, dtype: DType, a: V, x: V) -> V:
 def _equal(f: Function, a: V, x: V) -> V:
     if not is_float(a.ty):
         return f.cmp("eq", a, x)
-    both_nan = f.binary("and", f.cmp("uno", a, a), f.cmp("uno", x, x))
-    return f.binary("or", f.cmp("oeq", a, x), both_nan)
+    both_nan = f.cmp("uno", a, a) & f.cmp("uno", x, x)
+    return f.cmp("oeq", a, x) | both_nan
 
 
 def fold(f: Function, kind: str, dtype: DType, parts: Sequence[list[V]]) -> list[V]:

@@ -70,7 +70,7 @@ def _arithmetic(f: Function, name: str, dtype: DType, args: list[V]) -> V:
     elif name in _INT and not (dtype is dtypes.bool_ and name in ("add", "sub", "mul")):
         return f.binary(_INT[name], args[0], args[1])
     elif name == "not":
-        return f.binary("xor", args[0], f.const(args[0].ty, -1 if dtype.kind != "bool" else 1))
+        return args[0] ^ f.const(args[0].ty, -1 if dtype.kind != "bool" else 1)
     return math.emit(f, name, *args, signed=dtype.kind == "int")
 
 

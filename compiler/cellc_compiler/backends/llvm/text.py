@@ -27,15 +27,77 @@ _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2
           "float": 4, "double": 8, "ptr": 8, "i128": 16}
 
 
-@dataclass(frozen=True, slots=True)
 class V:
-    """An SSA value: LLVM type text and the name or literal that refers to it."""
+    """An SSA value: LLVM type text and the name or literal that refers to it.
 
-    ty: str
-    ref: str
+    Operators write the instruction into the function that the value is of: `a + b` is `f.add(a, b)`
+    (which folds integer constants), `a >> b` is a logical shift, `a // b` and `a % b` divide
+    without a sign. A Python number has the type of the other operand.
+
+    Attributes:
+        f: the function; None of a constant that was made without one.
+    """
+
+    __slots__ = ("f", "ref", "ty")
+
+    def __init__(self, ty: str, ref: str, f: Function | None = None) -> None:
+        self.ty, self.ref, self.f = ty, ref, f
 
     def __str__(self) -> str:
         return f"{self.ty} {self.ref}"
+
+    def __repr__(self) -> str:
+        return f"V({self.ty!r}, {self.ref!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, V) and (self.ty, self.ref) == (other.ty, other.ref)
+
+    def __hash__(self) -> int:
+        return hash((self.ty, self.ref))
+
+    def _writer(self, other: V | int) -> tuple[Function, V]:
+        """The function that an operator writes into, and its second operand."""
+        f = other.f if self.f is None and isinstance(other, V) else self.f
+        if f is None:
+            raise TypeError(f"{self} is of no function that could compute with it")
+        return f, other if isinstance(other, V) else f.const(self.ty, other)
+
+    def _binary(self, op: str, other: V | int) -> V:
+        f, b = self._writer(other)
+        return f.binary(op, self, b)
+
+    def __add__(self, other: V | int) -> V:
+        f, b = self._writer(other)
+        return f.add(self, b)
+
+    def __sub__(self, other: V | int) -> V:
+        f, b = self._writer(other)
+        return f.sub(self, b)
+
+    def __mul__(self, other: V | int) -> V:
+        f, b = self._writer(other)
+        return f.mul(self, b)
+
+    def __and__(self, other: V | int) -> V:
+        return self._binary("and", other)
+
+    def __or__(self, other: V | int) -> V:
+        return self._binary("or", other)
+
+    def __xor__(self, other: V | int) -> V:
+        return self._binary("xor", other)
+
+    def __lshift__(self, other: V | int) -> V:
+        return self._binary("shl", other)
+
+    def __rshift__(self, other: V | int) -> V:
+        return self._binary("lshr", other)
+
+    def __floordiv__(self, other: V | int) -> V:
+        return self._binary("udiv", other)
+
+    def __mod__(self, other: V | int) -> V:
+        return self._binary("urem", other)
 
 
 @cache
@@ -119,12 +181,12 @@ class Function:
         """The parameter called `name`."""
         for ty, n in self.params:
             if n == name:
-                return V(ty.split(" ")[0], f"%{n}")
+                return V(ty.split(" ")[0], f"%{n}", self)
         raise KeyError(name)
 
     def i64(self, value: int) -> V:
         """An i64: a constant, or a size that is known when the code runs."""
-        return self.size(value) if is_symbolic(value) else V("i64", str(value))
+        return self.size(value) if is_symbolic(value) else V("i64", str(value), self)
 
     def size(self, value: Any) -> V:
         """A number of the program's table; a kernel reads each once, at its beginning."""
@@ -138,7 +200,7 @@ class Function:
             name = f"%size{place}"
             self._allocas += [f"  {name}at = getelementptr i64, ptr %sizes, i64 {place}",
                               f"  {name} = load i64, ptr {name}at, align 8"]
-            self._sizes[value] = V("i64", name)
+            self._sizes[value] = V("i64", name, self)
         return self._sizes[value]
 
     def _bufs(self) -> V:
@@ -164,16 +226,16 @@ class Function:
         else:
             lit = str(int(value))
         if lanes_of(ty) > 1:
-            return V(ty, f"splat ({el} {lit})")
-        return V(ty, lit)
+            return V(ty, f"splat ({el} {lit})", self)
+        return V(ty, lit, self)
 
     def zero(self, ty: str) -> V:
         """All bits zero."""
-        return V(ty, "zeroinitializer") if lanes_of(ty) > 1 else self.const(ty, 0)
+        return V(ty, "zeroinitializer", self) if lanes_of(ty) > 1 else self.const(ty, 0)
 
     def undef(self, ty: str) -> V:
         """A poison value of the type, to insert into."""
-        return V(ty, "poison")
+        return V(ty, "poison", self)
 
     def fresh(self, hint: str = "v") -> str:
         """A new local name."""
@@ -184,7 +246,7 @@ class Function:
         """Write `%x = text` and return it as a value of type `ty`."""
         name = self.fresh(hint)
         self.lines.append(f"  {name} = {text}")
-        return V(ty, name)
+        return V(ty, name, self)
 
     def line(self, text: str) -> None:
         """Write an instruction without a result."""
@@ -228,10 +290,10 @@ class Function:
         """a * b + c: with one rounding for floats, modulo 2^bits for integers."""
         return self.fma(a, b, c) if is_float(a.ty) else self.add(self.mul(a, b), c)
 
-    def intrinsic(self, name: str, ty: str, *args: V) -> V:
+    def intrinsic(self, name: str, ty: str, *args: V | int) -> V:
         """Call the overloaded intrinsic `llvm.<name>.<suffix of ty>`."""
         full = f"llvm.{name}.{suffix(ty)}"
-        return self.call(full, ty, *args)
+        return self.call(full, ty, *(a if isinstance(a, V) else self.const(ty, a) for a in args))
 
     def call(self, name: str, ret: str, *args: V) -> V:
         """Call a function by symbol, declaring it (`ret` may be `void`)."""
@@ -243,8 +305,9 @@ class Function:
             return V("void", "")
         return self.emit(ret, text)
 
-    def cmp(self, pred: str, a: V, b: V) -> V:
+    def cmp(self, pred: str, a: V, b: V | int) -> V:
         """`icmp`/`fcmp` with the LLVM predicate (`slt`, `olt`, `uno`, ...)."""
+        b = b if isinstance(b, V) else self.const(a.ty, b)
         kind = "fcmp" if is_float(a.ty) else "icmp"
         return self.emit(vector("i1", lanes_of(a.ty)), f"{kind} {pred} {a.ty} {a.ref}, {b.ref}")
 
@@ -287,7 +350,7 @@ class Function:
     def iota(self, ty: str) -> V:
         """<0, 1, 2, ...> of an integer vector type."""
         el = element(ty)
-        return V(ty, "<" + ", ".join(f"{el} {i}" for i in range(lanes_of(ty))) + ">")
+        return V(ty, "<" + ", ".join(f"{el} {i}" for i in range(lanes_of(ty))) + ">", self)
 
     # --- memory -----------------------------------------------------------------------------
 
@@ -377,7 +440,7 @@ class Function:
         nbytes = most(nbytes)
         name = self.fresh("stack")
         self._allocas.append(f"  {name} = alloca [{nbytes} x i8], align {align}")
-        return V("ptr", name)
+        return V("ptr", name, self)
 
     def constant_table(self, name: str, ty: str, values: Sequence[float]) -> V:
         """A pointer to a read-only table, private to the module; equal names are equal tables."""
@@ -425,8 +488,8 @@ class Function:
         self.line(f"br label %{head}")
         self._open(head)
         slot = len(self.lines)
-        iv = V("i64", f"%iv{n}")
-        phis = [V(c.ty, self.fresh("c")) for c in carried]
+        iv = V("i64", f"%iv{n}", self)
+        phis = [V(c.ty, self.fresh("c"), self) for c in carried]
         test = self.emit("i1", f"icmp slt {iv}, {hi_v.ref}")
         self.line(f"br {test}, label %{inner}, label %{after}")
         self._open(inner)
@@ -460,8 +523,8 @@ class Function:
         self.line(f"br label %{inner}")
         self._open(inner)
         slot = len(self.lines)
-        iv = V("i64", f"%iv{n}")
-        phis = [V(c.ty, self.fresh("c")) for c in carried]
+        iv = V("i64", f"%iv{n}", self)
+        phis = [V(c.ty, self.fresh("c"), self) for c in carried]
         results = list(body(iv, list(phis)) or [])
         nxt = self.emit("i64", f"add {iv}, {step.ref}")
         test = self.emit("i1", f"icmp slt {nxt}, {hi.ref}")
@@ -484,7 +547,7 @@ class Function:
         self.line(f"br label %{head}")
         self._open(head)
         slot = len(self.lines)
-        phis = [V(c.ty, self.fresh("c")) for c in carried]
+        phis = [V(c.ty, self.fresh("c"), self) for c in carried]
         go = test(list(phis))
         self.line(f"br {go}, label %{inner}, label %{after}")
         self._open(inner)
@@ -644,7 +707,7 @@ def module(functions: Sequence[Function], extra: str = "") -> str:
 def _fold(a: V, b: V, fn: Callable[[int, int], int], neutral: str) -> V | None:
     """Return two integers' result without an instruction: of constants, or one changes nothing."""
     if a.ref.lstrip("-").isdigit() and b.ref.lstrip("-").isdigit():
-        return V(a.ty, str(fn(int(a.ref), int(b.ref))))
+        return V(a.ty, str(fn(int(a.ref), int(b.ref))), a.f or b.f)
     if b.ref == neutral:
         return a
     return b if a.ref == neutral else None

@@ -34,13 +34,13 @@ def search(bits: int, target: Target) -> Function:
     def block(i: V, carried: list[V]) -> list[V]:
         seen = carried[0]
         for k in range(_BLOCK):
-            at = f.gep(p, f.add(i, f.i64(k * lanes)), ty)
-            x = f.sub(f.load(vector, at, align=bits // 8), lows)
+            at = f.gep(p, i + k * lanes, ty)
+            x = f.load(vector, at, align=bits // 8) - lows
             bad = f.cast("sext", f.cmp("uge", x, widths), ty)
-            seen = f.binary("or", seen, bad)
+            seen = seen | bad
         return [seen]
 
-    whole = f.sub(n, f.binary("urem", n, f.i64(step)))
+    whole = n - n % step
     (seen,) = f.loop(f.i64(0), whole, f.i64(step), [f.zero(vector)], block)
     reduce = f"llvm.vector.reduce.or.v{lanes}{ty}"
     f.declares.add(f"declare {ty} @{reduce}({vector})")

@@ -334,8 +334,7 @@ def support_text(target: Target) -> str:
 
     It depends on the target alone, so it is compiled once and then found in the cache.
     """
-    code = declarations() + _ENTRY + measure_text() + SITE_CODE + MEMORY_FUNCTIONS
-    code = fill(code, target)
+    code = fill(declarations() + _ENTRY + measure_text() + SITE_CODE + MEMORY_FUNCTIONS, target)
     code = code.replace("{ENTRY}", ENTRY).replace("{LARGE}", str(LARGE))
     params = (("ptr", "slots"), ("ptr", "arena"), ("ptr", "consts"))
     windows = f"declare hidden i32 @{MAIN}(ptr, ptr, ptr)\n" + win64_text(MAIN, target, params)

@@ -49,8 +49,7 @@ class PoolWriter(FunctionWriter):
             return
         tasks, cost = f.i64(kernel.ntasks), kernel.cost
         cycles = f.size(cost) if is_symbolic(cost) else f.i64(int(cost))
-        many = f.binary("and", f.cmp("sgt", tasks, f.i64(1)),
-                        f.cmp("sgt", cycles, f.i64(int(PARALLEL_CYCLES))))
+        many = f.cmp("sgt", tasks, 1) & f.cmp("sgt", cycles, int(PARALLEL_CYCLES))
         f.when(many, lambda: self.fork(function, tasks), lambda: self.invoke(function, tasks))
 
     def fork(self, function: V, tasks: V) -> None:

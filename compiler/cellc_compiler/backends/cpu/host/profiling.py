@@ -118,12 +118,12 @@ class ProfilingWriter(PoolWriter):
         place = f.emit("i64", f"atomicrmw add {f.arg('records')}, i64 1 monotonic")
 
         def keep() -> None:
-            at = f.gep(f.arg("records"), f.mul(f.add(place, f.i64(1)), f.i64(RECORD_BYTES)))
+            at = f.gep(f.arg("records"), (place + 1) * RECORD_BYTES)
             for k, name in enumerate(_FIELDS):
                 f.store(f.arg(name), f.gep(at, 8 * k))
             f.store(f.cast("ptrtoint", mark, "i64"), f.gep(at, 8 * len(_FIELDS)))
 
-        f.when(f.cmp("ult", place, f.i64(self.capacity)), keep)
+        f.when(f.cmp("ult", place, self.capacity), keep)
         f.ret_()
         return f
 

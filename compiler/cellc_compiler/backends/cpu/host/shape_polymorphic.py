@@ -121,8 +121,8 @@ class _ShapePolymorphicEmitter(FlatEmitter):
 
     def _chunk(self, task: V, _: list[V]) -> None:
         f = self.f
-        lo = f.mul(task, f.i64(self.chunk))
-        hi = f.intrinsic("smin", "i64", f.add(lo, f.i64(self.chunk)), self.columns)
+        lo = task * self.chunk
+        hi = f.intrinsic("smin", "i64", lo + self.chunk, self.columns)
         self._elements(lo, hi)
 
     def _rows_task(self, rows: V, per: V) -> Callable[[V, list[V]], None]:
@@ -133,8 +133,8 @@ class _ShapePolymorphicEmitter(FlatEmitter):
             self._elements(f.i64(0), self.columns)
 
         def task(number: V, _: list[V]) -> None:
-            lo = f.mul(number, per)
-            f.loop(lo, f.intrinsic("smin", "i64", f.add(lo, per), rows), 1, [], row)
+            lo = number * per
+            f.loop(lo, f.intrinsic("smin", "i64", lo + per, rows), 1, [], row)
 
         return task
 
@@ -151,7 +151,7 @@ class _ShapePolymorphicEmitter(FlatEmitter):
         for atom, c in index.terms:
             assert isinstance(atom, Var)
             v = scope.base if atom == scope.lane and scope.base is not None else self.vars[atom]
-            total = f.add(total, f.mul(v, self.columns) if c == COLUMNS else v)
+            total = total + (v * self.columns if c == COLUMNS else v)
         return total
 
 
@@ -162,7 +162,7 @@ def _main(emitter: _ShapePolymorphicEmitter, slots: Sequence[int], target: Targe
     one, chunk = f.i64(1), f.i64(emitter.chunk)
     if emitter.nest.rows:
         width = f.intrinsic("smax", "i64", columns, one)
-        per = f.intrinsic("smax", "i64", f.binary("udiv", chunk, width), one)
+        per = f.intrinsic("smax", "i64", chunk // width, one)
         tasks = _ceil(f, rows, per)
     else:
         per, tasks = one, _ceil(f, columns, chunk)
@@ -171,7 +171,7 @@ def _main(emitter: _ShapePolymorphicEmitter, slots: Sequence[int], target: Targe
     for k, word in enumerate((rows, columns, per, *pointers)):
         f.store(word, f.gep(bufs, 8 * k))
     least = f.i64(int(PARALLEL_CYCLES / max(emitter._cycles(), 0.1)))
-    shared = f.binary("and", f.cmp("ugt", f.mul(rows, columns), least), f.cmp("ugt", tasks, one))
+    shared = f.cmp("ugt", rows * columns, least) & f.cmp("ugt", tasks, one)
     f.when(
         shared,
         lambda: f.line(
@@ -185,4 +185,4 @@ def _main(emitter: _ShapePolymorphicEmitter, slots: Sequence[int], target: Targe
 
 
 def _ceil(f: Function, a: V, b: V) -> V:
-    return f.binary("udiv", f.add(a, f.sub(b, f.i64(1))), b)
+    return (a + (b - 1)) // b

@@ -198,13 +198,13 @@ class _AttentionWriter:
                 f.store(pointer, f.gep(table, i, "ptr"))
 
         def task(t: V, _: list[V]) -> None:
-            matrix = f.binary("udiv", t, f.i64(blocks)) if blocks > 1 else t
-            block = f.binary("urem", t, f.i64(blocks)) if blocks > 1 else f.i64(0)
-            low = f.mul(block, f.i64(self.rows))
+            matrix = t // blocks if blocks > 1 else t
+            block = t % blocks if blocks > 1 else f.i64(0)
+            low = block * self.rows
             m = self.scores.p.m
-            high = f.intrinsic("smin", "i64", f.add(low, f.i64(self.rows)), f.i64(m))
-            first = f.add(f.mul(matrix, f.i64(m)), low)
-            moved = f.gep(stack, f.mul(first, f.i64(-self.pitch)))
+            high = f.intrinsic("smin", "i64", low + self.rows, m)
+            first = matrix * m + low
+            moved = f.gep(stack, first * -self.pitch)
             weights = moved if self.spec.local else places[id(self.spec.weights)]
             fill(tables[0], (query, key, moved))
             fill(tables[1], [moved if on_stack(self.spec, b) else places[id(b)] for b in buffers])
@@ -212,11 +212,11 @@ class _AttentionWriter:
             for name, table, writer in (("scores", tables[0], self.scores),
                                         ("mix", tables[2], self.mix)):
                 if name == "mix":
-                    last = f.add(first, f.sub(high, low))
+                    last = first + (high - low)
                     f.call("softmax", "void", tables[1], first, last)
                 tall = writer.s.rows
-                upper = f.binary("udiv", f.add(high, f.i64(tall - 1)), f.i64(tall))
-                f.call(name, "void", table, matrix, f.binary("udiv", low, f.i64(tall)), upper)
+                upper = (high + (tall - 1)) // tall
+                f.call(name, "void", table, matrix, low // tall, upper)
 
         f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
         f.ret_()

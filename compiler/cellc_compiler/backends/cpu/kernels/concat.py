@@ -38,8 +38,8 @@ def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Targe
         if not by_row:
             f.loop(0, f.i64(outer), 1, [], lambda o, _: copy(o, t))
             return
-        first = f.binary("udiv", f.mul(t, f.i64(outer)), f.i64(tasks))
-        last = f.binary("udiv", f.mul(f.add(t, f.i64(1)), f.i64(outer)), f.i64(tasks))
+        first = t * outer // tasks
+        last = (t + 1) * outer // tasks
         f.loop(first, last, 1, [], lambda o, _: each(o))
 
     def each(row: V) -> None:
@@ -47,9 +47,9 @@ def concat_kernels(outer: int, runs: Sequence[int], itemsize: int, target: Targe
 
     def copy(row: V, k: V) -> None:
         count, start = (lookup(f, n, k) for n in ("JOIN_COUNTS", "JOIN_STARTS"))
-        source = f.gep(f.load("ptr", f.gep(f.arg("bufs"), k, "ptr")), f.mul(row, count), ty)
+        source = f.gep(f.load("ptr", f.gep(f.arg("bufs"), k, "ptr")), row * count, ty)
         out = f.load("ptr", f.gep(f.arg("bufs"), len(runs), "ptr"))
-        at = f.add(f.mul(row, f.i64(sum(counts))), start)
+        at = row * sum(counts) + start
         _copy_run(f, source, f.gep(out, at, ty), count, ty, target.lanes(unit))
 
     f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
@@ -67,11 +67,11 @@ def _open_join(outer: int, runs: Sequence[int], itemsize: int, target: Target) -
     f, pointers = kernel_function(target, len(runs) + 1)
 
     def row(o: V, _: list[V]) -> None:
-        at = f.mul(o, f.i64(sum(counts)))
+        at = o * sum(counts)
         for source, count in zip(pointers, counts, strict=False):
-            from_ = f.gep(source, f.mul(o, f.i64(count)), ty)
+            from_ = f.gep(source, o * count, ty)
             _copy_run(f, from_, f.gep(pointers[-1], at, ty), f.i64(count), ty, target.lanes(unit))
-            at = f.add(at, f.i64(count))
+            at = at + count
 
     f.loop(f.arg("lo"), f.arg("hi"), 1, [], row)
     f.ret_()
@@ -85,6 +85,6 @@ def _copy_run(f: Function, source: V, to: V, count: V, ty: str, lanes: int) -> N
     def copy(i: V, part: str) -> None:
         f.store(f.load(part, f.gep(source, i, ty)), f.gep(to, i, ty))
 
-    whole = f.sub(count, f.binary("urem", count, f.i64(lanes)))
+    whole = count - count % lanes
     f.loop(0, whole, lanes, [], lambda i, _: copy(i, vector(ty, lanes)))
     f.loop(whole, count, 1, [], lambda i, _: copy(i, ty))

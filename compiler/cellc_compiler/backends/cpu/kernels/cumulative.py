@@ -57,16 +57,16 @@ class _Writer:
         """One vector of columns, or a single one."""
         f, s = self.f, self.spec
         per = f.i64(self.vectors + self.singles)
-        row, part = f.binary("udiv", unit, per), f.binary("urem", unit, per)
-        base = f.mul(row, f.i64(s.n * s.inner))
+        row, part = unit // per, unit % per
+        base = row * (s.n * s.inner)
         split = f.i64(self.vectors)
 
         def vectors() -> None:
-            self._walk(f.add(base, f.mul(part, f.i64(self.lanes))), self.lanes)
+            self._walk(base + part * self.lanes, self.lanes)
 
         def single() -> None:
-            column = f.add(f.mul(split, f.i64(self.lanes)), f.sub(part, split))
-            self._walk(f.add(base, column), 1)
+            column = split * self.lanes + (part - split)
+            self._walk(base + column, 1)
 
         if not self.singles:
             vectors()
@@ -85,24 +85,24 @@ class _Writer:
             carried.append(f.const(carried[0].ty, 0.0))
 
         def step(i: V, c: list[V], base: V | None = None) -> list[V]:
-            at = f.sub(f.i64(s.n - 1), i) if s.reverse else i
-            offset = f.add(start, f.mul(at, f.i64(s.inner)))
+            at = f.i64(s.n - 1) - i if s.reverse else i
+            offset = start + at * s.inner
             x = load_as(f, s.dtype, f.gep(self.bufs[0], offset, self.memory), lanes)
             if self.extreme:
                 new = self._extreme(c, x, at)
             elif s.kind == "logsumexp":
                 new, shift = self._exponentials(c, x)
-                value = f.add(shift, math.emit(f, "log", new[1]))
+                value = shift + math.emit(f, "log", new[1])
                 store_as(f, value, s.dtype, f.gep(self.bufs[1], offset, self.memory))
                 return new
             else:
                 held = c[0]
                 if self.linear:
-                    held = f.mul(held, load_as(
-                        f, s.dtype, f.gep(self.bufs[2], offset, self.memory), lanes))
-                new = [f.mul(held, x) if s.kind == "prod" else f.add(held, x)]
+                    held = held * load_as(
+                        f, s.dtype, f.gep(self.bufs[2], offset, self.memory), lanes)
+                new = [held * x if s.kind == "prod" else held + x]
             out = c if s.exclusive else new
-            value = out[0] if base is None else f.add(base, out[0])
+            value = out[0] if base is None else base + out[0]
             store_as(f, value, s.dtype, f.gep(self.bufs[1], offset, self.memory))
             if self.extreme:
                 f.store(out[1], f.gep(self.bufs[2], offset, "i32"))
@@ -114,9 +114,9 @@ class _Writer:
             return
 
         def one(first: V, bases: list[V]) -> list[V]:
-            end = f.intrinsic("smin", "i64", f.add(first, f.i64(run)), f.i64(s.n))
+            end = f.intrinsic("smin", "i64", first + run, s.n)
             own = f.loop(first, end, 1, carried, lambda i, c: step(i, c, bases[0]), runs=True)
-            return [f.add(bases[0], own[0])]
+            return [bases[0] + own[0]]
 
         f.loop(0, f.i64(s.n), run, carried, one)
 
@@ -127,9 +127,9 @@ class _Writer:
         highest, total = c
         new = f.select(f.cmp("ugt", x, highest), x, highest)
         zero = f.const(x.ty, 0.0)
-        shift = f.select(f.cmp("oeq", f.sub(new, new), zero), new, zero)
-        kept = f.mul(total, math.emit(f, "exp", f.sub(highest, shift)))
-        return [new, f.add(kept, math.emit(f, "exp", f.sub(x, shift)))], shift
+        shift = f.select(f.cmp("oeq", new - new, zero), new, zero)
+        kept = total * math.emit(f, "exp", highest - shift)
+        return [new, kept + math.emit(f, "exp", x - shift)], shift
 
     def _extreme(self, c: list[V], x: V, at: V) -> list[V]:
         f = self.f
@@ -137,7 +137,7 @@ class _Writer:
         pred = "ge" if self.spec.kind == "max" else "le"
         if is_float(x.ty):
             # Unordered is true for a new NaN; one already held stays.
-            take = f.binary("and", f.cmp("u" + pred, x, acc), f.cmp("ord", acc, acc))
+            take = f.cmp("u" + pred, x, acc) & f.cmp("ord", acc, acc)
         else:
             take = f.cmp(("s" if self.spec.dtype.kind == "int" else "u") + pred, x, acc)
         here = f.splat(f.cast("trunc", at, "i32"), lanes_of(x.ty))

@@ -142,7 +142,7 @@ def _take(f: Function, v: V, at: V, live: V | None, c: list[V]) -> list[V]:
     if live is None:
         return [f.select(better, v, c[0])]
     first = f.cmp("slt", c[1], f.zero(c[1].ty))
-    better = f.binary("and", live, f.binary("or", better, first))
+    better = live & (better | first)
     return [f.select(better, v, c[0]), f.select(better, at, c[1])]
 
 
@@ -153,17 +153,17 @@ def _row_windows(
     """Fold the taps of `width` windows from `(oy, ox)` in row-major order."""
     (sy, sx), (dy, dx) = spec.stride, spec.dilation
     window = Window(spec.dtype, sx, width, fill) if width > 1 else Window(spec.dtype, 1, 1, fill)
-    y0 = f.add(f.mul(oy, f.i64(sy)), f.i64(-spec.pads[0]))
-    x0 = f.add(f.mul(ox, f.i64(sx)), f.i64(-spec.pads[2]))
+    y0 = oy * sy + -spec.pads[0]
+    x0 = ox * sx + -spec.pads[2]
 
     def row(ky: V, c: list[V]) -> list[V]:
-        iy = f.add(y0, f.mul(ky, f.i64(dy)))
-        inside = f.cmp("ult", iy, f.i64(spec.h))
+        iy = y0 + ky * dy
+        inside = f.cmp("ult", iy, spec.h)
         bound = f.select(inside, f.i64(spec.w), f.i64(0))
-        line = elem_ptr(f, plane, f.mul(iy, f.i64(spec.w)), spec.dtype)
+        line = elem_ptr(f, plane, iy * spec.w, spec.dtype)
 
         def tap(kx: V, c: list[V]) -> list[V]:
-            ix = f.add(x0, f.mul(kx, f.i64(dx)))
+            ix = x0 + kx * dx
             return fold(window.load(f, line, ix, bound), iy, ix, bound, c)
 
         if spec.kernel[1] > _UNROLLED_COLUMNS:
@@ -182,11 +182,11 @@ def _fold_max(f: Function, spec: PoolSpec, width: int, indices: bool) -> _Fold:
         i32 = vector("i32", width)
         col = f.splat(f.cast("trunc", ix, "i32"), width)
         if width > 1:
-            steps = f.mul(f.iota(i32), f.const(i32, spec.stride[1]))
-            col = f.add(col, steps)
+            steps = f.iota(i32) * f.const(i32, spec.stride[1])
+            col = col + steps
         live = f.cmp("ult", col, f.splat(f.cast("trunc", bound, "i32"), width))
-        at = f.splat(f.cast("trunc", f.mul(iy, f.i64(spec.w)), "i32"), width)
-        return _take(f, v, f.add(at, col), live, c)
+        at = f.splat(f.cast("trunc", iy * spec.w, "i32"), width)
+        return _take(f, v, at + col, live, c)
 
     return fold
 
@@ -203,7 +203,7 @@ def _sliding_max(spec: PoolSpec, target: Target, value: bool, indices: bool) -> 
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         plane, oy = split_index(f, unit, [planes, oh])
-        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(spec.h * spec.w)), spec.dtype)
+        x = elem_ptr(f, bufs[0], plane * (spec.h * spec.w), spec.dtype)
         start = [f.const(vector(acc_type(spec.dtype), width), -math.inf)]
         if indices:
             start.append(f.const(vector("i32", width), -1))
@@ -211,7 +211,7 @@ def _sliding_max(spec: PoolSpec, target: Target, value: bool, indices: bool) -> 
         def column(ox: V, mask: V | None) -> None:
             got = _row_windows(f, spec, x, oy, ox, width, -math.inf, start,
                                _fold_max(f, spec, width, indices))
-            at = f.add(f.mul(unit, f.i64(ow)), ox)
+            at = unit * ow + ox
             if value:
                 store_acc(f, got[0], elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype, mask)
             if indices:
@@ -231,7 +231,7 @@ def _table_max(spec: Spec, target: Target, value: bool, indices: bool) -> Kernel
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
         plane, oy = split_index(f, unit, [planes, rows.windows])
-        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(rows.size * cols.size)), spec.dtype)
+        x = elem_ptr(f, bufs[0], plane * (rows.size * cols.size), spec.dtype)
         start = [f.const(acc_type(spec.dtype), -math.inf), f.i64(-1)]
 
         def column(ox: V, _: list[V]) -> None:
@@ -240,7 +240,7 @@ def _table_max(spec: Spec, target: Target, value: bool, indices: bool) -> Kernel
                 return _take(f, v, at, V("i1", "true"), c)
 
             best, index = _table_taps(f, rows, cols, oy, ox, start, tap)
-            at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
+            at = unit * cols.windows + ox
             if value:
                 store_acc(f, best, elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype)
             if indices:
@@ -261,8 +261,8 @@ def _table_taps(
     x0, x1 = cols.bounds(f, "WIN_X", ox)
 
     def row(iy: V, c: list[V]) -> list[V]:
-        line = f.mul(iy, f.i64(cols.size))
-        return f.loop(x0, x1, cols.step, c, lambda ix, c: tap(f.add(line, ix), c))
+        line = iy * cols.size
+        return f.loop(x0, x1, cols.step, c, lambda ix, c: tap(line + ix, c))
 
     return f.loop(y0, y1, rows.step, start, row)
 
@@ -320,7 +320,7 @@ def _scatter(
     size, half, width = spec.h * spec.w, is_half(spec.dtype), lanes(target, spec.dtype)
 
     def body(f: Function, bufs: list[V], plane: V) -> str:
-        at = f.mul(plane, f.i64(size))
+        at = plane * size
         dx = acc_ptr(f, bufs[sources + half], at, spec.dtype)
         _clear(f, dx, size, acc_type(spec.dtype), width)
         f.loop(0, windows, 1, [], lambda o, _: window(f, bufs, plane, o, dx))
@@ -338,10 +338,10 @@ def _scatter_max(spec: Spec, target: Target) -> Kernel:
     windows, ty = rows.windows * cols.windows, acc_type(spec.dtype)
 
     def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
-        src = f.add(f.mul(plane, f.i64(windows)), o)
+        src = plane * windows + o
         g = load_acc(f, elem_ptr(f, bufs[1], src, spec.dtype), spec.dtype, 1)
         ptr = f.gep(dx, f.load("i64", f.gep(bufs[0], src, "i64")), ty)
-        f.store(f.add(f.load(ty, ptr), g), ptr)
+        f.store(f.load(ty, ptr) + g, ptr)
 
     return _scatter(spec, target, 2, windows, 5.0, window)
 
@@ -377,15 +377,15 @@ def _sliding_avg(spec: PoolSpec, rows: AnyAxis, cols: AnyAxis, target: Target) -
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
         plane, oy = split_index(f, unit, [planes, rows.windows])
-        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(spec.h * spec.w)), spec.dtype)
+        x = elem_ptr(f, bufs[0], plane * (spec.h * spec.w), spec.dtype)
         high = f.splat(f.cast("trunc", rows.count(f, "WIN_Y", oy), "i32"), width)
 
         def column(ox: V, mask: V | None) -> None:
             total = _row_windows(f, spec, x, oy, ox, width, 0.0, [f.zero(ty)],
-                                 lambda v, _y, _x, _b, c: [f.add(c[0], v)])[0]
+                                 lambda v, _y, _x, _b, c: [c[0] + v])[0]
             wide = cols.counts(f, "COUNT32", ox, width)
-            count = f.cast("sitofp", f.mul(high, wide), acc_type(spec.dtype))
-            at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
+            count = f.cast("sitofp", high * wide, acc_type(spec.dtype))
+            at = unit * cols.windows + ox
             store_acc(f, f.fdiv(total, count), elem_ptr(f, bufs[1], at, spec.dtype),
                       spec.dtype, mask)
 
@@ -398,8 +398,7 @@ def _sliding_avg(spec: PoolSpec, rows: AnyAxis, cols: AnyAxis, target: Target) -
 
 def _count(f: Function, rows: AnyAxis, cols: AnyAxis, oy: V, ox: V, ty: str) -> V:
     """The divisor of one window."""
-    count = f.mul(rows.count(f, "WIN_Y", oy), cols.count(f, "WIN_X", ox))
-    return f.cast("sitofp", count, ty)
+    return f.cast("sitofp", rows.count(f, "WIN_Y", oy) * cols.count(f, "WIN_X", ox), ty)
 
 
 def _table_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
@@ -409,14 +408,14 @@ def _table_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kern
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
         plane, oy = split_index(f, unit, [planes, rows.windows])
-        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(rows.size * cols.size)), spec.dtype)
+        x = elem_ptr(f, bufs[0], plane * (rows.size * cols.size), spec.dtype)
 
         def column(ox: V, _: list[V]) -> None:
             def tap(at: V, c: list[V]) -> list[V]:
-                return [f.add(c[0], load_acc(f, elem_ptr(f, x, at, spec.dtype), spec.dtype, 1))]
+                return [c[0] + load_acc(f, elem_ptr(f, x, at, spec.dtype), spec.dtype, 1)]
 
             total = _table_taps(f, rows, cols, oy, ox, [f.zero(ty)], tap)[0]
-            at = f.add(f.mul(unit, f.i64(cols.windows)), ox)
+            at = unit * cols.windows + ox
             value = f.fdiv(total, _count(f, rows, cols, oy, ox, ty))
             store_acc(f, value, elem_ptr(f, bufs[1], at, spec.dtype), spec.dtype)
 
@@ -435,14 +434,14 @@ def _plane_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kern
     full = size // (count * width) * count * width
 
     def body(f: Function, bufs: list[V], plane: V) -> str:
-        x = elem_ptr(f, bufs[0], f.mul(plane, f.i64(size)), spec.dtype)
+        x = elem_ptr(f, bufs[0], plane * size, spec.dtype)
 
         def add(acc: V, i: V, mask: V | None) -> V:
-            return f.add(acc, load_acc(f, elem_ptr(f, x, i, spec.dtype), spec.dtype, width, mask))
+            return acc + load_acc(f, elem_ptr(f, x, i, spec.dtype), spec.dtype, width, mask)
 
         zeros = [f.zero(vector(acc_type(spec.dtype), width))] * count
         sums = f.loop(0, full, count * width, zeros, lambda i, c: [
-            add(acc, f.add(i, f.i64(u * width)), None) for u, acc in enumerate(c)])
+            add(acc, i + u * width, None) for u, acc in enumerate(c)])
         for u, start in enumerate(_tails(full, size, width, count)):
             sums[u] = add(sums[u], f.i64(start), _tail_mask(f, size - start, width))
         value = total(f, sums)
@@ -500,12 +499,12 @@ def _scatter_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Ke
 
     def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
         oy, ox = split_index(f, o, [rows.windows, cols.windows])
-        src = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(windows)), o), spec.dtype)
+        src = elem_ptr(f, bufs[0], plane * windows + o, spec.dtype)
         g = f.fdiv(load_acc(f, src, spec.dtype, 1), _count(f, rows, cols, oy, ox, ty))
 
         def tap(i: V, _: list[V]) -> list[V]:
             ptr = f.gep(dx, i, ty)
-            f.store(f.add(f.load(ty, ptr), g), ptr)
+            f.store(f.load(ty, ptr) + g, ptr)
             return []
 
         _table_taps(f, rows, cols, oy, ox, [], tap)
@@ -521,9 +520,9 @@ def _spread(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     def body(f: Function, bufs: list[V], plane: V) -> str:
         g = load_acc(f, elem_ptr(f, bufs[0], plane, spec.dtype), spec.dtype, 1)
         # A sum from 0, as in every other case: turns -0 into 0.
-        g = f.add(f.const(g.ty, 0.0), f.fdiv(g, _count(f, rows, cols, f.i64(0), f.i64(0), g.ty)))
+        g = f.const(g.ty, 0.0) + f.fdiv(g, _count(f, rows, cols, f.i64(0), f.i64(0), g.ty))
         wide = f.splat(g, width)
-        out = elem_ptr(f, bufs[1], f.mul(plane, f.i64(size)), spec.dtype)
+        out = elem_ptr(f, bufs[1], plane * size, spec.dtype)
         in_vectors(f, size, width, lambda i, mask: store_acc(
             f, wide, elem_ptr(f, out, i, spec.dtype), spec.dtype, mask))
         return rows.tables("WIN_Y") + cols.tables("WIN_X")

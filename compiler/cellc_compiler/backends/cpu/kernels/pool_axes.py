@@ -105,7 +105,7 @@ class _Formula:
         """The contributions of as many windows from one on, as i32."""
         out = f.undef(vector("i32", lanes))
         for k in range(lanes):
-            one = self.count(f, name, f.add(index, f.i64(k)))
+            one = self.count(f, name, index + k)
             out = f.insert(out, f.cast("trunc", one, "i32"), k)
         return out
 
@@ -151,25 +151,25 @@ class OpenAxis(_Formula):
 
     def start(self, f: Function, index: V) -> V:
         """The first element of a window, which may lie in the padding."""
-        return f.sub(f.mul(index, f.i64(self.stride)), f.i64(self.before))
+        return index * self.stride - self.before
 
     def bounds(self, f: Function, name: str, index: V) -> tuple[V, V]:
         """First and past-the-last element of a window."""
         del name
         start, step = self.start(f, index), f.i64(self.step)
-        missing = maximum(f, f.sub(f.i64(0), start), f.i64(0))
-        missing = f.add(missing, f.i64(self.step - 1))
-        first = f.add(start, f.mul(f.binary("udiv", missing, step), step))
-        room = f.binary("udiv", f.sub(f.i64(self.size - 1), start), step)
-        last = f.mul(minimum(f, room, f.i64(self.kernel - 1)), step)
-        return first, f.add(f.add(start, last), f.i64(1))
+        missing = maximum(f, f.i64(0) - start, 0)
+        missing = missing + (self.step - 1)
+        first = start + missing // step * step
+        room = (f.i64(self.size - 1) - start) // step
+        last = minimum(f, room, self.kernel - 1) * step
+        return first, start + last + 1
 
     def count(self, f: Function, name: str, index: V) -> V:
         """The contribution of a window to the divisor (averages have no dilation)."""
         if self.given is not None or self.include_pad:  # (no window reaches beyond the padding)
             return f.i64(self.kernel if self.given is None else self.given)
         first, end = self.bounds(f, name, index)
-        return f.sub(end, first)
+        return end - first
 
 
 @dataclass(frozen=True)
@@ -195,15 +195,15 @@ class OpenAdaptive(_Formula):
         """First and past-the-last element of a window."""
         del name
         size, windows = f.i64(self.size), f.i64(self.windows)
-        end = f.add(f.mul(f.add(index, f.i64(1)), size), f.i64(self.windows - 1))
-        return (f.binary("udiv", f.mul(index, size), windows), f.binary("udiv", end, windows))
+        end = (index + 1) * size + (self.windows - 1)
+        return (index * size // windows, end // windows)
 
     def count(self, f: Function, name: str, index: V) -> V:
         """The contribution of a window to the divisor."""
         if self.given is not None:
             return f.i64(self.given)
         first, end = self.bounds(f, name, index)
-        return f.sub(end, first)
+        return end - first
 
 
 Sliding = Axis | OpenAxis

@@ -52,9 +52,9 @@ def _bytes_kernel(nbytes: int, target: Target, buffers: int,
         f.store(source(f, bufs, at, ty), f.gep(bufs[-1], at))
 
     def task(t: V, _: list[V]) -> None:
-        start = f.mul(t, f.i64(_COPY_BYTES))
-        end = f.intrinsic("smin", "i64", f.add(start, f.i64(_COPY_BYTES)), f.i64(nbytes))
-        whole = f.sub(end, f.binary("urem", f.sub(end, start), f.i64(width)))
+        start = t * _COPY_BYTES
+        end = f.intrinsic("smin", "i64", start + _COPY_BYTES, nbytes)
+        whole = end - (end - start) % width
         f.loop(start, whole, width, [], lambda at, _: copy(at, vector("i8", width)))
         f.loop(whole, end, 1, [], lambda at, _: copy(at, "i8"))
 
@@ -80,11 +80,11 @@ def _int_div(f: Function, a: V, u: V, dtype: DType) -> V:
     zero = f.cmp("eq", u, f.zero(u.ty))
     one = f.const(u.ty, 1)
     if dtype.kind == "uint":
-        q = f.binary("udiv", a, f.select(zero, one, u))
+        q = a // f.select(zero, one, u)
         return f.select(zero, f.zero(a.ty), q)
     minus = f.cmp("eq", u, f.const(u.ty, -1))
-    q = f.binary("sdiv", a, f.select(f.binary("or", zero, minus), one, u))
-    return f.select(zero, f.zero(a.ty), f.select(minus, f.sub(f.zero(a.ty), a), q))
+    q = f.binary("sdiv", a, f.select(zero | minus, one, u))
+    return f.select(zero, f.zero(a.ty), f.select(minus, f.zero(a.ty) - a, q))
 
 
 class _Writer:
@@ -128,9 +128,9 @@ class _Writer:
 
     def _task(self, t: V, chunks: int) -> None:
         f, s = self.f, self.spec
-        row = f.binary("udiv", t, f.i64(chunks))
-        c0 = f.mul(f.binary("urem", t, f.i64(chunks)), f.i64(self.chunk))
-        c1 = f.intrinsic("smin", "i64", f.add(c0, f.i64(self.chunk)), f.i64(self.cols))
+        row = t // chunks
+        c0 = t % chunks * self.chunk
+        c1 = f.intrinsic("smin", "i64", c0 + self.chunk, self.cols)
         step = self._elements if s.per_element else self._slices
         f.loop(0, f.i64(s.count), 1, [], lambda at, _: step(row, at, c0, c1))
 
@@ -140,24 +140,24 @@ class _Writer:
         ty = memory_type(dtype)
         raw = f.load(ty, f.gep(self.indices, at, ty))
         wide = f.cast("sext" if dtype.kind == "int" else "zext", raw, "i64")
-        back = f.add(wide, f.i64(self.spec.extent))
-        return f.select(f.cmp("slt", wide, f.i64(0)), back, wide)
+        back = wide + self.spec.extent
+        return f.select(f.cmp("slt", wide, 0), back, wide)
 
     def _inside(self, d: V) -> V:
-        return self.f.cmp("ult", d, self.f.i64(self.spec.extent))
+        return self.f.cmp("ult", d, self.spec.extent)
 
     def _slices(self, row: V, s: V, c0: V, c1: V) -> None:
         """One position's slice of columns c0..c1-1."""
         f, spec = self.f, self.spec
-        batch = f.binary("udiv", row, f.i64(spec.outer))
-        d = self._position(f.add(f.mul(batch, f.i64(spec.count)), s))
+        batch = row // spec.outer
+        d = self._position(batch * spec.count + s)
 
         def apply() -> None:
-            to = f.mul(f.add(f.mul(row, f.i64(spec.extent)), d), f.i64(self.cols))
-            come = f.mul(f.add(f.mul(row, f.i64(spec.count)), s), f.i64(self.cols))
-            out, updates = (f.gep(p, f.mul(o, f.i64(self.item)))
+            to = (row * spec.extent + d) * self.cols
+            come = (row * spec.count + s) * self.cols
+            out, updates = (f.gep(p, o * self.item)
                             for p, o in ((self.out, to), (self.updates, come)))
-            whole = f.sub(c1, f.binary("urem", f.sub(c1, c0), f.i64(self.lanes)))
+            whole = c1 - (c1 - c0) % self.lanes
             f.loop(c0, whole, self.lanes, [],
                    lambda c, _: self._update(out, updates, c, self.lanes))
             f.loop(whole, c1, 1, [], lambda c, _: self._update(out, updates, c, 1))
@@ -167,17 +167,17 @@ class _Writer:
     def _elements(self, row: V, s: V, c0: V, c1: V) -> None:
         """One line of positions, each with an element of its own."""
         f, spec = self.f, self.spec
-        line = f.mul(f.add(f.mul(row, f.i64(spec.count)), s), f.i64(self.cols))
-        first = f.mul(row, f.i64(spec.extent))
+        line = (row * spec.count + s) * self.cols
+        first = row * spec.extent
 
         def column(c: V, _: list[V]) -> None:
-            source = f.add(line, c)
+            source = line + c
             d = self._position(source)
 
             def apply() -> None:
-                to = f.add(f.mul(f.add(first, d), f.i64(self.cols)), c)
+                to = (first + d) * self.cols + c
                 for part in range(self.parts):
-                    a, b = (f.add(f.mul(o, f.i64(self.parts)), f.i64(part)) for o in (to, source))
+                    a, b = (o * self.parts + part for o in (to, source))
                     self._update_at(f.gep(self.out, a, self.memory),
                                     f.gep(self.updates, b, self.memory), 1)
 

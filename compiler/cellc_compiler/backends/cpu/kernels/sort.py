@@ -81,7 +81,7 @@ class _Writer:
         f, s = self.f, self.spec
 
         def task(t: V) -> Callable[[V], None]:
-            slot = f.mul(t, f.i64(s.n))
+            slot = t * s.n
             return lambda line: self._line(line, slot)
 
         share_out(f, self.tasks, s.lines, task)
@@ -92,14 +92,14 @@ class _Writer:
 
     def _line(self, line: V, slot: V) -> None:
         f, n, first = self.f, self.spec.n, self.spec.first
-        start = f.mul(line, f.i64(n))
+        start = line * n
         x = f.gep(self.x, start, self.ty)
         keys, order = f.gep(self.work[0], slot, self.ty), f.gep(self.work[1], slot, "i32")
         if self.radix:
             order = self._radix(x, keys, order, slot)
         else:
             f.loop(0, f.i64(n), 1, [], lambda i, _: self._insert(x, keys, order, i))
-        to = f.mul(line, f.i64(first))
+        to = line * first
         values = f.gep(self.values, to, self.ty)
         positions = f.gep(self.positions, to, "i32")
 
@@ -127,11 +127,11 @@ class _Writer:
         zero = f.i64(0)
 
         def before(j: V) -> V:
-            return f.intrinsic("smax", "i64", f.sub(j, f.i64(1)), zero)
+            return f.intrinsic("smax", "i64", j - 1, zero)
 
         def larger(c: list[V]) -> V:
             previous = f.load(self.ty, f.gep(keys, before(c[0]), self.ty))
-            return f.binary("and", f.cmp("sgt", c[0], zero), f.cmp("ugt", previous, key))
+            return f.cmp("sgt", c[0], zero) & f.cmp("ugt", previous, key)
 
         def shift(c: list[V]) -> list[V]:
             (j,) = c
@@ -194,12 +194,12 @@ class _Writer:
         def last(row: int, before: V) -> tuple[V, V]:
             """The digit of the last wanted key, and how many keys have smaller ones."""
             def count(digit: V) -> V:
-                return f.load("i32", f.gep(counts, f.add(digit, f.i64(row * _DIGITS)), "i32"))
+                return f.load("i32", f.gep(counts, digit + row * _DIGITS, "i32"))
 
             found = f.while_(
                 [f.i64(0), before],
-                lambda c: f.cmp("slt", f.add(c[1], count(c[0])), wanted),
-                lambda c: [f.add(c[0], f.i64(1)), f.add(c[1], count(c[0]))])
+                lambda c: f.cmp("slt", c[1] + count(c[0]), wanted),
+                lambda c: [c[0] + 1, c[1] + count(c[0])])
             return found[0], found[1]
 
         f.loop(0, f.i64(n), 1, [], prepare)
@@ -207,13 +207,13 @@ class _Writer:
 
         def refine(i: V, _: list[V]) -> None:
             key = key_at(i)
-            at = f.gep(counts, f.add(self._digit(key, next_), f.i64(_DIGITS)), "i32")
+            at = f.gep(counts, self._digit(key, next_) + _DIGITS, "i32")
             alike = f.cast("zext", f.cmp("eq", self._digit(key, high), top), "i32")
-            f.store(f.add(f.load("i32", at), alike), at)
+            f.store(f.load("i32", at) + alike, at)
 
         f.loop(0, f.i64(n), 1, [], refine)
         below, _ = last(1, before)
-        limit = f.add(f.mul(top, f.i64(_DIGITS)), below)
+        limit = top * _DIGITS + below
 
         def keep(i: V, c: list[V]) -> list[V]:
             key = key_at(i)
@@ -221,7 +221,7 @@ class _Writer:
             f.store(f.cast("trunc", i, "i32"), f.gep(order, c[0], "i32"))
             head = f.binary("lshr", f.cast("zext", key, "i64") if self.bits < 64 else key,
                             f.i64(self.bits - 16))
-            return [f.add(c[0], f.cast("zext", f.cmp("ule", head, limit), "i64"))]
+            return [c[0] + f.cast("zext", f.cmp("ule", head, limit), "i64")]
 
         return f.loop(0, f.i64(n), 1, [f.i64(0)], keep)[0]
 
@@ -229,14 +229,14 @@ class _Writer:
         """The digit's value as an i64."""
         f = self.f
         wide = f.cast("zext", key, "i64")
-        return f.binary("and", f.binary("lshr", wide, f.mul(digit, f.i64(8))), f.i64(_DIGITS - 1))
+        return wide >> digit * 8 & _DIGITS - 1
 
     def _take(self, counts: V, value: V, digit: V) -> V:
         """Post-increment the count of a digit's value."""
         f = self.f
-        at = f.gep(counts, f.add(f.mul(digit, f.i64(_DIGITS)), value), "i32")
+        at = f.gep(counts, digit * _DIGITS + value, "i32")
         old = f.load("i32", at)
-        f.store(f.add(old, f.const("i32", 1)), at)
+        f.store(old + f.const("i32", 1), at)
         return old
 
     def _pass(self, digit: V, buffers: list[V], n: V) -> list[V]:
@@ -246,14 +246,14 @@ class _Writer:
         assert self.counts is not None
         counts = self.counts
         first = self._digit(f.load(self.ty, keys), digit)
-        row = f.gep(counts, f.mul(digit, f.i64(_DIGITS)), "i32")
+        row = f.gep(counts, digit * _DIGITS, "i32")
         same = f.cmp("eq", f.load("i32", f.gep(row, first, "i32")), f.cast("trunc", n, "i32"))
 
         def prefix(i: V, c: list[V]) -> list[V]:
             at = f.gep(row, i, "i32")
             count = f.load("i32", at)
             f.store(c[0], at)
-            return [f.add(c[0], count)]
+            return [c[0] + count]
 
         def move(i: V, _: list[V]) -> None:
             key = f.load(self.ty, f.gep(keys, i, self.ty))

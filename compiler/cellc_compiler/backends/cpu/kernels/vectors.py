@@ -90,7 +90,7 @@ def in_vectors(f: Function, count: int, width: int, body: Callable[[V, V | None]
     f.loop(0, full, width, [], lambda i, _: body(i, None))
     if is_symbolic(count):
         rest = f.i64(count - full)
-        f.when(f.cmp("sgt", rest, f.i64(0)), lambda: body(f.i64(full), lanes_below(f, rest, width)))
+        f.when(f.cmp("sgt", rest, 0), lambda: body(f.i64(full), lanes_below(f, rest, width)))
     elif count > full:
         body(f.i64(full), first_lanes(count - full, width))
 
@@ -161,10 +161,7 @@ class Window:
         """
         if self.width == 1:
             return from_memory(f, self._one(f, row, start, bound), self.dtype)
-        parts = [
-            self._part(f, row, f.add(start, f.i64(p * self.width)), bound)
-            for p in range(self.stride)
-        ]
+        parts = [self._part(f, row, start + p * self.width, bound) for p in range(self.stride)]
         return from_memory(f, pick(f, parts, self.stride), self.dtype)
 
     def load_static(self, f: Function, row: V, start: int, bound: int) -> V:
@@ -199,8 +196,8 @@ class Window:
         ty = vector(memory_type(self.dtype), self.width)
 
         def masked() -> list[V]:
-            index = f.add(f.iota(vector("i32", self.width)),
-                          f.splat(f.cast("trunc", start, "i32"), self.width))
+            index = f.iota(vector("i32", self.width)) + f.splat(f.cast("trunc", start, "i32"),
+                self.width)
             limit = f.splat(f.cast("trunc", bound, "i32"), self.width)
             fill = narrow(f, f.const(vector(acc_type(self.dtype), self.width), self.fill),
                           self.dtype)
@@ -209,8 +206,7 @@ class Window:
         if f.target.vector_bytes > 16:
             return masked()[0]
         # Without masked loads in the instruction set the common case gets its own branch.
-        inside = f.binary("and", f.cmp("sge", start, f.i64(0)),
-                          f.cmp("sle", f.add(start, f.i64(self.width)), bound))
+        inside = f.cmp("sge", start, 0) & f.cmp("sle", start + self.width, bound)
         return f.when(inside, lambda: [f.load(ty, ptr)], masked)[0]
 
 
@@ -232,7 +228,7 @@ def pick(f: Function, parts: Sequence[V], stride: int) -> V:
 
 def beats(f: Function, v: V, best: V) -> V:
     """Whether `v` replaces the maximum `best`: greater, or a NaN where there was none yet."""
-    return f.binary("and", f.cmp("ugt", v, best), f.cmp("ord", best, best))
+    return f.cmp("ugt", v, best) & f.cmp("ord", best, best)
 
 
 def table(name: str, values: Sequence[int], ty: str = "i64", align: int = 8) -> str:
@@ -263,8 +259,8 @@ def divmod_const(f: Function, a: V, b: int) -> tuple[V, V]:
     """Quotient and remainder of a non-negative i64 by a constant."""
     if b == 1:
         return a, f.i64(0)
-    q = f.binary("udiv", a, f.i64(b))
-    return q, f.sub(a, f.mul(q, f.i64(b)))
+    q = a // b
+    return q, a - q * b
 
 
 def split_index(f: Function, index: V, dims: Sequence[int]) -> list[V]:
@@ -276,13 +272,15 @@ def split_index(f: Function, index: V, dims: Sequence[int]) -> list[V]:
     return [index, *reversed(out)]
 
 
-def minimum(f: Function, a: V, b: V) -> V:
+def minimum(f: Function, a: V, b: V | int) -> V:
     """The smaller of two signed i64."""
+    b = b if isinstance(b, V) else f.i64(b)
     return f.select(f.cmp("slt", a, b), a, b)
 
 
-def maximum(f: Function, a: V, b: V) -> V:
+def maximum(f: Function, a: V, b: V | int) -> V:
     """The larger of two signed i64."""
+    b = b if isinstance(b, V) else f.i64(b)
     return f.select(f.cmp("sgt", a, b), a, b)
 
 
@@ -306,8 +304,8 @@ def task_kernel(
     """
     per = units_per_task(units, unit_cycles)
     f, pointers = kernel_function(target, buffers)
-    first = f.mul(f.arg("lo"), f.i64(per))
-    last = minimum(f, f.mul(f.arg("hi"), f.i64(per)), f.i64(units))
+    first = f.arg("lo") * per
+    last = minimum(f, f.arg("hi") * per, units)
     extra: list[str] = []
 
     def one(unit: V, _: list[V]) -> None:

@@ -50,21 +50,20 @@ def input_kernel(
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         image, channel = split_index(f, unit, (tiles.n, channels))
-        plane = f.gep(bufs[0], f.mul(unit, f.i64(h * w)), "float")
+        plane = f.gep(bufs[0], unit * (h * w), "float")
 
         def row(ty: V, _: list[V]) -> None:
-            first = f.mul(f.add(f.mul(image, f.i64(tiles.rows)), ty), f.i64(tiles.columns))
-            lines = [_line(f, plane, f.add(f.mul(ty, f.i64(TILE)), f.i64(r - pads[0])), h, w)
-                     for r in range(PATCH)]
+            first = (image * tiles.rows + ty) * tiles.columns
+            lines = [_line(f, plane, ty * TILE + (r - pads[0]), h, w) for r in range(PATCH)]
 
             def group(t: V, mask: V | None) -> None:
-                start = f.sub(f.mul(t, f.i64(TILE)), f.i64(pads[1]))
-                d = [[window.load(f, line, f.add(start, f.i64(j)), bound)
+                start = t * TILE - pads[1]
+                d = [[window.load(f, line, start + j, bound)
                       for line, bound in lines] for j in range(PATCH)]
                 done = _both(f, d, _patch)
-                tile = f.add(first, t)
+                tile = first + t
                 for k, value in enumerate(v for line in done for v in line):
-                    at = f.add(f.mul(f.add(channel, f.i64(k * channels)), f.i64(tiles.count)), tile)
+                    at = (channel + k * channels) * tiles.count + tile
                     f.masked_store(value, f.gep(bufs[1], at, "float"), mask)
 
             _groups(f, tiles.columns, width, group)
@@ -88,29 +87,28 @@ def output_kernel(
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         image, channel = split_index(f, unit, (tiles.n, channels))
-        plane = f.mul(unit, f.i64(h * w))
+        plane = unit * (h * w)
 
         def store(oy: V, ox: V, value: V, mask: V | None) -> None:
-            at = f.add(plane, f.add(f.mul(oy, f.i64(w)), ox))
+            at = plane + (oy * w + ox)
             if epilogue is not None:
                 value = epilogue(f, value, channel, at, width, mask)
             f.masked_store(value, f.gep(bufs[1], at, "float"), mask)
 
         def row(r: V, _: list[V]) -> None:
-            first = f.mul(f.add(f.mul(image, f.i64(tiles.rows)), r), f.i64(tiles.columns))
+            first = (image * tiles.rows + r) * tiles.columns
 
             def group(t: V, mask: V | None) -> None:
-                m = [[f.masked_load(ty, f.gep(bufs[0], f.add(f.mul(
-                    f.add(channel, f.i64((PATCH * i + j) * channels)), f.i64(tiles.count)),
-                    f.add(first, t)), "float"), mask) for i in range(PATCH)] for j in range(PATCH)]
+                m = [[f.masked_load(ty, f.gep(bufs[0],
+                    (channel + (PATCH * i + j) * channels) * tiles.count + (first + t), "float"),
+                    mask) for i in range(PATCH)] for j in range(PATCH)]
                 done = _both(f, m, _outputs)
-                ox = f.mul(t, f.i64(TILE))
+                ox = t * TILE
                 # All columns of a whole group are inside; the last group's are known.
                 left = None if mask is None else w - int(t.ref) * TILE
                 for i, line in enumerate(done):
-                    oy = f.add(f.mul(r, f.i64(TILE)), f.i64(i))
-                    f.when(f.cmp("slt", oy, f.i64(h)),
-                           partial(_interleaved, f, oy, ox, line, left, store))
+                    oy = r * TILE + i
+                    f.when(f.cmp("slt", oy, h), partial(_interleaved, f, oy, ox, line, left, store))
 
             _groups(f, tiles.columns, width, group, w // TILE)
 
@@ -123,8 +121,8 @@ def output_kernel(
 
 def _line(f: Function, plane: V, iy: V, h: int, w: int) -> tuple[V, V]:
     """A row of the image and how many of its elements there are: none outside the image."""
-    inside = f.cmp("ult", iy, f.i64(h))
-    return f.gep(plane, f.mul(iy, f.i64(w)), "float"), f.select(inside, f.i64(w), f.i64(0))
+    inside = f.cmp("ult", iy, h)
+    return f.gep(plane, iy * w, "float"), f.select(inside, f.i64(w), f.i64(0))
 
 
 def _groups(
@@ -152,21 +150,17 @@ def _patch(f: Function, d: Sequence[V]) -> list[V]:
     """B' times six values."""
     four, five, two = (f.const(d[0].ty, c) for c in (4.0, 5.0, 2.0))
     even, odd = f.fma(f.fneg(four), d[2], d[4]), f.fma(f.fneg(four), d[1], d[3])
-    outer, inner = f.sub(d[4], d[2]), f.mul(two, f.sub(d[3], d[1]))
-    return [
-        f.fma(four, d[0], f.fma(f.fneg(five), d[2], d[4])),
-        f.add(even, odd), f.sub(even, odd), f.add(outer, inner), f.sub(outer, inner),
-        f.fma(four, d[1], f.fma(f.fneg(five), d[3], d[5])),
-    ]
+    outer, inner = d[4] - d[2], two * (d[3] - d[1])
+    return [f.fma(four, d[0], f.fma(f.fneg(five), d[2], d[4])), even + odd, even - odd,
+        outer + inner, outer - inner, f.fma(four, d[1], f.fma(f.fneg(five), d[3], d[5])),]
 
 
 def _outputs(f: Function, m: Sequence[V]) -> list[V]:
     """A' times six values."""
     two, four, eight = (f.const(m[0].ty, c) for c in (2.0, 4.0, 8.0))
-    s1, s2 = f.add(m[1], m[2]), f.add(m[3], m[4])
-    d1, d2 = f.sub(m[1], m[2]), f.sub(m[3], m[4])
-    return [f.add(f.add(m[0], s1), s2), f.fma(two, d2, d1), f.fma(four, s2, s1),
-            f.fma(eight, d2, f.add(d1, m[5]))]
+    s1, s2 = m[1] + m[2], m[3] + m[4]
+    d1, d2 = m[1] - m[2], m[3] - m[4]
+    return [m[0] + s1 + s2, f.fma(two, d2, d1), f.fma(four, s2, s1), f.fma(eight, d2, d1 + m[5])]
 
 
 def _interleaved(
@@ -189,4 +183,4 @@ def _interleaved(
         )
         mixed = f.shuffle(low, high, [i if i % TILE < 2 else width + i for i in range(width)])
         mask = None if left is None else first_lanes(left - begin, width)
-        store(oy, f.add(ox, f.i64(begin)), mixed, mask)
+        store(oy, ox + begin, mixed, mask)

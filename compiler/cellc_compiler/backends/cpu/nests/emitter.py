@@ -151,10 +151,10 @@ class NestEmitter(ExpressionEmitter):
             f.loop(f.arg("lo"), f.arg("hi"), 1, [], self._chunk_task)
         else:
             per = self.split.rows_per_task
-            lo = f.mul(f.arg("lo"), f.i64(per))
-            hi = f.mul(f.arg("hi"), f.i64(per))
+            lo = f.arg("lo") * per
+            hi = f.arg("hi") * per
             if self.split.rows % per:
-                hi = f.intrinsic("smin", "i64", hi, f.i64(self.split.rows))
+                hi = f.intrinsic("smin", "i64", hi, self.split.rows)
             block = self.nest.block
             f.loop(lo, hi, block or 1, [], self._rows_of_block if block else self._row)
         f.ret_()
@@ -192,20 +192,20 @@ class NestEmitter(ExpressionEmitter):
                      for s in phase.stores if s.adds]
             if zeros:
                 self._phase(Phase(phase.loops, zeros), scope, None)
-        f.loop(first, f.add(first, f.i64(self.nest.block)), 1, [], self._row, runs=True)
+        f.loop(first, first + self.nest.block, 1, [], self._row, runs=True)
 
     def _chunk_task(self, task: V, _: list[V]) -> None:
         f = self.f
         chunks, chunk = self.split.chunks, self.split.chunk
         row, part = task, f.i64(0)
         if chunks != 1:
-            row = f.binary("udiv", task, f.i64(chunks))
-            part = f.binary("urem", task, f.i64(chunks))
+            row = task // chunks
+            part = task % chunks
         scope = self._row_scope(row)
         (phase,) = self.nest.phases
-        lo = f.mul(part, f.i64(chunk))
+        lo = part * chunk
         end = f.i64(phase.loops[0].extent)
-        hi = f.intrinsic("smin", "i64", f.add(lo, f.i64(chunk)), end)
+        hi = f.intrinsic("smin", "i64", lo + chunk, end)
         self._phase(phase, scope, (lo, hi))
 
     def _row_scope(self, row: V) -> Scope:
@@ -218,19 +218,18 @@ class NestEmitter(ExpressionEmitter):
         strips = -(-lane.extent // self.lanes)
         strip = row
         if rows:
-            strip = f.binary("urem", row, f.i64(strips)) if strips != 1 else f.i64(0)
-            self._decode(f.binary("udiv", row, f.i64(strips)) if strips != 1 else row, rows)
-        base = f.mul(strip, f.i64(self.lanes))
+            strip = row % strips if strips != 1 else f.i64(0)
+            self._decode(row // strips if strips != 1 else row, rows)
+        base = strip * self.lanes
         mask = None
         if lane.extent % self.lanes:
-            mask = f.tail_mask(f.sub(f.i64(lane.extent), base), self.lanes)
+            mask = f.tail_mask(f.i64(lane.extent) - base, self.lanes)
         return Scope(self.lanes, lane, base, mask)
 
     def _decode(self, row: V, rows: Sequence[Var]) -> None:
-        f = self.f
         for v in reversed(rows[1:]):
-            self.vars[v] = f.binary("urem", row, f.i64(v.extent))
-            row = f.binary("udiv", row, f.i64(v.extent))
+            self.vars[v] = row % v.extent
+            row = row // v.extent
         if rows:
             self.vars[rows[0]] = row
 
@@ -294,7 +293,7 @@ class NestEmitter(ExpressionEmitter):
                   for r in phase.reduces]
 
         def part(p: V, _: list[V]) -> None:
-            begin = f.mul(p, f.i64(size))
+            begin = p * size
             accs = self._lanes_of(phase, row, self._identities(phase, unroll), unroll, begin, size)
             for (r, own), table in zip(self._own(phase, accs, unroll), tables, strict=True):
                 for v, at in zip(self._total(r, own), table, strict=True):
@@ -383,19 +382,19 @@ class NestEmitter(ExpressionEmitter):
 
         def body(base: V, carried: list[V]) -> list[V]:
             for u in range(unroll):
-                at = f.add(base, f.i64(u * w))
+                at = base + u * w
                 carried = self._step(phase, Scope(w, lane, at, None, row), carried, u, unroll)
             return carried
 
         # Tested first: the constants of polynomials then leave registers to what is computed.
-        end = begin + full if isinstance(begin, int) else f.add(begin, f.i64(full))
+        end = begin + full
         accs = f.loop(begin, end, block, accs, body, runs=False)
         if is_symbolic(extent):
             return self._open_tail(phase, row, accs, unroll, begin, full, extent)
         for u, start in enumerate(range(full, extent, w)):
             left = extent - start
             mask = f.tail_mask(f.i64(left), w) if left < w else None
-            at = f.i64(begin + start) if isinstance(begin, int) else f.add(begin, f.i64(start))
+            at = f.i64(begin + start) if isinstance(begin, int) else begin + start
             accs = self._step(phase, Scope(w, lane, at, mask, row), accs, u, unroll)
         return accs
 
@@ -408,8 +407,8 @@ class NestEmitter(ExpressionEmitter):
         for u in range(unroll):
             left = f.i64(extent - full - u * w)
             at = f.i64(full + u * w)
-            at = at if type(begin) is int and begin == 0 else f.add(
-                f.i64(begin) if isinstance(begin, int) else begin, at)
+            at = at if type(begin) is int and begin == 0 else (f.i64(begin)
+                if isinstance(begin, int) else begin) + at
 
             def step(u: int = u, at: V = at, left: V = left, accs: list[V] = accs) -> list[V]:
                 mask = f.tail_mask(left, w)
@@ -418,7 +417,7 @@ class NestEmitter(ExpressionEmitter):
             def same(accs: list[V] = accs) -> list[V]:
                 return accs
 
-            accs = f.when(f.cmp("sgt", left, f.i64(0)), step, same)
+            accs = f.when(f.cmp("sgt", left, 0), step, same)
         return accs
 
     def _bounded_loop(self, phase: Phase, row: Scope, bounds: tuple[V, V], whole: bool) -> list[V]:
@@ -432,9 +431,9 @@ class NestEmitter(ExpressionEmitter):
 
         if whole:
             return f.loop(lo, hi, w, [], lambda base, _: step(base, None))
-        full = f.sub(hi, f.binary("urem", f.sub(hi, lo), f.i64(w)))
+        full = hi - (hi - lo) % w
         f.loop(lo, full, w, [], lambda base, _: step(base, None))
-        f.when(f.cmp("slt", full, hi), lambda: step(full, f.tail_mask(f.sub(hi, full), w)))
+        f.when(f.cmp("slt", full, hi), lambda: step(full, f.tail_mask(hi - full, w)))
         return []
 
     def _step(self, phase: Phase, scope: Scope, accs: list[V], u: int, unroll: int) -> list[V]:

@@ -172,7 +172,7 @@ class _Emitter(_OnAccumulator):
             at = self.flat
         else:
             step = access.offset.coefficient(self.fused.axis)
-            at = f.add(f.mul(self.axis, f.i64(step)), f.i64(access.offset.const))
+            at = self.axis * step + access.offset.const
         pointer = f.gep(base, at, memory)
         wide = kind == "same" or (kind == "axis" and self.fused.lanes_along_axis)
         if not wide or scope.lanes == 1:

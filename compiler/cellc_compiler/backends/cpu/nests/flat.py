@@ -91,8 +91,8 @@ class FlatEmitter(NestEmitter):
         first, length = (f.load("i64", f.gep(entry, 8 * k)) for k in range(HEAD))
         for k, b in enumerate(self.buffers):
             self.pointers[b] = f.load("ptr", f.gep(entry, 8 * (HEAD + k)))
-        lo = f.mul(f.sub(task, first), f.i64(self.chunk))
-        hi = f.intrinsic("smin", "i64", f.add(lo, f.i64(self.chunk)), length)
+        lo = (task - first) * self.chunk
+        hi = f.intrinsic("smin", "i64", lo + self.chunk, length)
         (phase,) = self.nest.phases
         row = Scope(1, None, None, None)
         self._hoist(phase, row)

@@ -95,15 +95,15 @@ class TileEmitter(NestEmitter):
         ntasks = prod(v.extent for v in self.others) * down * across
         # Tiny blocks go together.
         per = max(1, int(estimate(ntasks) * 20_000.0 // max(estimate(self.cost), 1.0)))
-        lo, hi = f.mul(f.arg("lo"), f.i64(per)), f.mul(f.arg("hi"), f.i64(per))
-        hi = f.intrinsic("smin", "i64", hi, f.i64(ntasks))
+        lo, hi = f.arg("lo") * per, f.arg("hi") * per
+        hi = f.intrinsic("smin", "i64", hi, ntasks)
 
         def block(task: V, _: list[V]) -> None:
-            part = f.binary("urem", task, f.i64(across))
-            task = f.binary("udiv", task, f.i64(across))
-            row = f.binary("urem", task, f.i64(down))
-            self._decode(f.binary("udiv", task, f.i64(down)), self.others)
-            self._block(f.mul(row, f.i64(self.side)), f.mul(part, f.i64(self.side)))
+            part = task % across
+            task = task // across
+            row = task % down
+            self._decode(task // down, self.others)
+            self._block(row * self.side, part * self.side)
 
         f.loop(lo, hi, 1, [], block)
         f.ret_()
@@ -114,16 +114,16 @@ class TileEmitter(NestEmitter):
         """Tiles of the block: along the rows outside, so that stores run on."""
         f, w = self.f, self.lanes
         rows, lanes = self.transposition.along.extent, self.lane.extent
-        t1 = f.intrinsic("smin", "i64", f.add(t0, f.i64(self.side)), f.i64(rows))
-        l1 = f.intrinsic("smin", "i64", f.add(l0, f.i64(self.side)), f.i64(lanes))
+        t1 = f.intrinsic("smin", "i64", t0 + self.side, rows)
+        l1 = f.intrinsic("smin", "i64", l0 + self.side, lanes)
 
         def outer(t: V, _: list[V]) -> None:
             def inner(lane: V, _: list[V]) -> None:
                 if rows % w == 0 and lanes % w == 0:
                     self._tile(t, lane, None, None)
                     return
-                left, wide = f.sub(f.i64(rows), t), f.sub(f.i64(lanes), lane)
-                whole = f.binary("and", f.cmp("sge", left, f.i64(w)), f.cmp("sge", wide, f.i64(w)))
+                left, wide = f.i64(rows) - t, f.i64(lanes) - lane
+                whole = f.cmp("sge", left, w) & f.cmp("sge", wide, w)
                 f.when(whole, lambda: self._tile(t, lane, None, None),
                        lambda: self._tile(t, lane, left, wide))
 
@@ -139,16 +139,15 @@ class TileEmitter(NestEmitter):
             rows = self._rows(e, memory, t, at, left, wide)
             for j, v in enumerate(transpose(f, rows, self.halves)):
                 f.store(v, f.gep(tile, j * w, memory), w * sizeof(memory))
-        count = f.i64(w) if left is None else f.intrinsic("smin", "i64", left, f.i64(w))
+        count = f.i64(w) if left is None else f.intrinsic("smin", "i64", left, w)
         mask = None if wide is None else f.tail_mask(wide, w)
 
         def row(j: V, _: list[V]) -> None:
-            self.vars[self.transposition.along] = f.add(t, j)
+            self.vars[self.transposition.along] = t + j
             scope = Scope(w, self.lane, at, mask)
             for e, tile in zip(self.transposition.loads, self.tiles, strict=True):
                 memory = memory_type(e.dtype)
-                raw = f.load(vector(memory, w), f.gep(tile, f.mul(j, f.i64(w)), memory),
-                             w * sizeof(memory))
+                raw = f.load(vector(memory, w), f.gep(tile, j * w, memory), w * sizeof(memory))
                 scope.memo[id(e)] = scalar.from_memory(f, raw, e.dtype)
             self._run_stores(self.phase.stores, scope)
 
@@ -163,11 +162,11 @@ class TileEmitter(NestEmitter):
         base = self._index(e.payload.offset, Scope(1, self.lane, at, None))
         out = []
         for i in range(w):
-            p = f.gep(self.pointers[e.payload.buffer], f.add(base, f.i64(stride * i)), memory)
+            p = f.gep(self.pointers[e.payload.buffer], base + stride * i, memory)
             if left is None or wide is None:
                 out.append(f.load(ty, p))
                 continue
-            there = f.cmp("sgt", wide, f.i64(i))
+            there = f.cmp("sgt", wide, i)
             mask = f.tail_mask(f.select(there, left, f.i64(0)), w)
             out.append(f.masked_load(ty, p, mask))
         return out

@@ -41,7 +41,7 @@ def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
     """A fused expression as the GEMM family takes it: rows count over the batch."""
 
     def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
-        flat = f.add(f.mul(row, f.i64(n)), col)
+        flat = row * n + col
         out = fused.emit(f, target, acc, flat, col, lanes, mask)
         return convert.exact_to_memory(f, out, fused.roots[0].dtype)
 

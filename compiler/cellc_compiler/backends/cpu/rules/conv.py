@@ -61,8 +61,8 @@ def _pointwise_plan(spec: families.ConvSpec, target: Target, fused: Fused | None
 
     def emit(f: Function, acc: V, row: V, col: V, lanes: int, mask: V | None) -> V:
         assert fused is not None
-        channel = f.binary("urem", row, f.i64(spec.oc)) if spec.n != 1 else row
-        flat = f.add(f.mul(row, f.i64(pixels)), col)
+        channel = row % spec.oc if spec.n != 1 else row
+        flat = row * pixels + col
         return fused.emit(f, target, acc, flat, channel, lanes, mask)
 
     epilogue = None if fused is None else gemm.Epilogue(fused.key, emit, fused.buffers)

@@ -399,7 +399,7 @@ class _Product:
             start = X(f, carried[0])
             end = X(f, f.intrinsic("umin", "i32", (start + self.segment).v, number(f, self.k).v))
             sums = self._chain(loader, start, end)
-            added = [f.add(a, b) for a, b in zip(carried[1:], sums, strict=True)]
+            added = [a + b for a, b in zip(carried[1:], sums, strict=True)]
             return [(start + self.segment).v, *added]
 
         start = [number(f, 0).v, *self.zeros]

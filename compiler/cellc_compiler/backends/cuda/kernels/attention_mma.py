@@ -155,8 +155,7 @@ class _MmaProduct:
         self.top = warp.op("urem", down) * 16
         self.side = warp.op("udiv", down) * self.wide
         low, second, third = self.lane & 7, (self.lane >> 3) & 1, self.lane >> 4
-        at = (self.top + low + second * 8) * left_pitch + third * 8
-        self.left = self._place(left, at)
+        self.left = self._place(left, (self.top + low + second * 8) * left_pitch + third * 8)
         inner = self.side + third * 8
         self.ring = self._place(kernel.ring, None)
         if self.along_k:
@@ -223,7 +222,7 @@ class _MmaProduct:
 
         def add() -> list[V]:
             zero = f.const("float", 0.0)
-            return [*[zero] * len(total), *(f.add(a, b) for a, b in zip(sums, total, strict=True))]
+            return [*[zero] * len(total), *(a + b for a, b in zip(sums, total, strict=True))]
 
         both = f.when(full.v, add, lambda: [*total, *sums])
         return both[:len(total)], both[len(total):]

@@ -75,7 +75,7 @@ def _outside(f: GpuFunction, count: int, bits: int, low: int, high: int) -> Posi
 
     def position(at: X) -> X:
         element = f.load(ty, f.gep(f.pointer(0), at.v, ty))
-        good = f.cmp("ult", f.sub(element, V(ty, str(low))), V(ty, str(high - low)))
+        good = f.cmp("ult", element - V(ty, str(low)), V(ty, str(high - low)))
         return X(f, f.select(good, f.i64(count), at.v))
 
     return position
@@ -93,14 +93,14 @@ def _first(
 
     (own,) = f.loop(f.cast("zext", start, "i64"), places, step, [f.i64(most)], lambda at, held: [
         least(X(f, held[0]), position(X(f, at))).v])
-    found, lane = X(f, own), f.binary("and", f.thread(), V("i32", str(WARP - 1)))
+    found, lane = X(f, own), f.thread() & WARP - 1
     for distance in (16, 8, 4, 2, 1):
-        other = f.from_lane(found.v, f.binary("xor", lane, V("i32", str(distance))))
+        other = f.from_lane(found.v, lane ^ distance)
         found = least(found, X(f, other))
     warps = THREADS // WARP
     shared = f.shared_memory(8 * warps)
     with f.given(X(f, lane).cmp("eq", 0)):
-        f.store(found.v, f.gep(shared, f.binary("udiv", f.thread(), V("i32", str(WARP))), "i64"))
+        f.store(found.v, f.gep(shared, f.thread() // WARP, "i64"))
     f.barrier()
     held = [X(f, f.load("i64", f.gep(shared, k, "i64"))) for k in range(warps)]
     for k in range(1, warps):

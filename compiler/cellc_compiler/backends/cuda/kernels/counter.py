@@ -17,5 +17,5 @@ def index_kernel(target: Target, value: int, adds: bool) -> KernelCode:
     f = GpuFunction(target, 1, WARP)
     with f.given(X(f, f.thread()).cmp("eq", 0)):
         new = f.i64(value)
-        f.store(f.add(f.load("i64", f.pointer(0)), new) if adds else new, f.pointer(0))
+        f.store(f.load("i64", f.pointer(0)) + new if adds else new, f.pointer(0))
     return f.finished(1)

@@ -98,9 +98,8 @@ class ImplicitKernel(MmaTiles):
         """Line and element of each of a thread's copies of a tile."""
         f, per_line, out = self.f, o.length // o.width, []
         for i in range(-(-o.lines * per_line // self.tile.threads)):
-            at = f.add(self.number, f.i32(i * self.tile.threads))
-            line, c = f.split(at, [o.lines, per_line])
-            out.append((line, f.mul(c, f.i32(o.width))))
+            line, c = f.split(self.number + i * self.tile.threads, [o.lines, per_line])
+            out.append((line, c * o.width))
         return out
 
     def _rows(self, o: TileOperand, batch: X) -> list[tuple[Spot, X, V, V]]:

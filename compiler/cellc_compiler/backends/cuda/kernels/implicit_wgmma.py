@@ -83,15 +83,13 @@ class ImplicitWgmmaKernel(ImplicitKernel):
         transposed = (not a.along_k, not b.along_k)
         leading = [_PANEL if t else 16 for t in transposed]
         # A warpgroup has 64 rows, and columns, of its own.
-        down, across = (f.mul(f.binary("lshr", edge, f.i32(6)), f.i32(_PANEL))
-                        for edge in (self.top, self.left))
+        down, across = ((edge >> 6) * _PANEL for edge in (self.top, self.left))
         left = f.descriptor(f.at(start, down), leading[0], ATOM)
         right = f.descriptor(f.at(f.at(start, a.nbytes), across), leading[1], ATOM)
         f.fence_products()
         for k in range(0, SWIZZLE, 32):
             a_on, b_on = (k // 2 * SWIZZLE // 16 if t else k // 16 for t in transposed)
-            total = f.wgmma(kind_of(self.dtype), f.add(left, f.i64(a_on)),
-                            f.add(right, f.i64(b_on)), total, transposed)
+            total = f.wgmma(kind_of(self.dtype), left + a_on, right + b_on, total, transposed)
         f.commit_products()
         return total
 
@@ -99,15 +97,15 @@ class ImplicitWgmmaKernel(ImplicitKernel):
         if o.along_k or o.length <= _LINE:
             return super()._place(o, stage, line, element)
         f = self.f
-        panel = f.mul(f.binary("udiv", element, f.i32(_LINE)), f.i32(_PANEL))
-        own = f.binary("urem", element, f.i32(_LINE))
-        chunk = f.binary("xor", f.binary("udiv", own, f.i32(o.chunk)), self._swizzle(o, line))
-        within = f.mul(f.binary("urem", own, f.i32(o.chunk)), f.i32(o.size))
-        far = f.add(f.add(f.mul(line, f.i32(SWIZZLE)), f.mul(chunk, f.i32(16))), within)
-        return f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), f.add(panel, far)))
+        panel = element // _LINE * _PANEL
+        own = element % _LINE
+        chunk = own // o.chunk ^ self._swizzle(o, line)
+        within = own % o.chunk * o.size
+        far = line * SWIZZLE + chunk * 16 + within
+        return f.at(self.shared, stage + o.base + (panel + far))
 
     def _swizzle(self, o: TileOperand, line: V) -> V:
         """As `wgmma` has it, in the tiles of the operands."""
         if o.number == 2:
             return super()._swizzle(o, line)
-        return self.f.binary("and", line, self.f.i32(7))
+        return line & 7

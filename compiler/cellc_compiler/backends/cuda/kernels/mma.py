@@ -164,18 +164,18 @@ class MmaTiles(ABC):
         result = tile.rows * tile.columns * stored.itemsize
         self.shared = f.shared_place(max(self.stages * self.stage_bytes, result))
         self.number = f.thread()
-        self.lane = f.binary("and", self.number, f.i32(WARP - 1))
-        warp = f.binary("lshr", self.number, f.i32(5))
+        self.lane = self.number & WARP - 1
+        warp = self.number >> 5
         self.height, self.width = tile.rows // tile.down, tile.columns // tile.across
         across, down = f.split(warp, [tile.across, tile.down])
-        self.top, self.left = f.mul(down, f.i32(self.height)), f.mul(across, f.i32(self.width))
+        self.top, self.left = down * self.height, across * self.width
         self.first, self.steps = f.i32(0), f.i64(0)
 
     def take(self, first: V, steps: V) -> None:
         """Assign the block a number of steps (an i64) from one of k (an i32) on."""
         f = self.f
         self.first, self.steps = first, steps
-        self.end = f.add(first, f.mul(f.cast("trunc", steps, I32), f.i32(self.k_step)))
+        self.end = first + f.cast("trunc", steps, I32) * self.k_step
 
     @abstractmethod
     def copy(self, o: TileOperand, k: V, stage: V) -> None:
@@ -195,7 +195,7 @@ class MmaTiles(ABC):
         """Accumulators of the warp: of each 16 x 8 elements four, row by row."""
         f = self.f
         for s in range(self.stages - 1):
-            self.fetch(f.add(self.first, f.i32(s * self.k_step)), f.i32(s * self.stage_bytes))
+            self.fetch(self.first + s * self.k_step, f.i32(s * self.stage_bytes))
         count = self.height // 16 * (self.width // 8) * 4
         zeros = [f.const("float", 0.0)] * count
         ahead = f.i32((self.stages - 1) * self.stage_bytes)
@@ -204,8 +204,8 @@ class MmaTiles(ABC):
             now, free, total = carried[0], carried[1], carried[2:]
             f.wait_copies(self.stages - 2)
             self.meet()
-            k = f.add(f.cast("trunc", i, I32), f.i32(self.stages - 1))
-            total = self.step(f.add(self.first, f.mul(k, f.i32(self.k_step))), now, free, total)
+            k = f.cast("trunc", i, I32) + (self.stages - 1)
+            total = self.step(self.first + k * self.k_step, now, free, total)
             return [self.next(now), self.next(free), *total]
 
         out = f.loop(0, self.steps, 1, [f.i32(0), ahead, *zeros], body, runs=True)[2:]
@@ -224,8 +224,8 @@ class MmaTiles(ABC):
     def next(self, stage: V) -> V:
         """Return the next stage, in bytes."""
         f = self.f
-        after = f.add(stage, f.i32(self.stage_bytes))
-        wraps = f.cmp("eq", after, f.i32(self.stages * self.stage_bytes))
+        after = stage + self.stage_bytes
+        wraps = f.cmp("eq", after, self.stages * self.stage_bytes)
         return f.select(wraps, f.i32(0), after)
 
     def fetch(self, k: V, stage: V) -> None:
@@ -237,19 +237,18 @@ class MmaTiles(ABC):
     def _place(self, o: TileOperand, stage: V, line: V, element: V) -> V:
         """Where an element of a tile lies."""
         f = self.f
-        chunk = f.binary("udiv", element, f.i32(o.chunk))
-        within = f.mul(f.binary("urem", element, f.i32(o.chunk)), f.i32(o.size))
-        chunk = f.binary("xor", chunk, self._swizzle(o, line))
-        far = f.add(f.add(f.mul(line, f.i32(o.line_bytes)), f.mul(chunk, f.i32(16))), within)
-        return f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), far))
+        chunk = element // o.chunk
+        within = element % o.chunk * o.size
+        chunk = chunk ^ self._swizzle(o, line)
+        far = line * o.line_bytes + chunk * 16 + within
+        return f.at(self.shared, stage + o.base + far)
 
     def _swizzle(self, o: TileOperand, line: V) -> V:
-        f = self.f
         if o.line_bytes == 64:
-            return f.binary("and", f.binary("lshr", line, f.i32(1)), f.i32(3))
+            return line >> 1 & 3
         if o.size == 4:
-            return f.mul(f.binary("and", line, f.i32(3)), f.i32(2))
-        return f.binary("and", line, f.i32(7))
+            return (line & 3) * 2
+        return line & 7
 
     # --- products -------------------------------------------------------------------------------
 
@@ -283,15 +282,13 @@ class MmaTiles(ABC):
     def _words(self, o: TileOperand, edge: V, extent: int, step: int, stage: V) -> list[list[V]]:
         """The same of elements of 4 bytes in lines across k, one load each."""
         f, lane = self.f, self.lane
-        g, t = f.binary("lshr", lane, f.i32(2)), f.binary("and", lane, f.i32(3))
-        chunk = f.binary("lshr", f.add(edge, g), f.i32(2))
-        chunk = f.binary("xor", chunk, self._swizzle(o, t))
-        within = f.mul(f.binary("and", g, f.i32(3)), f.i32(4))
-        here = f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), f.add(
-            f.mul(t, f.i32(o.line_bytes)), within)))
+        g, t = lane >> 2, lane & 3
+        chunk = edge + g >> 2 ^ self._swizzle(o, t)
+        within = (g & 3) * 4
+        here = f.at(self.shared, stage + o.base + (t * o.line_bytes + within))
 
         def word(number: int, half: int) -> V:
-            far = f.mul(f.binary("xor", chunk, f.i32(2 * number)), f.i32(16))
+            far = (chunk ^ 2 * number) * 16
             place = f.at(f.at(here, far), (8 * step + 4 * half) * o.line_bytes)
             return f.load(I32, f.pointer_at(place))
 
@@ -306,23 +303,22 @@ class MmaTiles(ABC):
         then those of k; of B the halves of k, then those of the columns.
         """
         f, lane = self.f, self.lane
-        low = f.binary("and", lane, f.i32(7))
-        second = f.binary("and", f.binary("lshr", lane, f.i32(3)), f.i32(1))
-        third = f.binary("lshr", lane, f.i32(4))
+        low = lane & 7
+        second = lane >> 3 & 1
+        third = lane >> 4
         inner, k = (second, third) if o.number == 0 else (third, second)
         line_half, chunk_half = (inner, k) if o.along_k else (k, inner)
-        line = f.add(low, f.mul(line_half, f.i32(8)))
-        start = f.i32(0) if o.along_k else f.binary("udiv", edge, f.i32(o.chunk))
-        chunk = f.binary("xor", f.add(start, chunk_half), self._swizzle(o, line))
+        line = low + line_half * 8
+        start = f.i32(0) if o.along_k else edge // o.chunk
+        chunk = start + chunk_half ^ self._swizzle(o, line)
         if o.along_k:
-            line = f.add(line, edge)
+            line = line + edge
         row_bytes = o.line_bytes
-        here = f.at(self.shared, f.add(f.add(stage, f.i32(o.base)), f.mul(line, f.i32(row_bytes))))
+        here = f.at(self.shared, stage + o.base + line * row_bytes)
         out = []
         for i in range(extent // 16):
             lines, chunks = (16 * i, 2 * step) if o.along_k else (16 * step, 2 * i)
-            far = f.mul(f.binary("xor", chunk, f.i32(chunks)), f.i32(16))
-            out.append(f.at(f.at(here, far), lines * row_bytes))
+            out.append(f.at(f.at(here, (chunk ^ chunks) * 16), lines * row_bytes))
         return out
 
     # --- the result -----------------------------------------------------------------------------
@@ -339,9 +335,9 @@ class MmaTiles(ABC):
         wide = vector(memory_type(self.stored), out.width)
 
         def step(i: V, _: list[V]) -> None:
-            number = f.add(self.number, f.mul(f.cast("trunc", i, I32), f.i32(self.tile.threads)))
+            number = self.number + f.cast("trunc", i, I32) * self.tile.threads
             row, c = f.split(number, [out.lines, per_line])
-            column = f.mul(c, f.i32(out.width))
+            column = c * out.width
             inside, at = self.out_place(row, column)
 
             def put_one() -> None:
@@ -366,16 +362,14 @@ class MmaTiles(ABC):
     def _stage(self, out: TileOperand, total: list[V]) -> None:
         """Accumulators to rows of the tile, two columns at once."""
         f, lane, across = self.f, self.lane, self.width // 8
-        line = f.add(self.top, f.binary("lshr", lane, f.i32(2)))
-        column = f.add(self.left, f.mul(f.binary("and", lane, f.i32(3)), f.i32(2)))
+        line = self.top + (lane >> 2)
+        column = self.left + (lane & 3) * 2
         # Rows 8 apart have one swizzle, and columns 8 apart are chunks of other bits.
-        chunk = f.binary("xor", f.binary("udiv", column, f.i32(out.chunk)),
-                         self._swizzle(out, line))
-        within = f.mul(f.binary("urem", column, f.i32(out.chunk)), f.i32(out.size))
-        here = f.at(self.shared, f.add(f.mul(line, f.i32(out.line_bytes)), within))
+        chunk = column // out.chunk ^ self._swizzle(out, line)
+        within = column % out.chunk * out.size
+        here = f.at(self.shared, line * out.line_bytes + within)
         for j in range(across):
-            far = f.mul(f.binary("xor", chunk, f.i32(8 * j // out.chunk)), f.i32(16))
-            place = f.at(here, far)
+            place = f.at(here, (chunk ^ 8 * j // out.chunk) * 16)
             for i in range(self.height // 16):
                 for half in (0, 1):
                     two = total[4 * (i * across + j) + 2 * half:][:2]
@@ -415,22 +409,20 @@ class _MmaKernel(MmaTiles):
         edge = tile.row if o.number == 0 else tile.column
         line, start = (edge, k) if o.along_k else (k, edge)
         matrix = f.cast("zext", tile.a if o.number == 0 else tile.b, "i64")
-        origin = f.mul(matrix, f.i64(outer * inner))
+        origin = matrix * (outer * inner)
         per_line, threads = o.length // o.width, self.tile.threads
         for i in range(-(-o.lines * per_line // threads)):
-            number = f.add(self.number, f.i32(i * threads))
-            r, c = f.split(number, [o.lines, per_line])
-            self._copy(o, origin, (f.add(line, r), f.add(start, f.mul(c, f.i32(o.width)))),
-                       self._place(o, stage, r, f.mul(c, f.i32(o.width))))
+            r, c = f.split(self.number + i * threads, [o.lines, per_line])
+            self._copy(o, origin, (line + r, start + c * o.width),
+                       self._place(o, stage, r, c * o.width))
 
     def _copy(self, o: TileOperand, origin: V, at: tuple[V, V], place: V) -> None:
         """Elements of a line; zeros outside of the matrix, whose first element stands for them."""
         f, (line, start), (outer, inner) = self.f, at, self.shapes[o.number]
-        inside = f.binary("and", f.cmp("ult", line, f.i32(outer)),
-                          f.cmp("ult", start, f.i32(inner)))
-        inside = f.binary("and", inside, f.cmp("ult", start if o.along_k else line, self.end))
-        flat = f.add(f.mul(f.cast("zext", line, "i64"), f.i64(inner)), f.cast("zext", start, "i64"))
-        offset = f.select(inside, f.add(origin, flat), f.i64(0))
+        inside = f.cmp("ult", line, outer) & f.cmp("ult", start, inner)
+        inside = inside & f.cmp("ult", start if o.along_k else line, self.end)
+        flat = f.cast("zext", line, "i64") * inner + f.cast("zext", start, "i64")
+        offset = f.select(inside, origin + flat, f.i64(0))
         source = f.gep(f.pointer(o.number), offset, f"i{8 * o.size}")
         self.f.copy_inside(inside, source, place, o.size * o.width)
 
@@ -439,9 +431,8 @@ class _MmaKernel(MmaTiles):
 
     def out_place(self, row: V, column: V) -> tuple[V, V]:
         f, p = self.f, self.p
-        r, c = f.add(self.at.row, row), f.add(self.at.column, column)
-        inside = f.binary("and", f.cmp("ult", r, f.i32(p.m)), f.cmp("ult", c, f.i32(p.n)))
-        line = f.add(f.mul(f.cast("zext", self.at.out, "i64"), f.i64(p.m)),
-                     f.cast("zext", r, "i64"))
-        at = f.add(f.mul(line, f.i64(p.n)), f.cast("zext", c, "i64"))
+        r, c = self.at.row + row, self.at.column + column
+        inside = f.cmp("ult", r, p.m) & f.cmp("ult", c, p.n)
+        line = f.cast("zext", self.at.out, "i64") * p.m + f.cast("zext", r, "i64")
+        at = line * p.n + f.cast("zext", c, "i64")
         return inside, at if self.epilogue is None else f.cast("trunc", at, I32)

@@ -88,7 +88,7 @@ def _sum(a: X | None, b: X | None) -> X | None:
 
 def number(f: GpuFunction, value: int) -> X:
     """An index constant."""
-    return X(f, V("i32", str(value)))
+    return X(f, V("i32", str(value), f))
 
 
 def spot(f: GpuFunction, index: X, of: Digits) -> Spot:

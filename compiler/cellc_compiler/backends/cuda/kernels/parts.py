@@ -46,6 +46,6 @@ def sum_of_parts(
                     # Past the last column the next row is read, or the element itself.
                     safe = f.select((j + lane).cmp("slt", n).v, number(f, lane).v, number(f, 0).v)
                     value = f.insert(value, f.load(ty, f.gep(base, safe, ty)), lane)
-            total = value if p == 0 and not product.zero else f.add(total, value)
+            total = value if p == 0 and not product.zero else total + value
         store.put(total, store.row(batch, i), store.column(j), j)
     return f.finished(-(-items // THREADS))

@@ -115,8 +115,7 @@ class StoresSums:
     def row(self, batch: X, i: X) -> X:
         """Where a row begins."""
         f, out = self.f, self.out
-        at = spot(f, batch, out.batch).offset + spot(f, i, out.rows).offset
-        return at + out.start
+        return spot(f, batch, out.batch).offset + spot(f, i, out.rows).offset + out.start
 
     def column(self, j: X) -> list[X]:
         """Where the columns of a vector from `j` on lie in a row: one number if adjacent."""
@@ -357,14 +356,14 @@ class ProductKernel:
 
         def put() -> list[V]:
             for at, v in zip(self._slots(), sums, strict=True):
-                f.store(f.add(f.load(self.vec, at, VECTOR_BYTES), v), at, VECTOR_BYTES)
+                f.store(f.load(self.vec, at, VECTOR_BYTES) + v, at, VECTOR_BYTES)
             return [zero] * len(sums)
 
         return f.when(done.v, put, lambda: sums)
 
     def _with_kept(self, sums: list[V]) -> list[V]:
         f = self.f
-        return [f.add(f.load(self.vec, at, VECTOR_BYTES), v)
+        return [f.load(self.vec, at, VECTOR_BYTES) + v
                 for at, v in zip(self._slots(), sums, strict=True)]
 
     # --- results --------------------------------------------------------------------------------

@@ -114,17 +114,16 @@ def in_groups(f: GpuFunction, number: V, matrices: int, down: int, across: int) 
     high = V("i32", str(GROUP))
     matrix, within = f.split(number, [matrices, down * across])
     group, inside = f.split(within, [-(-down // GROUP), GROUP * across])
-    start = f.mul(group, high)
-    left = f.sub(V("i32", str(down)), start)
+    start = group * high
+    left = V("i32", str(down)) - start
     high = f.select(f.cmp("ult", left, high), left, high)
-    row = f.add(start, f.binary("urem", inside, high))
-    return matrix, row, f.binary("udiv", inside, high)
+    return matrix, start + inside % high, inside // high
 
 
 def tile_at(f: GpuFunction, p: TensorCoreProduct, number: V, rows: int, columns: int) -> Tile:
     """Where the tile of a number is; see `in_groups`."""
     def i32(value: int) -> V:
-        return V("i32", str(value))
+        return V("i32", str(value), f)
 
     matrix, row, column = in_groups(f, number, p.segments * p.count, -(-p.m // rows),
                                     -(-p.n // columns))
@@ -133,11 +132,11 @@ def tile_at(f: GpuFunction, p: TensorCoreProduct, number: V, rows: int, columns:
     def operand(strides: Sequence[int]) -> V:
         total = i32(0)
         for i, s in zip(at, strides, strict=True):
-            total = f.add(total, f.mul(i, i32(s))) if s else total
+            total = total + i * i32(s) if s else total
         return total
 
-    return Tile(f.mul(row, i32(rows)), f.mul(column, i32(columns)),
-                f.mul(segment, i32(p.segment)), operand(p.a_strides), operand(p.b_strides), matrix)
+    return Tile(row * i32(rows), column * i32(columns),
+                segment * i32(p.segment), operand(p.a_strides), operand(p.b_strides), matrix)
 
 
 class CutInSegments(Protocol):
@@ -152,11 +151,11 @@ class CutInSegments(Protocol):
 
 def steps_of(f: GpuFunction, p: CutInSegments, first: V, step: int) -> V:
     """How many steps of so much k a segment takes (an i64): the last one may be shorter."""
-    left = f.sub(V("i32", str(p.k)), first)
+    left = V("i32", str(p.k)) - first
     whole = V("i32", str(p.segment or p.k))
     own = f.select(f.cmp("ult", left, whole), left, whole)
-    up = f.add(own, V("i32", str(step - 1)))
-    return f.cast("zext", f.binary("udiv", up, V("i32", str(step))), "i64")
+    up = own + (step - 1)
+    return f.cast("zext", up // step, "i64")
 
 
 def added_segments(
@@ -176,10 +175,10 @@ def added_segments(
         start = f.gep(f.pointer(0), at.v, "float")
         value = f.load(held, start, 4 * lanes)
         for s in range(1, p.segments):
-            value = f.add(value, f.load(held, f.gep(start, s * p.elements, "float"), 4 * lanes))
+            value = value + f.load(held, f.gep(start, s * p.elements, "float"), 4 * lanes)
         put(value, at if epilogue is None else X(f, f.cast("trunc", at.v, "i32")))
 
-    f.when(f.cmp("ult", number, V("i32", str(total))), add)
+    f.when(f.cmp("ult", number, total), add)
     code = f.finished(-(-total // f.threads))
     if lanes == 1:
         return code

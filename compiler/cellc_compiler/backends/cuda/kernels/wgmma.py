@@ -137,9 +137,9 @@ class _WgmmaKernel:
     def kernel(self) -> KernelCode:
         """The code, with that for pointers that are no multiples of 16."""
         f = self.f
-        f.when(f.cmp("eq", self.number, f.i32(0)), self.set_up)
+        f.when(f.cmp("eq", self.number, 0), self.set_up)
         f.barrier()
-        f.when(f.cmp("ult", self.number, f.i32(GROUP_THREADS)), self.producer, self.consumer)
+        f.when(f.cmp("ult", self.number, GROUP_THREADS), self.producer, self.consumer)
         plain = mma_kernel(self.p, self.target, False, epilogue=self.epilogue)
         return f.finished(self.blocks, ALIGN, plain)
 
@@ -154,7 +154,7 @@ class _WgmmaKernel:
 
     def full(self, stage: V) -> V:
         """The mbarrier that a stage's copies complete."""
-        return self.f.at(self.barriers, self.f.mul(stage, self.f.i32(8)))
+        return self.f.at(self.barriers, stage * 8)
 
     def empty(self, stage: V) -> V:
         """The one that its readers do."""
@@ -182,7 +182,7 @@ class _WgmmaKernel:
         """One thread of it asks for boxes."""
         f = self.f
         self.set_registers(PRODUCER_REGISTERS, False)
-        f.when(f.cmp("eq", self.number, f.i32(0)), self.produce)
+        f.when(f.cmp("eq", self.number, 0), self.produce)
 
     def produce(self) -> None:
         """Fill stage after stage, for all tiles."""
@@ -191,8 +191,8 @@ class _WgmmaKernel:
         def tile(at: Tile, carried: list[V]) -> list[V]:
             def step(i: V, carried: list[V]) -> list[V]:
                 now = Pipeline(*carried)
-                k = f.add(at.first, f.mul(f.cast("trunc", i, "i32"), f.i32(self.k_step)))
-                f.mbarrier_wait(self.empty(now.stage), f.binary("xor", now.parity, f.i32(1)))
+                k = at.first + f.cast("trunc", i, "i32") * self.k_step
+                f.mbarrier_wait(self.empty(now.stage), now.parity ^ 1)
                 self.fill(at, k, now.stage)
                 after = f.next_stage(now, self.stages)
                 return [after.stage, after.parity]
@@ -205,7 +205,7 @@ class _WgmmaKernel:
         """Ask for the boxes of a stage."""
         f, full = self.f, self.full(stage)
         f.mbarrier_arrive(full, self.tile.stage_bytes)
-        start = f.at(self.shared, f.mul(stage, f.i32(self.tile.stage_bytes)))
+        start = f.at(self.shared, stage * self.tile.stage_bytes)
         sides = ((0, not self.p.trans_a, at.row, at.a, ROWS, start),
                  (1, self.p.trans_b, at.column, at.b, self.tile.columns,
                   f.at(start, self.a_bytes)))
@@ -215,7 +215,7 @@ class _WgmmaKernel:
                 continue
             for part in range(extent // 64):
                 to = f.at(place, part * K_STEP * SWIZZLE)
-                f.tensor_load(to, number, (f.add(edge, f.i32(64 * part)), k, matrix), full)
+                f.tensor_load(to, number, (edge + 64 * part, k, matrix), full)
 
     # --- the consumers --------------------------------------------------------------------------
 
@@ -223,11 +223,11 @@ class _WgmmaKernel:
         """Multiply and store, tile after tile."""
         f = self.f
         self.set_registers(CONSUMER_REGISTERS, True)
-        own = f.sub(self.number, f.i32(GROUP_THREADS))
-        self.own = f.binary("and", own, f.i32(GROUP_THREADS - 1))
-        self.group = f.binary("lshr", own, f.i32(7))
-        self.lane = f.binary("and", own, f.i32(WARP - 1))
-        self.warp = f.binary("lshr", self.own, f.i32(5))
+        own = self.number - GROUP_THREADS
+        self.own = own & GROUP_THREADS - 1
+        self.group = own >> 7
+        self.lane = own & WARP - 1
+        self.warp = self.own >> 5
 
         def tile(at: Tile, carried: list[V]) -> list[V]:
             now, total = self.products(at, Pipeline(*carried))
@@ -236,7 +236,7 @@ class _WgmmaKernel:
 
         self.each_tile([f.i32(0), f.i32(0)], tile)
         if self.epilogue is None:
-            f.when(f.cmp("eq", self.own, f.i32(0)), lambda: f.wait_stores(0))
+            f.when(f.cmp("eq", self.own, 0), lambda: f.wait_stores(0))
 
     def products(self, at: Tile, now: Pipeline) -> tuple[Pipeline, list[V]]:
         """Return the sums of a tile, and the next stage."""
@@ -248,7 +248,7 @@ class _WgmmaKernel:
             f.mbarrier_wait(self.full(stage), parity)
             total = self.multiplied(stage, total)
             f.wait_products(1)
-            self.release(last, f.cmp("ne", i, f.i64(0)))
+            self.release(last, f.cmp("ne", i, 0))
             after = f.next_stage(Pipeline(stage, parity), self.stages)
             return [after.stage, after.parity, stage, *total]
 
@@ -263,14 +263,13 @@ class _WgmmaKernel:
     def release(self, stage: V, test: V) -> None:
         """A lane of each warp says that it has read a stage."""
         f = self.f
-        first = f.binary("and", f.cmp("eq", self.lane, f.i32(0)), test)
-        f.when(first, lambda: f.mbarrier_arrive(self.empty(stage)))
+        f.when(f.cmp("eq", self.lane, 0) & test, lambda: f.mbarrier_arrive(self.empty(stage)))
 
     def multiplied(self, stage: V, total: list[V]) -> list[V]:
         """Begin the products of a stage: one group."""
         f, p = self.f, self.p
-        start = f.at(self.shared, f.mul(stage, f.i32(self.tile.stage_bytes)))
-        own = f.at(start, f.mul(self.group, f.i32(64 * SWIZZLE)))
+        start = f.at(self.shared, stage * self.tile.stage_bytes)
+        own = f.at(start, self.group * (64 * SWIZZLE))
         transposed = (p.trans_a, not p.trans_b)
         # The leading distance counts only where memory runs along the rows.
         leading = [K_STEP * SWIZZLE if t else 16 for t in transposed]
@@ -280,8 +279,7 @@ class _WgmmaKernel:
         for k in range(0, SWIZZLE, 32):
             # A descriptor counts in units of 16 bytes: these are the units further along k.
             a_on, b_on = (k // 2 * SWIZZLE // 16 if t else k // 16 for t in transposed)
-            total = f.wgmma(kind_of(p.dtype), f.add(a, f.i64(a_on)), f.add(b, f.i64(b_on)), total,
-                            transposed)
+            total = f.wgmma(kind_of(p.dtype), a + a_on, b + b_on, total, transposed)
         f.commit_products()
         return total
 
@@ -290,9 +288,9 @@ class _WgmmaKernel:
     def store(self, at: Tile, total: list[V]) -> None:
         """128 bytes of each row at once, in two buffers by turns."""
         f, per = self.f, SWIZZLE // self.p.stored.itemsize
-        leads = f.cmp("eq", self.own, f.i32(0))
-        row = f.add(at.row, f.mul(self.group, f.i32(64)))
-        mine = f.at(self.staging, f.mul(self.group, f.i32(2 * STORE_BYTES)))
+        leads = f.cmp("eq", self.own, 0)
+        row = at.row + self.group * 64
+        mine = f.at(self.staging, self.group * (2 * STORE_BYTES))
         pieces = self.tile.columns // per
         buffers = min(pieces, 2)  # where the next tile's first piece finds the first one free
         for c in range(pieces):
@@ -304,7 +302,7 @@ class _WgmmaKernel:
             if self.epilogue is None:
                 f.fence_async()
             self.meet()
-            column = f.add(at.column, f.i32(c * per))
+            column = at.column + c * per
             if self.epilogue is not None:
                 self.finish(at.out, row, column, place)
                 continue
@@ -323,17 +321,15 @@ class _WgmmaKernel:
         put = self.epilogue.begin(f, 2)
 
         def step(i: V, _: list[V]) -> None:
-            number = f.add(self.own, f.mul(f.cast("trunc", i, "i32"), f.i32(GROUP_THREADS)))
-            r, c = f.split(number, [64, per_line])
-            i_row, j = f.add(row, r), f.add(column, f.mul(c, f.i32(lanes)))
-            inside = f.binary("and", f.cmp("ult", i_row, f.i32(p.m)), f.cmp("ult", j, f.i32(p.n)))
+            r, c = f.split(self.own + f.cast("trunc", i, "i32") * GROUP_THREADS, [64, per_line])
+            i_row, j = row + r, column + c * lanes
+            inside = f.cmp("ult", i_row, p.m) & f.cmp("ult", j, p.n)
 
             def put_one() -> None:
-                far = f.binary("xor", c, f.binary("and", r, f.i32(7)))
-                to = f.at(f.at(place, f.mul(r, f.i32(SWIZZLE))), f.mul(far, f.i32(16)))
+                far = c ^ r & 7
+                to = f.at(f.at(place, r * SWIZZLE), far * 16)
                 raw = f.load(vector(memory_type(p.stored), lanes), f.pointer_at(to), 16)
-                line = f.add(f.mul(matrix, f.i32(p.m)), i_row)
-                offset = f.add(f.mul(line, f.i32(p.n)), j)
+                offset = (matrix * p.m + i_row) * p.n + j
                 put(from_memory(f, raw, p.stored), X(f, offset))
 
             f.when(inside, put_one)
@@ -342,19 +338,19 @@ class _WgmmaKernel:
 
     def meet(self) -> None:
         """The threads of a consumer wait for one another; each has a barrier."""
-        self.f.named_barrier(self.f.add(self.group, self.f.i32(1)), GROUP_THREADS)
+        self.f.named_barrier(self.group + 1, GROUP_THREADS)
 
     def stage_columns(self, values: list[V], place: V) -> None:
         """Accumulators, rounded, to rows of 128 bytes: of each 8 columns two rows of two."""
         f, p = self.f, self.p
         size = p.stored.itemsize
-        r = f.add(f.mul(self.warp, f.i32(16)), f.binary("lshr", self.lane, f.i32(2)))
-        two = f.mul(f.binary("and", self.lane, f.i32(3)), f.i32(2 * size))
-        flip = f.mul(f.binary("and", r, f.i32(7)), f.i32(16))
-        here = f.at(place, f.mul(r, f.i32(SWIZZLE)))
+        r = self.warp * 16 + (self.lane >> 2)
+        two = (self.lane & 3) * (2 * size)
+        flip = (r & 7) * 16
+        here = f.at(place, r * SWIZZLE)
         for i in range(0, len(values), 2):
             column, half = i // 4 * 8, i // 2 % 2
-            far = f.binary("xor", f.add(two, f.i32(column * size)), flip)
+            far = two + column * size ^ flip
             pair = f.pair(*(to_memory(f, v, p.stored) for v in values[i:i + 2]))
             to = f.at(f.at(here, far), 8 * SWIZZLE * half)
             f.store(pair, f.pointer_at(to), 2 * size)

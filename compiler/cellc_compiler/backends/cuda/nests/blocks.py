@@ -110,13 +110,13 @@ class Blocks(Warps):
         if not nest.block:
             self.begin(f.block())
             return f.finished(_blocks(nest))
-        base = f.mul(f.block(), V("i32", str(nest.block)))
+        base = f.block() * nest.block
         self.place(nest.rows, base)
         for phase in nest.phases:
             self.clear(phase)
         with f.each(nest.block) as (i,):
             f.barrier()  # of the row before all has been taken in
-            self.begin(f.add(base, f.cast("trunc", i.v, "i32")))
+            self.begin(base + f.cast("trunc", i.v, "i32"))
         return f.finished(_blocks(nest))
 
     def _rooms(self) -> None:
@@ -316,7 +316,7 @@ class Blocks(Warps):
     ) -> None:
         """Compute a chunk, a few elements of a thread at a time, and take it in."""
         f = self.f
-        room = f.gep(self.rooms, f.mul(self.turn.get().v, V("i32", str(self.room_bytes))))
+        room = f.gep(self.rooms, self.turn.get().v * self.room_bytes)
         full = cut.elements % (self.threads * self.lanes) == 0
         for begin in range(0, len(spots), self.together):
             some = spots[begin : begin + self.together]
@@ -325,7 +325,7 @@ class Blocks(Warps):
                     for n, (r, v) in enumerate(zip(phase.reduces, values, strict=True)):
                         self._stage(f.gep(room, n * self.plane), spot, r, v)
         f.barrier()
-        self.turn.set(X(f, f.binary("xor", self.turn.get().v, V("i32", "1"))))
+        self.turn.set(X(f, self.turn.get().v ^ 1))
         for n, (r, chain) in enumerate(zip(phase.reduces, held, strict=True)):
             with self.warps_for(n, cut) as mine:
                 base = f.gep(room, n * self.plane)
@@ -395,8 +395,7 @@ class Blocks(Warps):
                         inside = min(cut.length - j * chains, chains)
                         guard = lane.cmp("ult", inside)
                         i = guard.where(i, 0)
-                    place = (line + u) * cut.length + i
-                    x = f.load(ty, f.gep(base, place.v, _stored(ty)))
+                    x = f.load(ty, f.gep(base, ((line + u) * cut.length + i).v, _stored(ty)))
                     found.append(([x, self._position(i)][:reduction.width(r.kind)], guard))
             for taken, guard in found:
                 chain.take(taken, guard)
@@ -410,7 +409,7 @@ class Blocks(Warps):
         """A place as the accumulator of an extreme's position has it; -1 is where nothing is."""
         f = self.f
         wide = i.v if i.v.ty == "i64" else f.cast("sext", i.v, "i64")
-        nowhere = f.cmp("slt", wide, V("i64", "0"))
+        nowhere = f.cmp("slt", wide, 0)
         return f.select(nowhere, V("i64", str(reduction.NOWHERE)), wide)
 
     def row_of_parts(self, reduce: Reduce, parts: int) -> list[V]:

@@ -55,5 +55,5 @@ class Elements(NestKernel):
             extents[-1] //= self.lanes
         for v, i in zip(space, f.split(number, extents), strict=True):
             place = self.widened(i)
-            self.vars[v] = f.mul(place, f.const(self.index, self.lanes)) if v is last else place
+            self.vars[v] = place * f.const(self.index, self.lanes) if v is last else place
         self.elements(Scope(self.lanes, last, None, None))

@@ -77,13 +77,13 @@ class NestWriter(ExpressionEmitter):
             if isinstance(atom, Var):
                 v = self.vars[atom]
                 if atom == scope.lane and lane:
-                    v = f.add(v, f.const(self.index, lane))
+                    v = v + f.const(self.index, lane)
             elif isinstance(atom, Dyn):
                 v = self._value(atom.expr, scope)
                 v = self.narrow(f.extract(v, lane) if lanes_of(v.ty) > 1 else v)
             else:
                 v = self._divide(atom, self._index_of_lane(atom.of, scope, lane))
-            total = f.add(total, f.mul(v, f.const(self.index, c)))
+            total = total + v * f.const(self.index, c)
         return total
 
     def _index_value(self, index: Index, scope: Scope) -> V:
@@ -206,7 +206,7 @@ class NestKernel(NestWriter, ABC):
         """The kernel, written."""
         units = self.units()
         number = self.f.global_thread()
-        with self.f.given(X(self.f, self.f.cmp("ult", number, V("i32", str(units))))):
+        with self.f.given(X(self.f, self.f.cmp("ult", number, units))):
             self.unit(number)
         return self.f.finished(-(-units // self.threads))
 

@@ -246,20 +246,20 @@ class Warps(Threads):
 
     def unit(self, number: V) -> None:
         f = self.f
-        self.lane = f.binary("and", number, V("i32", str(WARP - 1)))
-        first = f.binary("lshr", number, V("i32", "5"))
+        self.lane = number & WARP - 1
+        first = number >> 5
         if not self.resident:
             self.scratch()
         if not self.nest.block:
             self.begin(first)
             return
-        base = f.mul(first, V("i32", str(self.nest.block)))
+        base = first * self.nest.block
         with f.each(self.nest.block) as (i,):
-            self.place(self.nest.rows, f.add(base, f.cast("trunc", i.v, "i32")))
+            self.place(self.nest.rows, base + f.cast("trunc", i.v, "i32"))
             with f.given(i.cmp("eq", 0)):
                 for phase in self.nest.phases:
                     self.clear(phase)
-            self.begin(f.add(base, f.cast("trunc", i.v, "i32")))
+            self.begin(base + f.cast("trunc", i.v, "i32"))
 
     def lane_number(self) -> X:
         return X(self.f, self.f.cast("zext", self.lane, "i64"))
@@ -273,9 +273,9 @@ class Warps(Threads):
         """A part for each warp of the block."""
         f = self.f
         nbytes = bytes_kept(buffer)
-        warp = f.binary("lshr", f.thread(), V("i32", "5"))
+        warp = f.thread() >> 5
         memory = f.shared_memory(nbytes * (self.threads // WARP))
-        return f.gep(memory, f.mul(warp, V("i32", str(nbytes))))
+        return f.gep(memory, warp * nbytes)
 
     def clear(self, phase: Phase) -> None:
         """Zeros for the sums of a block, by the lanes that add to them."""
@@ -316,7 +316,7 @@ class Warps(Threads):
         """The result of lanes that are chains, in all lanes."""
         f, half = self.f, chains // 2
         while half:
-            other = f.binary("xor", self.lane, V("i32", str(half)))
+            other = self.lane ^ half
             theirs = [f.from_lane(v, other) for v in values]
             values = reduction.combine(f, reduce.kind, reduce.value.dtype, values, theirs)
             half //= 2

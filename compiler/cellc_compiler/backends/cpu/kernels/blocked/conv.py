@@ -79,31 +79,29 @@ class Spot:
             place = (base.ref, tuple(steps), "place")
             if place not in self.memo:
                 a, b = self.place
-                self.memo[place] = f.gep(base, f.add(f.mul(a, f.i64(sr)), f.mul(b, f.i64(sc))), ty)
+                self.memo[place] = f.gep(base, a * sr + b * sc, ty)
             base, sr, sc = self.memo[place], sr * self.spread[0], sc * self.spread[1]
         if self.flat_width and sr != sc * self.flat_width:
             key: object = (base.ref, "pixel", c)
             found = self.memo.get(key)
             if found is None:
-                q, m = divmod_const(f, f.add(self.col, f.i64(c)), self.flat_width)
-                found = self._start(f, base, sn, sb, f.add(f.mul(q, f.i64(sr)),
-                                                         f.mul(m, f.i64(sc))), ty)
+                q, m = divmod_const(f, self.col + c, self.flat_width)
+                found = self._start(f, base, sn, sb, q * sr + m * sc, ty)
                 self.memo[key] = found
             return f.gep(found, j * sb, ty)
         key = (base.ref, tuple(steps))
         found = self.memo.get(key)
         if found is None:
-            pixel = f.mul(self.col, f.i64(sc))
+            pixel = self.col * sc
             if not self.flat_width:
-                pixel = f.add(f.mul(self.row, f.i64(sr)), pixel)
+                pixel = self.row * sr + pixel
             found = self.memo[key] = self._start(f, base, sn, sb, pixel, ty)
         if is_symbolic(sr):
             return f.gep(f.gep(found, j * sb + r * sr, ty), c * sc, ty)
         return f.gep(found, j * sb + r * sr + c * sc, ty)
 
     def _start(self, f: Function, base: V, sn: int, sb: int, pixel: V, ty: str) -> V:
-        at = f.add(f.add(f.mul(self.n, f.i64(sn)), f.mul(self.block, f.i64(sb))), pixel)
-        return f.gep(base, at, ty)
+        return f.gep(base, self.n * sn + self.block * sb + pixel, ty)
 
 
 BlockEpilogue = Callable[[Function, V, Spot, tuple[int, int, int]], V]
@@ -133,8 +131,8 @@ def packing(p: BlockConv, ov: int, given: DType, role: Role) -> dict[Role, Packi
 
 def tile_start(f: Function, index: V, tile: int, total: int) -> V:
     """First position of a tile; the last one overlaps its neighbour rather than being short."""
-    at = f.mul(index, f.i64(tile))
-    return at if total % tile == 0 else minimum(f, at, f.i64(total - tile))
+    at = index * tile
+    return at if total % tile == 0 else minimum(f, at, total - tile)
 
 
 @dataclass(slots=True)
@@ -181,7 +179,7 @@ class Writer:
     def tile(self, n: V, group: V, index: V) -> None:
         """One tile: the chain, the epilogue, the stores."""
         t, f = self.t, self.f
-        block = f.mul(group, f.i64(t.ov))
+        block = group * t.ov
         weights = self.weights(group)
 
         def one(w: Writer, row: V, col: V) -> None:
@@ -200,11 +198,11 @@ class Writer:
             waiting: where the accumulators of these tiles wait.
         """
         p, t, f = self.p, self.t, self.f
-        block = f.mul(group, f.i64(t.ov))
+        block = group * t.ov
         count = t.ov * t.pixels
 
         def places(index: V, w: Writer) -> list[V]:
-            base = f.gep(waiting, f.mul(f.sub(index, first), f.i64(count * p.bo)), self.ty)
+            base = f.gep(waiting, (index - first) * (count * p.bo), self.ty)
             return [f.gep(base, k * p.bo, self.ty) for k in range(t.ov * w.t.pixels)]
 
         def clear(index: V, _: list[V]) -> None:
@@ -212,12 +210,12 @@ class Writer:
                 f.store(f.zero(self.vec), place)
 
         def stretched(start: V, c: list[V]) -> list[V]:
-            stop = minimum(f, f.add(start, f.i64(stretch)), f.i64(p.depth))
+            stop = minimum(f, start + stretch, p.depth)
 
             def one(index: V, w: Writer, row: V, col: V) -> None:
                 x = w.source(n, block, row, col)
                 accs = [f.load(self.vec, place) for place in places(index, w)]
-                accs = w.chain(x, c[0], f.sub(index, first), accs, (start, stop, stretch))
+                accs = w.chain(x, c[0], index - first, accs, (start, stop, stretch))
                 for acc, place in zip(accs, places(index, w), strict=True):
                     f.store(acc, place)
 
@@ -249,22 +247,21 @@ class Writer:
         if t.half:
             whole = f.i64(t.row_tiles(p.row)[0])
             last = f.i64(p.row - t.half)
-            rest = f.add(f.mul(whole, f.i64(t.tc)), f.mul(f.sub(index, whole), f.i64(t.half)))
-            f.when(f.cmp("slt", index, whole), lambda: body(self, f.mul(index, f.i64(t.tc))),
+            rest = whole * t.tc + (index - whole) * t.half
+            f.when(f.cmp("slt", index, whole), lambda: body(self, index * t.tc),
                    lambda: body(narrow, minimum(f, rest, last)))
             return
         if not t.fewer:
             body(self, tile_start(f, index, t.tc, p.row))
             return
         wide = self.grid[1] - t.fewer
-        f.when(f.cmp("slt", index, f.i64(wide)),
-               lambda: body(self, f.mul(index, f.i64(t.tc))),
-               lambda: body(narrow, f.add(f.mul(index, f.i64(t.tc - 1)), f.i64(wide))))
+        f.when(f.cmp("slt", index, wide), lambda: body(self, index * t.tc),
+            lambda: body(narrow, index * (t.tc - 1) + wide))
 
     def weights(self, group: V) -> V:
         """The packed weights of a group."""
         size = self.t.ov * self.p.bo * self.p.chain
-        return self.f.gep(self.bufs[1], self.f.mul(group, self.f.i64(size)), self.ty)
+        return self.f.gep(self.bufs[1], group * size, self.ty)
 
     def _finish(self, n: V, block: V, start: tuple[V, V], accs: Sequence[V]) -> None:
         """The epilogue and the stores of a tile."""
@@ -287,7 +284,7 @@ class Writer:
             return
         if p.spread != (1, 1):
             _, block = divmod_const(f, block, p.image_blocks)
-        f.when(f.cmp("eq", index, f.i64(0)), lambda: self.write_border(n, block))
+        f.when(f.cmp("eq", index, 0), lambda: self.write_border(n, block))
 
     def stores(self, spot: Spot, accs: Sequence[V],
                place: Callable[[tuple[int, int, int]], V]) -> None:
@@ -303,20 +300,19 @@ class Writer:
         """Where the windows of a tile start, for the first input channel it reads."""
         p, f = self.p, self.f
         plane = p.ph * p.pw * p.bi
-        first = f.mul(n, f.i64(p.in_blocks))
+        first = n * p.in_blocks
         if p.depthwise or p.narrow:
-            first = f.add(first, block)
+            first = first + block
         elif p.groups > 1:
             part, _ = divmod_const(f, block, p.out_blocks // p.groups)
-            first = f.add(first, f.mul(part, f.i64(p.in_blocks // p.groups)))
+            first = first + part * (p.in_blocks // p.groups)
         if p.flat:
             pixel = col
         else:
-            y = f.add(f.mul(row, f.i64(p.stride[0])), f.i64(p.origin[0]))
-            x = f.add(f.mul(col, f.i64(p.stride[1])), f.i64(p.origin[1]))
-            pixel = f.add(f.mul(y, f.i64(p.pw)), x)
-        return f.gep(self.bufs[0], f.add(f.mul(first, f.i64(plane)), f.mul(pixel, f.i64(p.bi))),
-                     self.ty)
+            y = row * p.stride[0] + p.origin[0]
+            x = col * p.stride[1] + p.origin[1]
+            pixel = y * p.pw + x
+        return f.gep(self.bufs[0], first * plane + pixel * p.bi, self.ty)
 
     def _pixel(self, x: V, r: int, column: int, a: int) -> V:
         """The pixel of row r at row `a` of the window, from `x`, the tile's start."""
@@ -349,13 +345,13 @@ class Writer:
         fetch = w
         size = self.t.ov * p.bo * p.taps * (stretch[2] if stretch else p.depth)
         if self.ahead:
-            part = f.binary("and", part, f.i64(self.ahead - 1)) if stretch else part
-            fetch = f.gep(w, f.add(f.mul(part, f.i64(size // self.ahead)), f.i64(size)), self.ty)
+            part = part & self.ahead - 1 if stretch else part
+            fetch = f.gep(w, part * (size // self.ahead) + size, self.ty)
         first: V | int = stretch[0] if stretch else 0
         last: V | int = stretch[1] if stretch else p.depth
         if stretch is not None:
             i, inside = divmod_const(f, stretch[0], p.bi)
-            x = f.gep(x, f.add(f.mul(i, f.i64(p.ph * p.pw * p.bi)), inside), self.ty)
+            x = f.gep(x, i * (p.ph * p.pw * p.bi) + inside, self.ty)
         unroll = self._unroll()
         per = self.t.ov * p.bo * p.taps
         step = unroll * per // self.ahead if self.ahead else 0
@@ -389,8 +385,8 @@ class Writer:
         jump = p.ph * p.pw * p.bi - (p.bi - step)
         if step == p.bi:
             return jump
-        inside = f.binary("and", f.add(at, f.i64(step)), f.i64(p.bi - 1))
-        return f.select(f.cmp("eq", inside, f.i64(0)), f.i64(jump), f.i64(step))
+        inside = at + step & p.bi - 1
+        return f.select(f.cmp("eq", inside, 0), f.i64(jump), f.i64(step))
 
     def _taps(self, x: V, w: V, accs: list[V], channel: int = 0) -> list[V]:
         """The steps of one input channel; of number `channel` of each group of a block."""
@@ -492,7 +488,7 @@ class Writer:
     def zeros(self, line: V, count: int) -> None:
         """Write zeros to a number of pixels of a row."""
         f, step, zero = self.f, self.f.i64(self.p.bo), self.f.zero(self.vec)
-        f.loop(0, count, 1, [], lambda i, _: f.store(zero, f.gep(line, f.mul(i, step), self.ty)))
+        f.loop(0, count, 1, [], lambda i, _: f.store(zero, f.gep(line, i * step, self.ty)))
 
     def write_border(self, n: V, block: V) -> None:
         """Zeros around the output of the tile's blocks."""
@@ -500,21 +496,21 @@ class Writer:
         _, w = p.out_plane
         top, bottom, left, right = p.border
         sn, sb, sr, _ = self.out_steps
-        base = f.gep(self.bufs[2], f.add(f.mul(n, f.i64(sn)), f.mul(block, f.i64(sb))), self.ty)
+        base = f.gep(self.bufs[2], n * sn + block * sb, self.ty)
 
         def run(start: V | int, count: int) -> None:
             self.zeros(f.gep(base, start, self.ty), count)
 
         def plane(j: V, _: list[V]) -> None:
-            first = f.mul(j, f.i64(sb))
+            first = j * sb
             rows, columns = p.out_size
             run(first, top * w)
-            run(f.add(first, f.i64((top + rows) * sr)), bottom * w)
+            run(first + (top + rows) * sr, bottom * w)
 
             def sides(r: V, _: list[V]) -> None:
-                at = f.add(first, f.add(f.mul(r, f.i64(sr)), f.i64(top * sr)))
+                at = first + (r * sr + top * sr)
                 run(at, left)
-                run(f.add(at, f.i64((left + columns) * p.bo)), right)
+                run(at + (left + columns) * p.bo, right)
 
             f.loop(0, rows, 1, [], sides)
 
@@ -606,9 +602,9 @@ def block_kernel(
             n, c, g = split_index(f, unit, [p.n, s.tile_parts, s.group_parts])
         else:
             n, g, c = split_index(f, unit, [p.n, s.group_parts, s.tile_parts])
-        g0, t0 = f.mul(g, f.i64(s.group_per)), f.mul(c, f.i64(s.tile_per))
-        g1 = minimum(f, f.add(g0, f.i64(s.group_per)), f.i64(groups))
-        t1 = minimum(f, f.add(t0, f.i64(s.tile_per)), f.i64(tiles))
+        g0, t0 = g * s.group_per, c * s.tile_per
+        g1 = minimum(f, g0 + s.group_per, groups)
+        t1 = minimum(f, t0 + s.tile_per, tiles)
         if s.stretch:
             waiting = f.alloca(s.tile_per * t.ov * t.pixels * p.bo * acc_size(p.dtype))
             f.loop(g0, g1, 1, [], lambda k, _: writer.stretches(n, k, t0, t1, s.stretch, waiting))

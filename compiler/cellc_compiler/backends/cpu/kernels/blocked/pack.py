@@ -51,16 +51,16 @@ def _pack_text(dtype: DType, given: DType, b: int, target: Target) -> str:
     f, (source, packed) = kernel_function(target, 2)
     k, ov, blocks, per = (f.load("i64", f.gep(f.arg("bufs"), i, "ptr"), align=8)
                           for i in range(2, 6))
-    row_bytes = f.mul(k, f.i64(given.itemsize))
-    line_bytes = f.mul(ov, f.i64(b * size))
-    last = f.sub(k, f.i64(b))
+    row_bytes = k * given.itemsize
+    line_bytes = ov * (b * size)
+    last = k - b
 
     def one(block: V, _: list[V]) -> None:
-        group = f.binary("udiv", block, ov)
-        j = f.sub(block, f.mul(group, ov))
-        out = f.gep(packed, f.mul(f.mul(group, k), line_bytes))
-        out = f.gep(out, f.mul(j, f.i64(b * size)))
-        rows = f.gep(source, f.mul(block, f.mul(row_bytes, f.i64(b))))
+        group = block // ov
+        j = block - group * ov
+        out = f.gep(packed, group * k * line_bytes)
+        out = f.gep(out, j * (b * size))
+        rows = f.gep(source, block * (row_bytes * b))
 
         def square(at: V, _: list[V]) -> None:
             # The last square overlaps the one before it, and writes the same values again.
@@ -69,15 +69,15 @@ def _pack_text(dtype: DType, given: DType, b: int, target: Target) -> str:
             for i in range(b):
                 lines.append(load_acc(f, row, given, b, None))
                 row = f.gep(row, row_bytes) if i < b - 1 else row
-            line = f.gep(out, f.mul(at, line_bytes))
+            line = f.gep(out, at * line_bytes)
             for i, column in enumerate(transpose(f, lines)):
                 f.store(column, line)
                 line = f.gep(line, line_bytes) if i < b - 1 else line
 
         f.loop(0, k, b, [], square)
 
-    until = minimum(f, f.mul(f.arg("hi"), per), blocks)
-    f.loop(f.mul(f.arg("lo"), per), until, 1, [], one)
+    until = minimum(f, f.arg("hi") * per, blocks)
+    f.loop(f.arg("lo") * per, until, 1, [], one)
     f.ret_()
     return module([f])
 
@@ -90,17 +90,17 @@ def _pack_ragged(p: BlockConv, ov: int, given: DType, cycles: float, target: Tar
 
     def body(f: Function, bufs: list[V], block: V) -> None:
         group, j = divmod_const(f, block, ov)
-        out = f.gep(bufs[1], f.mul(group, f.i64(ov * k * b)), ty)
-        out = f.gep(out, f.mul(j, f.i64(b)), ty)
-        first = f.mul(block, f.i64(b))
+        out = f.gep(bufs[1], group * (ov * k * b), ty)
+        out = f.gep(out, j * b, ty)
+        first = block * b
         rows = []
         live = []
         for i in range(b):
             # A row past the last channel reads the last one and is replaced by zeros.
-            row = f.add(first, f.i64(i))
-            live.append(f.cmp("slt", row, f.i64(p.oc)))
-            row = minimum(f, row, f.i64(p.oc - 1))
-            rows.append(elem_ptr(f, bufs[0], f.mul(row, f.i64(k)), given))
+            row = first + i
+            live.append(f.cmp("slt", row, p.oc))
+            row = minimum(f, row, p.oc - 1)
+            rows.append(elem_ptr(f, bufs[0], row * k, given))
 
         def columns(at: V, count: int) -> None:
             lines = []
@@ -110,7 +110,7 @@ def _pack_ragged(p: BlockConv, ov: int, given: DType, cycles: float, target: Tar
                     line = f.select(alive, line, f.zero(vec))
                 lines.append(line)
             for i, column in enumerate(transpose(f, lines)[:count]):
-                f.store(column, f.gep(out, f.mul(f.add(at, f.i64(i)), f.i64(ov * b)), ty))
+                f.store(column, f.gep(out, (at + i) * (ov * b), ty))
 
         f.loop(0, full, b, [], lambda at, _: columns(at, b))
         if k > full:
@@ -130,7 +130,7 @@ def _pieces(f: Function, count: int | V, block: int, body: Callable[[V, int], No
     """`body(start, size)` over `count` elements in whole blocks, then what is left; of a number
     that is known only when the code runs, the last block overlaps the one before it."""
     if isinstance(count, V):
-        last = f.sub(count, f.i64(block))
+        last = count - block
         f.loop(f.i64(0), count, block, [], lambda i, _: body(minimum(f, i, last), block))
         return
     full = count // block * block
@@ -151,20 +151,18 @@ def to_blocked_kernel(x: tuple[int, ...], block: int, dtype: DType, target: Targ
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         i, k, part = split_index(f, unit, [n, blocks, parts])
-        start = f.mul(part, f.i64(per))
-        plane = f.add(f.mul(i, f.i64(c)), f.mul(k, f.i64(block)))
-        source = elem_ptr(f, bufs[0], f.add(f.mul(plane, f.i64(size)), start), dtype)
-        to = f.add(f.mul(f.add(f.mul(i, f.i64(blocks)), k), f.i64(size)), start)
-        out = f.gep(bufs[1], f.mul(to, f.i64(block)), ty)
+        start = part * per
+        source = elem_ptr(f, bufs[0], (i * c + k * block) * size + start, dtype)
+        out = f.gep(bufs[1], ((i * blocks + k) * size + start) * block, ty)
 
         def piece(at: V, count: int, channels: int) -> None:
             mask = first_lanes(count, block)
             rows = []
             for j in range(block):
-                ptr = elem_ptr(f, source, f.add(at, f.i64(j * size)), dtype)
+                ptr = elem_ptr(f, source, at + j * size, dtype)
                 rows.append(f.zero(vec) if j >= channels else load_acc(f, ptr, dtype, block, mask))
             for j, row in enumerate(transpose(f, rows)[:count]):
-                f.store(row, f.gep(out, f.mul(f.add(at, f.i64(j)), f.i64(block)), ty))
+                f.store(row, f.gep(out, (at + j) * block, ty))
 
         _parted(f, part, parts, per, size, lambda count: _parted(
             f, k, blocks, block, c, lambda channels: _pieces(
@@ -189,13 +187,13 @@ def _parted(f: Function, part: V, parts: int, per: int, size: int,
             body: Callable[[Any], None]) -> None:
     """`body(pixels or channels of this part)`: the last part may be shorter."""
     if is_symbolic(size):
-        body(minimum(f, f.i64(per), f.sub(f.i64(size), f.mul(part, f.i64(per)))))
+        body(minimum(f, f.i64(per), f.i64(size) - part * per))
         return
     rest = size - (parts - 1) * per
     if parts == 1 or rest == per:
         body(rest)
     else:
-        f.when(f.cmp("eq", part, f.i64(parts - 1)), lambda: body(rest), lambda: body(per))
+        f.when(f.cmp("eq", part, parts - 1), lambda: body(rest), lambda: body(per))
 
 
 def from_blocked_kernel(
@@ -213,20 +211,17 @@ def from_blocked_kernel(
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         i, k, y, part = split_index(f, unit, [n, blocks, h, parts])
-        start = f.mul(part, f.i64(per))
-        row = f.add(f.mul(f.add(f.mul(i, f.i64(blocks)), k), f.i64(ph)), f.add(y, f.i64(origin[0])))
-        at = f.add(f.add(f.mul(row, f.i64(pw)), f.i64(origin[1])), start)
-        source = f.gep(bufs[0], f.mul(at, f.i64(block)), ty)
-        plane = f.add(f.mul(i, f.i64(c)), f.mul(k, f.i64(block)))
-        to = f.add(f.mul(f.add(f.mul(plane, f.i64(h)), y), f.i64(w)), start)
-        to = elem_ptr(f, bufs[1], to, dtype)
+        start = part * per
+        at = ((i * blocks + k) * ph + (y + origin[0])) * pw + origin[1] + start
+        source = f.gep(bufs[0], at * block, ty)
+        to = elem_ptr(f, bufs[1], ((i * c + k * block) * h + y) * w + start, dtype)
 
         def piece(at: V, count: int, channels: int) -> None:
-            rows = [f.load(vec, f.gep(source, f.mul(f.add(at, f.i64(j)), f.i64(block)), ty))
+            rows = [f.load(vec, f.gep(source, (at + j) * block, ty))
                     if j < count else f.zero(vec) for j in range(block)]
             mask = first_lanes(count, block)
             for j, line in enumerate(transpose(f, rows)[:channels]):
-                store_acc(f, line, elem_ptr(f, to, f.add(at, f.i64(j * h * w)), dtype), dtype, mask)
+                store_acc(f, line, elem_ptr(f, to, at + j * h * w, dtype), dtype, mask)
 
         _parted(f, part, parts, per, w, lambda count: _parted(
             f, k, blocks, block, c, lambda channels: _pieces(

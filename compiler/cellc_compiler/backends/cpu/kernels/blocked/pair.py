@@ -180,24 +180,24 @@ class _Task:
     @property
     def block(self) -> V:
         """The first block of channels."""
-        return self.f.mul(self.group, self.f.i64(self.pair.tile.ov))
+        return self.group * self.pair.tile.ov
 
     def run(self, band: V) -> None:
         """All rows of a band."""
         f, p, s = self.f, self.pair, self.pair.second
-        start = f.mul(band, f.i64(p.per))
-        stop = minimum(f, f.add(start, f.i64(p.per)), f.i64(s.oh))
+        start = band * p.per
+        stop = minimum(f, start + p.per, s.oh)
         self._sides()
         if any(s.border):
-            f.when(f.cmp("eq", band, f.i64(0)), lambda: self._each_block(
-                lambda j: self.second.write_border(self.n, f.add(self.block, j))))
+            f.when(f.cmp("eq", band, 0), lambda: self._each_block(
+                lambda j: self.second.write_border(self.n, self.block + j)))
 
         def row(y: V, c: list[V]) -> list[V]:
             top = self._top(y)
             low = c[0]
             if s.stride[0] > p.reach:  # rows between windows are not needed
                 low = f.select(f.cmp("sgt", top, low), top, low)
-            high = f.add(top, f.i64(p.reach))
+            high = top + p.reach
             f.loop(low, high, 1, [], lambda r, _: self._fill(r))
             self._each_block(lambda j: self._filter(y, top, j))
             return [high]
@@ -207,7 +207,7 @@ class _Task:
     def _top(self, y: V) -> V:
         """The first row that the windows of row `y` reach."""
         s = self.pair.second
-        return self.f.add(self.f.mul(y, self.f.i64(s.stride[0])), self.f.i64(s.origin[0]))
+        return y * s.stride[0] + s.origin[0]
 
     def _each_block(self, body: Callable[[V], None]) -> None:
         self.f.loop(0, self.pair.tile.ov, 1, [], lambda j, _: body(j))
@@ -215,10 +215,10 @@ class _Task:
     def _row(self, r: V, j: V | int = 0) -> V:
         """Where row `r` of the bordered image is in the ring, of the group's block `j`."""
         f, p = self.f, self.pair
-        at = f.mul(f.binary("urem", r, f.i64(p.reach)), f.i64(self.line))
+        at = r % p.reach * self.line
         plane = p.reach * self.line
-        skip = f.mul(j, f.i64(plane)) if isinstance(j, V) else f.i64(j * plane)
-        return f.gep(self.ring, f.add(at, skip), self.first.ty)
+        skip = j * plane if isinstance(j, V) else f.i64(j * plane)
+        return f.gep(self.ring, at + skip, self.first.ty)
 
     def _zeros(self, line: V, start: int, count: int) -> None:
         """Zeros in some pixels of a row."""
@@ -232,7 +232,7 @@ class _Task:
             return
 
         def line(i: V, _: list[V]) -> None:
-            at = f.gep(self.ring, f.mul(i, f.i64(self.line)), self.first.ty)
+            at = f.gep(self.ring, i * self.line, self.first.ty)
             self._zeros(at, 0, left)
             self._zeros(at, p.second.pw - right, right)
 
@@ -245,22 +245,21 @@ class _Task:
         if not top and not bottom:
             self._compute(r)
             return
-        y = f.sub(r, f.i64(top))
-        f.when(f.cmp("ult", y, f.i64(p.oh)), lambda: self._compute(y),
-               lambda: self._each_block(lambda j: self._zeros(
-                   self._row(r, j), p.border[2], p.ow)))
+        y = r - top
+        f.when(f.cmp("ult", y, p.oh), lambda: self._compute(y),
+            lambda: self._each_block(lambda j: self._zeros(self._row(r, j), p.border[2], p.ow)))
 
     def _compute(self, y: V) -> None:
         """Row `y` of the first image."""
         p, t, f, w = self.pair.first, self.pair.tile, self.f, self.first
         block = self.block
         weights = w.weights(self.group)
-        line = f.gep(self._row(f.add(y, f.i64(p.border[0]))), p.border[2] * p.bo, w.ty)
+        line = f.gep(self._row(y + p.border[0]), p.border[2] * p.bo, w.ty)
 
         def tile(index: V, w: Writer, col: V) -> None:
             accs = [f.const(w.vec, 0.0)] * (t.ov * w.t.tc)
             accs = w.chain(w.source(self.n, block, y, col), weights, index, accs)
-            out = f.gep(line, f.mul(col, f.i64(p.bo)), w.ty)
+            out = f.gep(line, col * p.bo, w.ty)
             w.stores(Spot(self.n, block, y, col, 0), accs, lambda at: f.gep(
                 out, at[0] * self.pair.reach * self.line + at[2] * p.bo, w.ty))
 
@@ -270,21 +269,20 @@ class _Task:
     def _filter(self, y: V, top: V, j: V) -> None:
         """Row `y` of the second image, from the ring."""
         p, t, f, w = self.pair.second, self.pair.row, self.f, self.second
-        block = f.add(self.block, j)
+        block = self.block + j
         weights = w.weights(block)
         unrolled = p.taps * t.tc <= _UNROLLED_FMAS
-        lines = [self._row(f.add(top, f.i64(a * p.dilation[0])), j)
-                 for a in range(p.kh if unrolled else 0)]
+        lines = [self._row(top + a * p.dilation[0], j) for a in range(p.kh if unrolled else 0)]
         _, _, pitch, _ = w.out_steps
         out = self._out(block)
 
         def tile(index: V, _: list[V]) -> None:
             col = tile_start(f, index, t.tc, p.ow)
-            x = f.add(f.mul(col, f.i64(p.stride[1] * p.bi)), f.i64(p.origin[1] * p.bi))
+            x = col * (p.stride[1] * p.bi) + p.origin[1] * p.bi
             accs = [f.const(w.vec, 0.0)] * t.tc
 
             def taps(a: V | int, line: V, accs: list[V]) -> list[V]:
-                at = a * p.kw * p.bo if isinstance(a, int) else f.mul(a, f.i64(p.kw * p.bo))
+                at = a * p.kw * p.bo if isinstance(a, int) else a * (p.kw * p.bo)
                 return w.row_taps(f.gep(line, x, w.ty), f.gep(weights, at, w.ty), accs, 0)
 
             if unrolled:
@@ -292,8 +290,8 @@ class _Task:
                     accs = taps(a, line, accs)
             else:
                 accs = f.loop(0, p.kh, 1, accs, lambda a, c: taps(
-                    a, self._row(f.add(top, f.mul(a, f.i64(p.dilation[0]))), j), c))
-            at = f.add(f.mul(y, f.i64(pitch)), f.mul(col, f.i64(p.bo)))
+                    a, self._row(top + a * p.dilation[0], j), c))
+            at = y * pitch + col * p.bo
             place = f.gep(out, at, w.ty)
             w.stores(Spot(self.n, block, y, col, 0), accs,
                      lambda at: f.gep(place, at[2] * p.bo, w.ty))
@@ -304,6 +302,5 @@ class _Task:
         """Where the second image begins, its border left out, of a block of channels."""
         f, w, p = self.f, self.second, self.pair.second
         images, planes, pitch, _ = w.out_steps
-        at = f.add(f.mul(self.n, f.i64(images)), f.mul(block, f.i64(planes)))
-        at = f.add(at, f.i64(p.border[0] * pitch + p.border[2] * p.bo))
+        at = self.n * images + block * planes + (p.border[0] * pitch + p.border[2] * p.bo)
         return f.gep(w.bufs[2], at, w.ty)

@@ -41,44 +41,42 @@ class _Pool:
         top, bottom, left, right = self.border
         height, width = self.rows.windows + top + bottom, self.cols.windows + left + right
         i, y = split_index(f, unit, [n * blocks, height])
-        plane = f.gep(bufs[0], f.mul(i, f.i64(ph * pw * block)), self.ty)
+        plane = f.gep(bufs[0], i * (ph * pw * block), self.ty)
         plane = f.gep(plane, (self.origin[0] * pw + self.origin[1]) * block, self.ty)
-        out = f.gep(bufs[1], f.mul(unit, f.i64(width * block)), self.ty)
+        out = f.gep(bufs[1], unit * (width * block), self.ty)
 
         def pixels() -> None:
             self._fill(f, out, 0, left)
-            self._pixels(f, plane, f.sub(y, f.i64(top)), f.gep(out, left * block, self.ty))
+            self._pixels(f, plane, y - top, f.gep(out, left * block, self.ty))
             self._fill(f, out, width - right, right)
 
         if not (top or bottom):
             pixels()
             return
-        inside = f.cmp("ult", f.sub(y, f.i64(top)), f.i64(self.rows.windows))
+        inside = f.cmp("ult", y - top, self.rows.windows)
         f.when(inside, pixels, lambda: self._fill(f, out, 0, width))
 
     def _fill(self, f: Function, out: V, start: int, count: int) -> None:
         zero = f.zero(vector(self.ty, self.block))
         f.loop(start, start + count, 1, [], lambda k, _: f.store(
-            zero, f.gep(out, f.mul(k, f.i64(self.block)), self.ty)))
+            zero, f.gep(out, k * self.block, self.ty)))
 
     def _pixels(self, f: Function, plane: V, oy: V, out: V) -> None:
         """The pixels of a row: whole windows unrolled, those at the edges in a loop."""
         y0, y1 = self.rows.bounds(f, "WIN_Y", oy)
-        line = f.gep(plane, f.mul(y0, f.i64(self.x[3] * self.block)), self.ty)
+        line = f.gep(plane, y0 * (self.x[3] * self.block), self.ty)
 
         def pixel(ox: V, taps: V | int, x0: V) -> None:
-            start = f.gep(line, f.mul(x0, f.i64(self.block)), self.ty)
-            f.store(self._window(f, start, f.sub(y1, y0), taps),
-                    f.gep(out, f.mul(ox, f.i64(self.block)), self.ty))
+            start = f.gep(line, x0 * self.block, self.ty)
+            f.store(self._window(f, start, y1 - y0, taps), f.gep(out, ox * self.block, self.ty))
 
         def edge(ox: V, _: list[V]) -> None:
             x0, x1 = self.cols.bounds(f, "WIN_X", ox)
-            pixel(ox, f.sub(x1, x0), x0)
+            pixel(ox, x1 - x0, x0)
 
         lo, hi, stride, at = self.cols.inner
         f.loop(0, lo, 1, [], edge)
-        f.loop(lo, hi, 1, [], lambda ox, _: pixel(
-            ox, self.most, f.add(f.mul(ox, f.i64(stride)), f.i64(at - lo * stride))))
+        f.loop(lo, hi, 1, [], lambda ox, _: pixel(ox, self.most, ox * stride + (at - lo * stride)))
         f.loop(hi, self.cols.windows, 1, [], edge)
 
     @property

@@ -167,10 +167,10 @@ def gather_kernel(j: Joint, target: Target) -> Kernel:
         def inside(v: V, size: int) -> V:
             return f.cmp("ult", v, f.splat(V("i32", str(size)), step))
 
-        ok = f.binary("and", inside(f.add(lookup(f, "JOINT_ROW", at, ty), wide(ry)), j.ih),
-                      inside(f.add(lookup(f, "JOINT_COL", at, ty), wide(cx)), j.iw))
-        index = f.add(lookup(f, "JOINT_BASE", at, ty), wide(f.add(f.mul(ry, f.i64(j.iw)), cx)))
-        out = acc_ptr(f, dst, f.add(f.mul(tap, f.i64(j.tw)), at), j.dtype)
+        ok = inside(lookup(f, "JOINT_ROW", at, ty) + wide(ry),
+            j.ih) & inside(lookup(f, "JOINT_COL", at, ty) + wide(cx), j.iw)
+        index = lookup(f, "JOINT_BASE", at, ty) + wide(ry * j.iw + cx)
+        out = acc_ptr(f, dst, tap * j.tw + at, j.dtype)
         if vectors:
             value = gather(f, memory_type(j.dtype), src, index, ok)
             store_acc(f, value, out, j.dtype, first_lanes(live, step))
@@ -181,8 +181,8 @@ def gather_kernel(j: Joint, target: Target) -> Kernel:
         f.store(f.select(ok, value, f.const(acc_type(j.dtype), 0.0)), out)
 
     def body(f: Function, bufs: list[V], channel: V) -> str:
-        src = elem_ptr(f, bufs[0], f.mul(channel, f.i64(j.ih * j.iw)), j.dtype)
-        dst = acc_ptr(f, bufs[1], f.mul(channel, f.i64(j.channel_size())), j.dtype)
+        src = elem_ptr(f, bufs[0], channel * (j.ih * j.iw), j.dtype)
+        dst = acc_ptr(f, bufs[1], channel * j.channel_size(), j.dtype)
 
         def tap(t: V, _: list[V]) -> None:
             ry, cx = lookup(f, "JOINT_RY", t), lookup(f, "JOINT_CX", t)
@@ -203,12 +203,11 @@ def _copy_kernel(j: Joint, target: Target) -> Kernel:
     size, width = j.gh * j.gw, lanes(target, j.dtype)
 
     def body(f: Function, bufs: list[V], channel: V) -> None:
-        dst = acc_ptr(f, bufs[1], f.mul(channel, f.i64(j.tw)), j.dtype)
+        dst = acc_ptr(f, bufs[1], channel * j.tw, j.dtype)
 
         def image(n: V, _: list[V]) -> None:
-            plane = f.add(f.mul(n, f.i64(j.channels)), channel)
-            src = elem_ptr(f, bufs[0], f.mul(plane, f.i64(size)), j.dtype)
-            out = acc_ptr(f, dst, f.mul(n, f.i64(size)), j.dtype)
+            src = elem_ptr(f, bufs[0], (n * j.channels + channel) * size, j.dtype)
+            out = acc_ptr(f, dst, n * size, j.dtype)
 
             def part(q: V, mask: V | None) -> None:
                 value = load_acc(f, elem_ptr(f, src, q, j.dtype), j.dtype, width, mask)
@@ -272,16 +271,14 @@ class _SpreadWriter:
     def planes(self, n: V, plane: V, left: V) -> None:
         """`group` planes from `plane`, of which there are `left` or more."""
         f, s, width = self.f, self.s, lanes(self.f.target, self.s.dtype)
-        row = f.add(f.mul(plane, f.i64(s.pitch)), f.mul(n, f.i64(s.image)))
-        source = acc_ptr(f, self.bufs[0], row, s.dtype)
-        first = f.mul(f.add(f.mul(n, f.i64(s.planes)), plane), f.i64(s.size))
+        source = acc_ptr(f, self.bufs[0], plane * s.pitch + n * s.image, s.dtype)
+        first = (n * s.planes + plane) * s.size
         if self.group > 1:
-            some = minimum(f, left, f.i64(self.group))
-            self._vector(source, plane, first, f.i64(0),
-                         f.tail_mask(f.mul(some, f.i64(s.size)), width))
+            some = minimum(f, left, self.group)
+            self._vector(source, plane, first, f.i64(0), f.tail_mask(some * s.size, width))
             return
         in_vectors(f, s.size, width, lambda q, mask: self._vector(
-            source, plane, f.add(first, q), q, mask))
+            source, plane, first + q, q, mask))
 
     def _vector(self, source: V, plane: V, out: V, q: V, mask: V | None) -> None:
         """The pixels from pixel `q` of a plane (of `group` planes)."""
@@ -292,7 +289,7 @@ class _SpreadWriter:
         else:
             index = lookup(f, "SPREAD", q, vector("i32", width))
             there = f.cmp("sge", index, f.zero(index.ty))
-            live = there if mask is None else f.binary("and", there, mask)
+            live = there if mask is None else there & mask
             value = gather(f, acc_type(s.dtype), source, index, live)
         if self.epilogue is not None:
             value = self.epilogue(f, value, plane, out, width, mask)
@@ -302,11 +299,10 @@ class _SpreadWriter:
         """One pixel, for targets that do not gather."""
         f, s, ty = self.f, self.s, acc_type(self.s.dtype)
         known = f.cast("sext", lookup(f, "SPREAD", q, "i32"), "i64")
-        there = f.cmp("sge", known, f.i64(0))
-        row = f.add(f.mul(plane, f.i64(s.pitch)), f.mul(n, f.i64(s.image)))
-        at = f.add(row, f.select(there, known, f.i64(0)))
+        there = f.cmp("sge", known, 0)
+        at = plane * s.pitch + n * s.image + f.select(there, known, f.i64(0))
         value = f.select(there, f.load(ty, acc_ptr(f, self.bufs[0], at, s.dtype)), f.const(ty, 0.0))
-        out = f.add(f.mul(f.add(f.mul(n, f.i64(s.planes)), plane), f.i64(s.size)), q)
+        out = (n * s.planes + plane) * s.size + q
         store_acc(f, value, elem_ptr(f, self.bufs[2], out, s.dtype), s.dtype)
 
 
@@ -329,12 +325,12 @@ def spread_kernel(s: Spread, target: Target, epilogue: Epilogue | None = None, e
     def body(f: Function, bufs: list[V], unit: V) -> str:
         writer = _SpreadWriter(s, f, bufs, epilogue, group)
         n, block = split_index(f, unit, [s.n, blocks])
-        lo = f.mul(block, f.i64(_SPREAD_PLANES))
-        hi = minimum(f, f.add(lo, f.i64(_SPREAD_PLANES)), f.i64(s.planes))
+        lo = block * _SPREAD_PLANES
+        hi = minimum(f, lo + _SPREAD_PLANES, s.planes)
 
         def step(p: V, _: list[V]) -> None:
             if vectors:
-                writer.planes(n, p, f.sub(hi, p))
+                writer.planes(n, p, hi - p)
             else:
                 f.loop(0, s.size, 1, [], lambda q, _: writer.pixel(n, p, q))
 

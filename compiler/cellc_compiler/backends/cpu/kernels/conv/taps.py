@@ -294,22 +294,21 @@ class _Writer:
         p, t, f = self.p, self.t, self.f
         dims = [p.n, p.groups, t.pixel_chunks, t.row_blocks]
         n, g, chunk, block = split_index(f, unit, dims)
-        ng = f.add(f.mul(n, f.i64(p.groups)), g)
-        w = f.gep(self.bufs[1], f.mul(g, f.i64(p.w_strides[0])), acc_type(p.dtype))
+        ng = n * p.groups + g
+        w = f.gep(self.bufs[1], g * p.w_strides[0], acc_type(p.dtype))
         stack = f.alloca(t.kb * self.channel * acc_size(p.dtype) + SLACK_BYTES) if t.rows else None
 
         def channels(k: V, _: list[V]) -> None:
-            kn = minimum(f, f.i64(t.kb), f.sub(f.i64(p.k), k)) if p.k % t.kb else f.i64(t.kb)
-            source = f.add(f.mul(ng, f.i64(p.k)), k)
+            kn = minimum(f, f.i64(t.kb), f.i64(p.k) - k) if p.k % t.kb else f.i64(t.kb)
+            source = ng * p.k + k
             if stack is None:
-                x = acc_ptr(f, self.bufs[0], f.mul(source, f.i64(self.channel)), p.dtype)
+                x = acc_ptr(f, self.bufs[0], source * self.channel, p.dtype)
             else:
                 x = self._unfold(source, kn, chunk, stack)
-            wk = acc_ptr(f, w, f.mul(k, f.i64(p.w_strides[2])), p.dtype)
+            wk = acc_ptr(f, w, k * p.w_strides[2], p.dtype)
 
             def phase(i: V, _: list[V]) -> None:
-                row = f.add(f.mul(i, f.i64(p.n * p.groups)), ng)
-                u = _Unit(i, x, wk, f.mul(row, f.i64(p.m)), f.mul(g, f.i64(p.m)), k, kn)
+                u = _Unit(i, x, wk, (i * (p.n * p.groups) + ng) * p.m, g * p.m, k, kn)
                 self._tiles(u, block, chunk)
 
             f.loop(0, len(p.phases), 1, [], phase)
@@ -336,15 +335,15 @@ class _Writer:
         f, p, u = self.f, self.p, self.copied
         tiles = -(-p.pixels // (self.t.width * self.t.nv))
         per = -(-tiles // self.t.pixel_chunks) * self.t.width * self.t.nv
-        row0, _ = divmod_const(f, f.mul(chunk, f.i64(per)), u.tw)
+        row0, _ = divmod_const(f, chunk * per, u.tw)
 
         def channel(i: V, _: list[V]) -> None:
-            src = elem_ptr(f, self.bufs[0], f.mul(f.add(source, i), f.i64(u.ih * u.iw)), p.dtype)
-            dst = acc_ptr(f, stack, f.mul(i, f.i64(self.channel)), p.dtype)
+            src = elem_ptr(f, self.bufs[0], (source + i) * (u.ih * u.iw), p.dtype)
+            dst = acc_ptr(f, stack, i * self.channel, p.dtype)
             u.emit(f, src, dst, row0, self.t.rows)
 
         f.loop(0, count, 1, [], channel)
-        return acc_ptr(f, stack, f.sub(f.i64(0), f.mul(row0, f.i64(u.tw))), p.dtype)
+        return acc_ptr(f, stack, f.i64(0) - row0 * u.tw, p.dtype)
 
     def _tiles(self, u: _Unit, block: V, chunk: V) -> None:
         """All register tiles of a unit; the outer loop's operand stays in the L1 cache."""
@@ -363,12 +362,11 @@ class _Writer:
         f = self.f
         full, rest = divmod(cut.total, cut.tile)
         per = -(-(full + (rest > 0)) // cut.parts)
-        lo = f.mul(part, f.i64(per))
-        hi = f.add(lo, f.i64(per))
-        f.loop(lo, minimum(f, hi, f.i64(full)), 1, [],
-               lambda i, _: body(f.mul(i, f.i64(cut.tile)), cut.tile))
+        lo = part * per
+        hi = lo + per
+        f.loop(lo, minimum(f, hi, full), 1, [], lambda i, _: body(i * cut.tile, cut.tile))
         if rest:
-            mine = f.binary("and", f.cmp("sle", lo, f.i64(full)), f.cmp("sgt", hi, f.i64(full)))
+            mine = f.cmp("sle", lo, full) & f.cmp("sgt", hi, full)
             f.when(mine, lambda: body(f.i64(full * cut.tile), rest))
 
     def _tile(self, u: _Unit, row: V, mr: int, q: V, count: int) -> None:
@@ -376,7 +374,7 @@ class _Writer:
         f, p, width = self.f, self.p, self.t.width
         nv = -(-count // width)
         x = f.gep(u.x, q, acc_type(p.dtype))
-        w = f.gep(u.w, f.mul(row, f.i64(p.w_strides[1])), acc_type(p.dtype))
+        w = f.gep(u.w, row * p.w_strides[1], acc_type(p.dtype))
         # The image itself ends with its last pixel; a scratch has slack after it.
         mask = first_lanes(count - (nv - 1) * width, width)
         tile = _Tile(mr, nv, mask if self.windows.identity else None)
@@ -398,7 +396,7 @@ class _Writer:
         self._store(u, row, outs, tile, acc, mask, last=False)
         if self.epilogue is not None:
             # From memory: accumulators live across a branch would be spilled in the loop.
-            f.when(f.cmp("eq", f.add(u.k, u.kn), f.i64(p.k)), lambda: self._store(
+            f.when(f.cmp("eq", u.k + u.kn, p.k), lambda: self._store(
                 u, row, outs, tile, self._load(outs, tile, mask), mask))
 
     def _prefetch(self, w: V, mr: int) -> None:
@@ -413,12 +411,12 @@ class _Writer:
 
     def _outputs(self, u: _Unit, row: V, q: V, tile: _Tile) -> list[V]:
         """The flat output index of every accumulator vector of a tile."""
-        f, p = self.f, self.p
+        p = self.p
         out = []
         for i in range(tile.mr):
-            m = f.add(u.out_row, f.add(row, f.i64(i)))
-            start = f.add(f.mul(m, f.i64(p.pixels)), q)
-            out += [f.add(start, f.i64(j * self.t.width)) for j in range(tile.nv)]
+            m = u.out_row + (row + i)
+            start = m * p.pixels + q
+            out += [start + j * self.t.width for j in range(tile.nv)]
         return out
 
     def _live(self, index: int, tile: _Tile, mask: V | None) -> V | None:
@@ -433,7 +431,7 @@ class _Writer:
 
         # A branch here would make LLVM spill the accumulators around the loop over taps. The
         # contents of the output before the first block are never used.
-        first = f.splat(f.cmp("eq", u.k, f.i64(0)), width)
+        first = f.splat(f.cmp("eq", u.k, 0), width)
         kept = self._load(outs, tile, mask)
         return [f.select(first, z, v) for z, v in zip(zeros, kept, strict=True)]
 
@@ -452,7 +450,7 @@ class _Writer:
         one = self.single
         if one is None:
             lo = lookup(f, "TAP_FIRST", phase)
-            hi = lookup(f, "TAP_FIRST", f.add(phase, f.i64(1)))
+            hi = lookup(f, "TAP_FIRST", phase + 1)
             return f.loop(lo, hi, 1, acc, lambda i, c: self._tap(
                 tile, f.gep(x, lookup(f, "TAP_X", i), el), f.gep(w, lookup(f, "TAP_W", i), el), c))
         count = len(one.taps)
@@ -461,7 +459,7 @@ class _Writer:
 
         def step(i: V, c: list[V]) -> list[V]:
             for j in range(group):
-                at = f.add(i, f.i64(j))
+                at = i + j
                 if group == count:
                     ry, cx, wi = one.taps[j]
                     xo, wo = f.i64(self.windows.offset(ry, cx, self.t.rows or None)), f.i64(wi)
@@ -497,7 +495,7 @@ class _Writer:
         for i, (at, value) in enumerate(zip(outs, acc, strict=True)):
             live = self._live(i, tile, mask)
             if self.epilogue is not None and last:
-                channel = f.add(u.channel, f.add(row, f.i64(i // tile.nv)))
+                channel = u.channel + (row + i // tile.nv)
                 value = self.epilogue(f, value, channel, at, self.t.width, live)
             store_acc(f, value, elem_ptr(f, self.bufs[2], at, p.out_dtype), p.out_dtype, live)
 

@@ -189,16 +189,15 @@ class Unfold:
 
         def plane(p: V, _: list[V]) -> None:
             rho, cx = lookup(f, "UNFOLD_ROW", p), lookup(f, "UNFOLD_COL", p)
-            base = f.mul(p, f.i64(rows_all * self.tw))
+            base = p * (rows_all * self.tw)
 
             def row(r: V, _: list[V]) -> None:
-                j = f.add(f.add(row0, r), f.i64(self.first))
-                iy = f.add(f.mul(j, f.i64(self.sy)), rho)
-                inside = f.cmp("ult", iy, f.i64(self.ih))
+                iy = (row0 + r + self.first) * self.sy + rho
+                inside = f.cmp("ult", iy, self.ih)
                 # A row outside the image is a row of which no column is inside it.
                 bound = f.select(inside, f.i64(self.iw), f.i64(0))
-                out = acc_ptr(f, dst, f.add(base, f.mul(r, f.i64(self.tw))), self.dtype)
-                line = elem_ptr(f, src, f.mul(iy, f.i64(self.iw)), self.dtype)
+                out = acc_ptr(f, dst, base + r * self.tw, self.dtype)
+                line = elem_ptr(f, src, iy * self.iw, self.dtype)
                 self._emit_row(f, line, out, cx, bound)
 
             f.loop(0, rows_all, 1, [], row)
@@ -218,16 +217,14 @@ class Unfold:
                 f.masked_store(v, ptr, first_lanes(self.tw - i, width))
 
         def row_class(k: V, _: list[V]) -> None:
-            rho = lookup(f, "UNFOLD_ROW", f.mul(k, f.i64(len(self.cols))))
-            base = f.mul(k, f.i64(len(self.cols) * size))
+            rho = lookup(f, "UNFOLD_ROW", k * len(self.cols))
+            base = k * (len(self.cols) * size)
 
             def row(r: V, _: list[V]) -> None:
-                j = f.add(f.add(row0, r), f.i64(self.first))
-                iy = f.add(f.mul(j, f.i64(self.sy)), rho)
-                out = acc_ptr(f, dst, f.add(base, f.mul(r, f.i64(self.tw))), self.dtype)
-                line = elem_ptr(f, src, f.mul(iy, f.i64(self.iw)), self.dtype)
-                f.when(f.cmp("ult", iy, f.i64(self.ih)), lambda: fill(out, line),
-                       lambda: fill(out, None))
+                iy = (row0 + r + self.first) * self.sy + rho
+                out = acc_ptr(f, dst, base + r * self.tw, self.dtype)
+                line = elem_ptr(f, src, iy * self.iw, self.dtype)
+                f.when(f.cmp("ult", iy, self.ih), lambda: fill(out, line), lambda: fill(out, None))
 
             f.loop(0, rows_all, 1, [], row)
 
@@ -241,14 +238,14 @@ class Unfold:
         window = Window(self.dtype, self.sx, width)
 
         def step(i: V, mask: V | None) -> None:
-            value = window.load(f, line, f.add(f.mul(i, f.i64(self.sx)), cx), bound)
+            value = window.load(f, line, i * self.sx + cx, bound)
             f.masked_store(value, acc_ptr(f, out, i, self.dtype), mask)
 
         in_vectors(f, self.tw, width, step)
 
     def _emit_one(self, f: Function, line: V, out: V, cx: V, bound: V, i: V) -> None:
         """One column, for strides too long to shuffle."""
-        at = f.add(f.mul(i, f.i64(self.sx)), cx)
+        at = i * self.sx + cx
         value = f.when(
             f.cmp("ult", at, bound),
             lambda: [load_acc(f, elem_ptr(f, line, at, self.dtype), self.dtype, 1)],
@@ -262,8 +259,8 @@ def unfold_kernel(u: Unfold, channels: int, target: Target) -> Kernel:
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
         (c,) = split_index(f, unit, [channels])
-        src = elem_ptr(f, bufs[0], f.mul(c, f.i64(u.ih * u.iw)), u.dtype)
-        dst = acc_ptr(f, bufs[1], f.mul(c, f.i64(u.channel_size())), u.dtype)
+        src = elem_ptr(f, bufs[0], c * (u.ih * u.iw), u.dtype)
+        dst = acc_ptr(f, bufs[1], c * u.channel_size(), u.dtype)
         u.emit(f, src, dst, f.i64(0))
         return u.tables()
 
@@ -277,14 +274,14 @@ def widen_kernel(dtype: DType, count: int, target: Target) -> Kernel:
     units = -(-count // block)
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
-        start = f.mul(unit, f.i64(block))
+        start = unit * block
         window = Window(dtype, 1, width)
 
         def step(i: V, _: list[V]) -> None:
-            at = f.add(start, i)
+            at = start + i
             value = window.load(f, bufs[0], at, f.i64(count))
-            ok = f.cmp("slt", at, f.i64(count))
-            mask = f.tail_mask(f.select(ok, f.sub(f.i64(count), at), f.i64(0)), width)
+            ok = f.cmp("slt", at, count)
+            mask = f.tail_mask(f.select(ok, f.i64(count) - at, f.i64(0)), width)
             f.masked_store(value, acc_ptr(f, bufs[1], at, dtype), mask)
 
         f.loop(0, block, width, [], step)
@@ -327,11 +324,11 @@ def interleave_kernel(
     def source(f: Function, bufs: list[V], plane: V, iy: V, px: V, ix: V) -> tuple[V, V]:
         """Whether the phase exists, and the pointer to its element for grid column `ix`."""
         j, py = divmod_const(f, iy, sy)
-        at = lookup(f, "PHASE", f.add(f.mul(py, f.i64(sx)), px))
-        there = f.cmp("sge", at, f.i64(0))
-        slot = f.add(f.mul(f.select(there, at, f.i64(0)), f.i64(planes)), plane)
-        row = f.mul(f.add(f.mul(slot, f.i64(th)), j), f.i64(tw))
-        return there, acc_ptr(f, bufs[0], f.add(row, ix), dtype)
+        at = lookup(f, "PHASE", py * sx + px)
+        there = f.cmp("sge", at, 0)
+        slot = f.select(there, at, f.i64(0)) * planes + plane
+        row = (slot * th + j) * tw
+        return there, acc_ptr(f, bufs[0], row + ix, dtype)
 
     def block(f: Function, bufs: list[V], plane: V, iy: V, out: V, ix: V, count: int) -> None:
         ty = vector(acc_type(dtype), width)
@@ -341,7 +338,7 @@ def interleave_kernel(
             parts.append(f.select(there, f.load(ty, ptr), f.zero(ty)))
         for o in range(-(-count // width)):
             mask = first_lanes(count - o * width, width)
-            at = f.add(f.mul(ix, f.i64(sx)), f.i64(o * width))
+            at = ix * sx + o * width
             store_acc(f, interleave(f, parts, o), elem_ptr(f, out, at, dtype), dtype, mask)
 
     def pixel(f: Function, bufs: list[V], plane: V, iy: V, out: V, x: V) -> None:
@@ -353,7 +350,7 @@ def interleave_kernel(
 
     def body(f: Function, bufs: list[V], plane: V) -> str:
         def row(iy: V, _: list[V]) -> None:
-            at = f.mul(f.add(f.mul(plane, f.i64(h)), iy), f.i64(w))
+            at = (plane * h + iy) * w
             out = elem_ptr(f, bufs[1], at, dtype)
             if sx > _MAX_SHUFFLED_STRIDE:
                 f.loop(0, w, 1, [], lambda x, _: pixel(f, bufs, plane, iy, out, x))

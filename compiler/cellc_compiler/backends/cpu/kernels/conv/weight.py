@@ -100,8 +100,8 @@ class WeightProblem:
     def images(self, f: Function, split: V, splits: int) -> tuple[V, V]:
         """The first image of a run, and the one after its last."""
         count = -(-self.n // splits)
-        first = f.mul(split, f.i64(count))
-        return first, minimum(f, f.add(first, f.i64(count)), f.i64(self.n))
+        first = split * count
+        return first, minimum(f, first + count, self.n)
 
 
 # --- channel lanes ---------------------------------------------------------------------------
@@ -190,19 +190,18 @@ def transpose_dy_kernel(t: ChannelLanes, target: Target) -> Kernel:
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         n, g, tile = split_index(f, unit, dims)
-        plane = f.mul(f.add(f.mul(n, f.i64(p.groups)), g), f.i64(p.ocg))
+        plane = (n * p.groups + g) * p.ocg
         window = Window(p.dtype, 1, width)
 
         def block(q: V, c: V) -> None:
             rows = []
             for i in range(width):
-                m = f.add(f.add(f.mul(tile, f.i64(t.channels)), c), f.i64(i))
-                live = f.select(f.cmp("slt", m, f.i64(p.ocg)), f.i64(p.pixels), f.i64(0))
-                src = elem_ptr(f, bufs[0], f.mul(f.add(plane, m), f.i64(p.pixels)), p.dtype)
+                m = tile * t.channels + c + i
+                live = f.select(f.cmp("slt", m, p.ocg), f.i64(p.pixels), f.i64(0))
+                src = elem_ptr(f, bufs[0], (plane + m) * p.pixels, p.dtype)
                 rows.append(window.load(f, src, q, live))
             for i, v in enumerate(transpose(f, rows)):
-                at = f.add(f.mul(unit, f.i64(t.padded_pixels)), f.add(q, f.i64(i)))
-                at = f.add(f.mul(at, f.i64(t.channels)), c)
+                at = (unit * t.padded_pixels + (q + i)) * t.channels + c
                 f.store(v, acc_ptr(f, bufs[1], at, p.dtype))
 
         f.loop(0, t.padded_pixels, width, [], lambda q, _: f.loop(
@@ -238,19 +237,18 @@ class _ChannelWriter:
         per = _unit_channels(t, self.splits)
         split, g, tile, block = split_index(
             f, unit, [self.splits, p.groups, t.tiles, -(-p.icg // per)])
-        lo = f.mul(block, f.i64(per))
-        hi = minimum(f, f.add(lo, f.i64(per)), f.i64(p.icg))
-        row = f.add(f.mul(split, f.i64(p.groups)), g)
-        row = f.mul(f.add(f.mul(row, f.i64(t.tiles)), tile), f.i64(t.rows))
-        part = acc_ptr(f, self.bufs[2], f.mul(row, f.i64(t.channels)), p.dtype)
+        lo = block * per
+        hi = minimum(f, lo + per, p.icg)
+        row = ((split * p.groups + g) * t.tiles + tile) * t.rows
+        part = acc_ptr(f, self.bufs[2], row * t.channels, p.dtype)
         self._clear(part, lo, hi)
         first, last = p.images(f, split, self.splits)
 
         def image(n: V, _: list[V]) -> None:
-            ng = f.add(f.mul(n, f.i64(p.groups)), g)
-            dy = f.mul(f.add(f.mul(ng, f.i64(t.tiles)), tile), f.i64(t.padded_pixels))
-            dy_ptr = acc_ptr(f, self.bufs[1], f.mul(dy, f.i64(t.channels)), p.dtype)
-            x = acc_ptr(f, self.bufs[0], f.mul(ng, f.i64(p.icg * self.u.channel_size())), p.dtype)
+            ng = n * p.groups + g
+            dy = (ng * t.tiles + tile) * t.padded_pixels
+            dy_ptr = acc_ptr(f, self.bufs[1], dy * t.channels, p.dtype)
+            x = acc_ptr(f, self.bufs[0], ng * (p.icg * self.u.channel_size()), p.dtype)
             step = max(1, _CHUNK_PIXELS // p.ow)
             f.loop(0, p.oh, step, [], lambda y, _: self._channels(x, dy_ptr, part, lo, hi, y, step))
 
@@ -260,25 +258,24 @@ class _ChannelWriter:
         f, t, p = self.f, self.t, self.t.p
         size = p.window * t.channels
         zero = f.zero(vector(acc_type(p.dtype), t.width))
-        f.loop(f.mul(lo, f.i64(size)), f.mul(hi, f.i64(size)), t.width, [],
+        f.loop(lo * size, hi * size, t.width, [],
                lambda i, _: f.store(zero, acc_ptr(f, part, i, p.dtype)))
 
     def _channels(self, x: V, dy: V, part: V, lo: V, hi: V, y: V, step: int) -> None:
         """All tiles of input channels for the output rows `y .. y + step - 1`."""
         f, t, p = self.f, self.t, self.t.p
-        y1 = minimum(f, f.add(y, f.i64(step)), f.i64(p.oh)) if p.oh % step else f.add(
-            y, f.i64(step))
+        y1 = minimum(f, y + step, p.oh) if p.oh % step else y + step
 
         def tile(ic: V, ics: int) -> None:
-            base = acc_ptr(f, x, f.mul(ic, f.i64(self.u.channel_size())), p.dtype)
-            out = acc_ptr(f, part, f.mul(ic, f.i64(p.window * t.channels)), p.dtype)
+            base = acc_ptr(f, x, ic * self.u.channel_size(), p.dtype)
+            out = acc_ptr(f, part, ic * (p.window * t.channels), p.dtype)
             self._taps(base, dy, out, ics, y, y1)
 
         rest = p.icg % t.ics
-        whole = minimum(f, hi, f.i64(p.icg - rest)) if rest else hi
+        whole = minimum(f, hi, p.icg - rest) if rest else hi
         f.loop(lo, whole, t.ics, [], lambda ic, _: tile(ic, t.ics))
         if rest:
-            f.when(f.cmp("eq", hi, f.i64(p.icg)), lambda: tile(f.i64(p.icg - rest), rest))
+            f.when(f.cmp("eq", hi, p.icg), lambda: tile(f.i64(p.icg - rest), rest))
 
     def _taps(self, x: V, dy: V, out: V, ics: int, y: V, y1: V) -> None:
         """All taps of a tile of input channels, in one tile or window row by window row."""
@@ -293,10 +290,9 @@ class _ChannelWriter:
             return
 
         def window_row(a: V, _: list[V]) -> None:
-            line = acc_ptr(f, x, f.mul(a, f.i64(dr * pitch)), p.dtype)
+            line = acc_ptr(f, x, a * (dr * pitch), p.dtype)
             for b in range(0, p.taps.kw, t.kws):
-                at = f.add(f.mul(a, f.i64(p.taps.kw)), f.i64(b))
-                ptr = acc_ptr(f, out, f.mul(at, f.i64(t.channels)), p.dtype)
+                ptr = acc_ptr(f, out, (a * p.taps.kw + b) * t.channels, p.dtype)
                 cols = range(b, min(b + t.kws, p.taps.kw))
                 self._tile(line, dy, ptr, [c * dc for c in cols], y, y1)
 
@@ -320,8 +316,8 @@ class _ChannelWriter:
             return [f.gep(xp, p.taps.stride[1], el), f.gep(dp, t.channels, el), *new]
 
         def row(oy: V, c: list[V]) -> list[V]:
-            xr = f.gep(x, f.mul(oy, f.i64(p.taps.stride[0] * self.u.tw)), el)
-            dr = f.gep(dy, f.mul(oy, f.i64(p.ow * t.channels)), el)
+            xr = f.gep(x, oy * (p.taps.stride[0] * self.u.tw), el)
+            dr = f.gep(dy, oy * (p.ow * t.channels), el)
             return f.loop(0, p.ow, 1, [xr, dr, *c], pixel)[2:]
 
         for slot, v in zip(slots, f.loop(y, y1, 1, acc, row), strict=True):
@@ -348,23 +344,22 @@ def gather_kernel(t: ChannelLanes, splits: int, target: Target) -> Kernel:
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         g, tile, block = split_index(f, unit, [p.groups, t.tiles, blocks])
-        k = f.mul(block, f.i64(width))
-        row = f.add(f.mul(f.add(f.mul(g, f.i64(t.tiles)), tile), f.i64(t.rows)), k)
-        part = f.gep(bufs[0], f.mul(row, f.i64(t.channels)), el)
+        k = block * width
+        part = f.gep(bufs[0], ((g * t.tiles + tile) * t.rows + k) * t.channels, el)
 
         def column(c: V, _: list[V]) -> None:
             def load(s: V) -> list[V]:
-                base = f.gep(part, f.add(f.mul(s, f.i64(stride)), c), el)
+                base = f.gep(part, s * stride + c, el)
                 return [f.load(ty, f.gep(base, i * t.channels, el)) for i in range(width)]
 
             def add(s: V, acc: list[V]) -> list[V]:
-                return [f.add(a, b) for a, b in zip(acc, load(s), strict=True)]
+                return [a + b for a, b in zip(acc, load(s), strict=True)]
 
             rows = f.loop(1, splits, 1, load(f.i64(0)), add)
             for i, v in enumerate(transpose(f, rows)):
-                m = f.add(f.add(f.mul(tile, f.i64(t.channels)), c), f.i64(i))
-                live = f.select(f.cmp("slt", m, f.i64(p.ocg)), f.sub(f.i64(t.rows), k), f.i64(0))
-                at = f.add(f.mul(f.add(f.mul(g, f.i64(p.ocg)), m), f.i64(t.rows)), k)
+                m = tile * t.channels + c + i
+                live = f.select(f.cmp("slt", m, p.ocg), f.i64(t.rows) - k, f.i64(0))
+                at = (g * p.ocg + m) * t.rows + k
                 store_acc(f, v, elem_ptr(f, bufs[1], at, p.dtype), p.dtype,
                           f.tail_mask(live, width))
 
@@ -434,11 +429,10 @@ class _PixelWriter:
         f, t, p = self.f, self.t, self.t.p
         split, g, ic = split_index(f, unit, [self.splits, p.groups, p.icg])
         first, last = p.images(f, split, self.splits)
-        channel = f.add(f.mul(g, f.i64(p.icg)), ic)
-        x = acc_ptr(f, self.bufs[0], f.mul(channel, f.i64(self.u.channel_size())), p.dtype)
-        out_row = f.add(f.mul(split, f.i64(p.groups)), g)
-        out = f.add(f.mul(f.mul(out_row, f.i64(p.ocg)), f.i64(p.icg)), ic)
-        self._state = [first, last, x, f.mul(g, f.i64(p.ocg)), out]
+        x = acc_ptr(f, self.bufs[0], (g * p.icg + ic) * self.u.channel_size(), p.dtype)
+        out_row = split * p.groups + g
+        out = out_row * p.ocg * p.icg + ic
+        self._state = [first, last, x, g * p.ocg, out]
         full, rest = divmod(p.ocg, t.mr)
         f.loop(0, full * t.mr, t.mr, [], lambda m, _: self._groups(m, t.mr))
         if rest:
@@ -461,10 +455,10 @@ class _PixelWriter:
         chains = 4 * PIXEL_CHAINS // acc_size(p.dtype)
 
         def image(n: V, acc: list[V], begin: int) -> list[V]:
-            at = f.mul(n, f.i64(p.groups * p.icg * self.u.channel_size()))
-            xp = acc_ptr(f, x, f.add(at, base), p.dtype)
-            row = f.add(f.add(f.mul(n, f.i64(p.groups * p.ocg)), g_row), m)
-            dy = elem_ptr(f, self.bufs[1], f.mul(row, f.i64(p.pixels)), p.dtype)
+            at = n * (p.groups * p.icg * self.u.channel_size())
+            xp = acc_ptr(f, x, at + base, p.dtype)
+            row = n * (p.groups * p.ocg) + g_row + m
+            dy = elem_ptr(f, self.bufs[1], row * p.pixels, p.dtype)
             end = begin + max(0, (p.pixels - begin - t.width) // chains + 1) * chains
             acc = f.loop(begin, end, chains, acc,
                          lambda q, c: self._step(xp, dy, q, mr, deltas, c, None))
@@ -490,9 +484,9 @@ class _PixelWriter:
             f.loop(first, last, 1, [], images)
             sweeps = [[f.load(zeros[0].ty, at) for at in places] for places in waiting]
         for i in range(mr):
-            row = f.add(out, f.mul(f.add(m, f.i64(i)), f.i64(p.icg)))
+            row = out + (m + i) * p.icg
             for j in range(t.taps):
-                at = f.add(f.mul(row, f.i64(p.window)), f.add(tap, f.i64(j)))
+                at = row * p.window + (tap + j)
                 f.store(total(f, [acc[i * t.taps + j] for acc in sweeps]),
                         acc_ptr(f, self.bufs[2], at, p.dtype))
 
@@ -507,7 +501,7 @@ class _PixelWriter:
         xs = [f.masked_load(ty, f.gep(xq, d, el), mask) for d in deltas]
         out = []
         for i in range(mr):
-            ptr = elem_ptr(f, dy, f.add(q, f.i64(i * p.pixels)), p.dtype)
+            ptr = elem_ptr(f, dy, q + i * p.pixels, p.dtype)
             v = load_acc(f, ptr, p.dtype, t.width, mask)
             out += [f.fma(v, xv, acc[i * t.taps + j]) for j, xv in enumerate(xs)]
         return out
@@ -535,19 +529,19 @@ def sum_kernel(p: WeightProblem, splits: int, target: Target) -> Kernel:
     block = 16 * width
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
-        start = f.mul(unit, f.i64(block))
+        start = unit * block
         ty = vector(acc_type(p.dtype), width)
 
         def step(i: V, _: list[V]) -> None:
-            at = f.add(start, i)
-            left = f.select(f.cmp("slt", at, f.i64(p.size)), f.sub(f.i64(p.size), at), f.i64(0))
+            at = start + i
+            left = f.select(f.cmp("slt", at, p.size), f.i64(p.size) - at, f.i64(0))
             mask = f.tail_mask(left, width)
 
             def load(s: V) -> V:
-                ptr = acc_ptr(f, bufs[0], f.add(f.mul(s, f.i64(p.size)), at), p.dtype)
+                ptr = acc_ptr(f, bufs[0], s * p.size + at, p.dtype)
                 return f.masked_load(ty, ptr, mask)
 
-            total = f.loop(1, splits, 1, [load(f.i64(0))], lambda s, c: [f.add(c[0], load(s))])[0]
+            total = f.loop(1, splits, 1, [load(f.i64(0))], lambda s, c: [c[0] + load(s)])[0]
             store_acc(f, total, elem_ptr(f, bufs[1], at, p.dtype), p.dtype, mask)
 
         f.loop(0, block, width, [], step)

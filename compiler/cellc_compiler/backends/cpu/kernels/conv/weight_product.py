@@ -120,11 +120,11 @@ def pixel_rows_kernel(r: PixelRows, target: Target) -> Kernel:
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
         g, n, y, x = split_index(f, unit, [r.groups, j.n, j.gh, j.gw])
-        channel = f.add(f.mul(n, f.i64(j.channels)), f.mul(g, f.i64(r.icg)))
-        iy, ix = f.mul(y, f.i64(j.sy)), f.mul(x, f.i64(j.sx))
-        pixel = f.add(f.mul(iy, f.i64(j.iw)), ix)
-        src = elem_ptr(f, bufs[0], f.add(f.mul(channel, f.i64(plane)), pixel), r.dtype)
-        dst = acc_ptr(f, bufs[1], f.mul(unit, f.i64(r.channel_size())), r.dtype)
+        channel = n * j.channels + g * r.icg
+        iy, ix = y * j.sy, x * j.sx
+        pixel = iy * j.iw + ix
+        src = elem_ptr(f, bufs[0], channel * plane + pixel, r.dtype)
+        dst = acc_ptr(f, bufs[1], unit * r.channel_size(), r.dtype)
         count = width if vectors else 1
 
         def element(block: V, i: V) -> None:
@@ -133,34 +133,33 @@ def pixel_rows_kernel(r: PixelRows, target: Target) -> Kernel:
 
             def met(name: str, at: V, size: int) -> V:
                 tap = lookup(f, name, i, ty)
-                where = f.add(tap, f.splat(f.cast("trunc", at, "i32"), count))
+                where = tap + f.splat(f.cast("trunc", at, "i32"), count)
                 return f.cmp("ult", where, f.splat(V("i32", str(size)), count))
 
-            ok = f.binary("and", met("ROW_TAP", iy, j.ih), met("COL_TAP", ix, j.iw))
+            ok = met("ROW_TAP", iy, j.ih) & met("COL_TAP", ix, j.iw)
             index = lookup(f, "ROW_AT", i, ty)
-            at = f.add(block, i)
-            base = elem_ptr(f, src, f.mul(f.binary("udiv", block, f.i64(taps)), f.i64(plane)),
-                            r.dtype)
+            at = block + i
+            base = elem_ptr(f, src, block // taps * plane, r.dtype)
             out = acc_ptr(f, dst, at, r.dtype)
             if vectors:
                 if r.tw % period:
-                    left = f.sub(f.i64(r.tw), at)
-                    left = f.select(f.cmp("sgt", left, f.i64(0)), left, f.i64(0))
-                    ok = f.binary("and", ok, f.tail_mask(left, count))
+                    left = f.i64(r.tw) - at
+                    left = f.select(f.cmp("sgt", left, 0), left, f.i64(0))
+                    ok = ok & f.tail_mask(left, count)
                 f.store(gather(f, memory_type(r.dtype), base, index, ok), out)
                 return
             wide = f.cast("sext", index, "i64")
             # A tap outside the image must not be read: the pixel itself always can.
             value = f.load(memory_type(r.dtype), elem_ptr(f, base, f.select(
-                ok, wide, f.sub(f.i64(0), pixel)), r.dtype))
+                ok, wide, f.i64(0) - pixel), r.dtype))
             value = f.select(ok, from_memory(f, value, r.dtype), f.const(acc_type(r.dtype), 0.0))
             f.store(value, out)
 
         end = r.channel_size() if vectors else r.tw
 
         def blocks(block: V, _: list[V]) -> None:
-            left = f.sub(f.i64(end), block)
-            some = f.select(f.cmp("slt", left, f.i64(period)), left, f.i64(period))
+            left = f.i64(end) - block
+            some = f.select(f.cmp("slt", left, period), left, f.i64(period))
             f.loop(0, some if end % period else period, count, [], lambda i, _: element(block, i))
 
         f.loop(0, end, period, [], blocks)
