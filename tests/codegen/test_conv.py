@@ -20,7 +20,7 @@ from cellc_compiler.backends.llvm.text import Function, V, module
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_compiler.ir.types import TensorType
 from cellc_compiler.lower.plan import epilogue_operand
-from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64, int32
+from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64
 from cellc_runtime.target import AVX512, NEON, Target, host_target
 
 from .jit import Jitted, compile_text
@@ -397,22 +397,11 @@ def test_one_by_one_needs_no_scratch() -> None:
     assert not conv_forward(SPECS["1x1"], NEON).scratch
 
 
-@pytest.mark.parametrize(("change", "error"), [
-    ({"groups": 2}, "groups do not divide"),
-    ({"stride": (0, 1)}, "at least 1"),
-    ({"pads": (0, -1, 0, 0)}, "at least 0"),
-    ({"kh": 9}, "without an output"),
-    ({"n": 0}, "without an output"),
-])
-def test_bad_specs(change: dict[str, Any], error: str) -> None:
+@pytest.mark.parametrize("change", [{"kh": 9}, {"n": 0}])
+def test_a_result_without_elements_is_refused(change: dict[str, Any]) -> None:
     good: dict[str, Any] = {
         "n": 1, "c": 3, "h": 8, "w": 8, "oc": 4, "kh": 3, "kw": 3, "stride": (1, 1),
         "dilation": (1, 1), "pads": (0, 0, 0, 0), "groups": 1, "dtype": float32}
     ConvSpec(**good)
-    with pytest.raises(ValueError, match=error):
+    with pytest.raises(ValueError, match="without an output"):
         ConvSpec(**{**good, **change})
-
-
-def test_integers_are_refused() -> None:
-    with pytest.raises(TypeError, match="floating-point"):
-        spec(1, 1, (3, 3), 1, (1, 1), dtype=int32)

@@ -15,8 +15,8 @@ from cellc_compiler.backends.cpu.kernels.pool import (
     max_pool,
     max_pool_backward,
 )
-from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64, int32
-from cellc_runtime.target import Target, host_target, host_targets
+from cellc_runtime.dtypes import DType, bfloat16, float16, float32, float64
+from cellc_runtime.target import Target, host_targets
 
 from .plans import ALL_TARGETS, Array, emits, run_plan, x86_targets
 
@@ -273,16 +273,3 @@ def test_objects_emit(name: str, target: Target) -> None:
     emits(max_pool_backward(s, target), target)
     emits(avg_pool(s, target, False), target)
     emits(avg_pool_backward(s, target), target)
-
-
-def test_bad_specs() -> None:
-    with pytest.raises(ValueError, match="does not fit"):
-        spec(1, 1, (3, 3), (4, 4), (1, 1))
-    with pytest.raises(ValueError, match="wholly in the padding"):
-        spec(1, 1, (3, 3), (2, 2), (1, 1), p=(2, 2, 2, 2))
-    with pytest.raises(ValueError, match="divisor"):
-        avg_pool(SPECS["2x2 s2"], host_target(), divisor_override=0)
-    with pytest.raises(ValueError, match="empty"):
-        AdaptiveSpec(1, 1, 3, 3, 0, 1, float32)
-    with pytest.raises(TypeError, match="floating-point"):
-        spec(1, 1, (3, 3), (2, 2), (1, 1), dtype=int32)

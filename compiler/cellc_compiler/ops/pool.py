@@ -35,7 +35,7 @@ SLIDING = {"kernel": attr.pair(1), "stride": attr.pair(1, default=(1, 1)),
            "pads": attr.pads(attr.MOST_COUNTED), "ceil_mode": attr.flag(False)}
 
 
-def _sliding(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
+def sliding_windows(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
              ceil_mode: bool) -> tuple[Windows, list[int]]:
     """Windows of a sliding pool, and how many of each one's taps lie in the padded image.
 
@@ -99,7 +99,7 @@ def _count(size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_
     return count
 
 
-def _adaptive(size: int, windows: int) -> Windows:
+def adaptive_windows(size: int, windows: int) -> Windows:
     """Windows floor(i * size / windows) .. ceil((i + 1) * size / windows) - 1.
 
     Raises:
@@ -321,7 +321,7 @@ class _Sliding(_Pool):
         (top, bottom, left, right), dilation = attrs["pads"], attrs.get("dilation", (1, 1))
         sides = ((top, bottom), (left, right))
         rows, columns = (
-            _sliding(hw[k], attrs["kernel"][k], attrs["stride"][k], dilation[k], sides[k],
+            sliding_windows(hw[k], attrs["kernel"][k], attrs["stride"][k], dilation[k], sides[k],
                      attrs["ceil_mode"])[0] for k in range(2))
         return rows, columns
 
@@ -345,7 +345,7 @@ class _Adaptive(_Pool):
         return rows, columns
 
     def windows(self, hw: Pair, attrs: Attrs) -> tuple[Windows, Windows]:
-        rows, columns = (_adaptive(hw[k], attrs["output_size"][k]) for k in range(2))
+        rows, columns = (adaptive_windows(hw[k], attrs["output_size"][k]) for k in range(2))
         return rows, columns
 
 
@@ -500,7 +500,7 @@ class _SlidingAverage(_Average, _Sliding):
         if not attrs["count_include_pad"]:
             return super().divisors(hw, attrs)
         top, bottom, left, right = attrs["pads"]
-        counts = [_sliding(hw[k], attrs["kernel"][k], attrs["stride"][k], 1, side,
+        counts = [sliding_windows(hw[k], attrs["kernel"][k], attrs["stride"][k], 1, side,
                            attrs["ceil_mode"])[1]
                   for k, side in enumerate(((top, bottom), (left, right)))]
         return np.outer(counts[0], counts[1])

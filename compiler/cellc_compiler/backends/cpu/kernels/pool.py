@@ -19,9 +19,10 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import Undecided, is_symbolic, surely_at_least
+from ....ir.dims import Undecided, is_symbolic
 from ....loops.order import accumulators
 from ....lower.kernel import Kernel
+from ...llvm.convert import register_type
 from ...llvm.reduction import total
 from ...llvm.text import Function, V, first_lanes, vector
 from .pool_axes import AnyAxis, OpenAxis, adaptive_axis, given_count, sliding_axes
@@ -30,7 +31,6 @@ from .vectors import (
     Window,
     acc_ptr,
     acc_size,
-    acc_type,
     beats,
     elem_ptr,
     in_vectors,
@@ -38,7 +38,6 @@ from .vectors import (
     lanes,
     lanes_below,
     load_acc,
-    memory_type,
     split_index,
     store_acc,
     task_kernel,
@@ -54,9 +53,6 @@ class PoolSpec:
         pads: elements added (top, bottom, left, right); they never win a maximum.
         ceil_mode: whether a window may start inside and end outside the padded input.
 
-    Raises:
-        ValueError: sizes that give no output, or a window wholly in the padding.
-        TypeError: `dtype` is not a real floating-point type.
     """
 
     n: int
@@ -69,10 +65,6 @@ class PoolSpec:
     pads: tuple[int, int, int, int]
     ceil_mode: bool
     dtype: DType
-
-    def __post_init__(self) -> None:
-        memory_type(self.dtype)
-        self.axes(False)
 
     def axes(self, include_pad: bool) -> tuple[AnyAxis, AnyAxis]:
         """Row and column windows."""
@@ -93,12 +85,7 @@ class PoolSpec:
 
 @dataclass(frozen=True)
 class AdaptiveSpec:
-    """Adaptive pooling of `x[n, c, h, w]` to `[n, c, oh, ow]`.
-
-    Raises:
-        ValueError: an empty input or output.
-        TypeError: `dtype` is not a real floating-point type.
-    """
+    """Adaptive pooling of `x[n, c, h, w]` to `[n, c, oh, ow]`."""
 
     n: int
     c: int
@@ -107,12 +94,6 @@ class AdaptiveSpec:
     oh: int
     ow: int
     dtype: DType
-
-    def __post_init__(self) -> None:
-        memory_type(self.dtype)
-        if any(not surely_at_least(d, 1) and d < 1
-               for d in (self.n, self.c, self.h, self.w, self.oh, self.ow)):
-            raise ValueError(f"adaptive pooling of an empty input or to an empty output: {self}")
 
     def axes(self, include_pad: bool = False) -> tuple[AnyAxis, AnyAxis]:
         """Row and column windows (there is no padding to include)."""
@@ -204,7 +185,7 @@ def _sliding_max(spec: PoolSpec, target: Target, value: bool, indices: bool) -> 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         plane, oy = split_index(f, unit, [planes, oh])
         x = elem_ptr(f, bufs[0], plane * (spec.h * spec.w), spec.dtype)
-        start = [f.const(vector(acc_type(spec.dtype), width), -math.inf)]
+        start = [f.const(vector(register_type(spec.dtype), width), -math.inf)]
         if indices:
             start.append(f.const(vector("i32", width), -1))
 
@@ -232,7 +213,7 @@ def _table_max(spec: Spec, target: Target, value: bool, indices: bool) -> Kernel
     def body(f: Function, bufs: list[V], unit: V) -> str:
         plane, oy = split_index(f, unit, [planes, rows.windows])
         x = elem_ptr(f, bufs[0], plane * (rows.size * cols.size), spec.dtype)
-        start = [f.const(acc_type(spec.dtype), -math.inf), f.i64(-1)]
+        start = [f.const(register_type(spec.dtype), -math.inf), f.i64(-1)]
 
         def column(ox: V, _: list[V]) -> None:
             def tap(at: V, c: list[V]) -> list[V]:
@@ -301,7 +282,7 @@ def _finish(f: Function, spec: Spec, acc: V, out: V) -> None:
     width = lanes(f.target, spec.dtype)
 
     def column(i: V, mask: V | None) -> None:
-        ty = vector(acc_type(spec.dtype), width)
+        ty = vector(register_type(spec.dtype), width)
         v = f.masked_load(ty, acc_ptr(f, acc, i, spec.dtype), mask)
         store_acc(f, v, elem_ptr(f, out, i, spec.dtype), spec.dtype, mask)
 
@@ -322,7 +303,7 @@ def _scatter(
     def body(f: Function, bufs: list[V], plane: V) -> str:
         at = plane * size
         dx = acc_ptr(f, bufs[sources + half], at, spec.dtype)
-        _clear(f, dx, size, acc_type(spec.dtype), width)
+        _clear(f, dx, size, register_type(spec.dtype), width)
         f.loop(0, windows, 1, [], lambda o, _: window(f, bufs, plane, o, dx))
         if half:
             _finish(f, spec, dx, elem_ptr(f, bufs[sources], at, spec.dtype))
@@ -335,7 +316,7 @@ def _scatter(
 def _scatter_max(spec: Spec, target: Target) -> Kernel:
     """Kernel over (indices, dy, out[, acc]): adds every dy at its index."""
     rows, cols = spec.axes(False)
-    windows, ty = rows.windows * cols.windows, acc_type(spec.dtype)
+    windows, ty = rows.windows * cols.windows, register_type(spec.dtype)
 
     def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
         src = plane * windows + o
@@ -364,8 +345,6 @@ def _average_axes(spec: Spec, include_pad: bool, divisor: int | None) -> tuple[A
     rows, cols = spec.axes(include_pad)
     if divisor is None:
         return rows, cols
-    if divisor == 0:
-        raise ValueError("the divisor of an average pool cannot be 0")
     return given_count(rows, divisor), given_count(cols, 1)
 
 
@@ -373,7 +352,7 @@ def _sliding_avg(spec: PoolSpec, rows: AnyAxis, cols: AnyAxis, target: Target) -
     """Kernel over (x, out), in vectors over output columns."""
     width = _width(spec, target)
     planes = spec.n * spec.c
-    ty = vector(acc_type(spec.dtype), width)
+    ty = vector(register_type(spec.dtype), width)
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
         plane, oy = split_index(f, unit, [planes, rows.windows])
@@ -384,7 +363,7 @@ def _sliding_avg(spec: PoolSpec, rows: AnyAxis, cols: AnyAxis, target: Target) -
             total = _row_windows(f, spec, x, oy, ox, width, 0.0, [f.zero(ty)],
                                  lambda v, _y, _x, _b, c: [c[0] + v])[0]
             wide = cols.counts(f, "COUNT32", ox, width)
-            count = f.cast("sitofp", high * wide, acc_type(spec.dtype))
+            count = f.cast("sitofp", high * wide, register_type(spec.dtype))
             at = unit * cols.windows + ox
             store_acc(f, f.fdiv(total, count), elem_ptr(f, bufs[1], at, spec.dtype),
                       spec.dtype, mask)
@@ -404,7 +383,7 @@ def _count(f: Function, rows: AnyAxis, cols: AnyAxis, oy: V, ox: V, ty: str) -> 
 def _table_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     """Kernel over (x, out), in scalars over tables of window bounds."""
     planes = spec.n * spec.c
-    ty = acc_type(spec.dtype)
+    ty = register_type(spec.dtype)
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
         plane, oy = split_index(f, unit, [planes, rows.windows])
@@ -439,7 +418,7 @@ def _plane_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kern
         def add(acc: V, i: V, mask: V | None) -> V:
             return acc + load_acc(f, elem_ptr(f, x, i, spec.dtype), spec.dtype, width, mask)
 
-        zeros = [f.zero(vector(acc_type(spec.dtype), width))] * count
+        zeros = [f.zero(vector(register_type(spec.dtype), width))] * count
         sums = f.loop(0, full, count * width, zeros, lambda i, c: [
             add(acc, i + u * width, None) for u, acc in enumerate(c)])
         for u, start in enumerate(_tails(full, size, width, count)):
@@ -466,24 +445,16 @@ def _tail_mask(f: Function, count: int, width: int) -> V | None:
     return first_lanes(count, width) if count < width else None
 
 
-def _whole_plane(rows: AnyAxis, cols: AnyAxis) -> bool:
-    return rows.whole and cols.whole
-
-
 def avg_pool(
     spec: Spec, target: Target, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Plan:
-    """`out` from `x`: the sum of each window over its count (or `divisor_override`).
-
-    Raises:
-        ValueError: `divisor_override` is 0.
-    """
+    """`out` from `x`: the sum of each window over its count (or `divisor_override`)."""
     plan = Plan()
     rows, cols = _average_axes(spec, count_include_pad, divisor_override)
     if isinstance(rows, OpenAxis) and rows.windows * cols.windows < 2:
         raise Undecided("an average over a whole image is added up in another order")
-    if _whole_plane(rows, cols):
+    if rows.whole and cols.whole:
         kernel = _plane_avg(spec, rows, cols, target)
     elif isinstance(spec, PoolSpec) and _width(spec, target) > 1:
         kernel = _sliding_avg(spec, rows, cols, target)
@@ -495,7 +466,7 @@ def avg_pool(
 
 def _scatter_avg(spec: Spec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     """Kernel over (dy, out[, acc]): adds every dy / count to the elements of its window."""
-    windows, ty = rows.windows * cols.windows, acc_type(spec.dtype)
+    windows, ty = rows.windows * cols.windows, register_type(spec.dtype)
 
     def window(f: Function, bufs: list[V], plane: V, o: V, dx: V) -> None:
         oy, ox = split_index(f, o, [rows.windows, cols.windows])
@@ -534,14 +505,10 @@ def avg_pool_backward(
     spec: Spec, target: Target, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Plan:
-    """`out`, the gradient of `x`, from `dy`.
-
-    Raises:
-        ValueError: `divisor_override` is 0.
-    """
+    """`out`, the gradient of `x`, from `dy`."""
     plan = Plan()
     rows, cols = _average_axes(spec, count_include_pad, divisor_override)
-    if _whole_plane(rows, cols):
+    if rows.whole and cols.whole:
         plan.add(_spread(spec, rows, cols, target), "dy", "out")
     else:
         kernel = _scatter_avg(spec, rows, cols, target)

@@ -3,12 +3,14 @@ formulas where they are known only when the code runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cellc_runtime.records import dataclass, replace
 
 from ....ir.dims import Undecided, is_symbolic
+from ....ops.pool import Windows, adaptive_windows, sliding_windows
 from ...llvm.text import Function, V, vector
 from .vectors import lookup, maximum, minimum, table
 
@@ -97,9 +99,18 @@ class _Formula:
         del name, lanes
         return ""
 
+    given: int | None
+
+    @abstractmethod
+    def bounds(self, f: Function, name: str, index: V) -> tuple[V, V]:
+        """First and past-the-last element of a window."""
+
     def count(self, f: Function, name: str, index: V) -> V:
         """The contribution of a window to the divisor."""
-        raise TypeError(f"{type(self).__name__} has no count")
+        if self.given is not None:
+            return f.i64(self.given)
+        first, end = self.bounds(f, name, index)
+        return end - first
 
     def counts(self, f: Function, name: str, index: V, lanes: int) -> V:
         """The contributions of as many windows from one on, as i32."""
@@ -166,10 +177,9 @@ class OpenAxis(_Formula):
 
     def count(self, f: Function, name: str, index: V) -> V:
         """The contribution of a window to the divisor (averages have no dilation)."""
-        if self.given is not None or self.include_pad:  # (no window reaches beyond the padding)
-            return f.i64(self.kernel if self.given is None else self.given)
-        first, end = self.bounds(f, name, index)
-        return end - first
+        if self.given is None and self.include_pad:  # no window reaches beyond the padding
+            return f.i64(self.kernel)
+        return super().count(f, name, index)
 
 
 @dataclass(frozen=True)
@@ -198,13 +208,6 @@ class OpenAdaptive(_Formula):
         end = (index + 1) * size + (self.windows - 1)
         return (index * size // windows, end // windows)
 
-    def count(self, f: Function, name: str, index: V) -> V:
-        """The contribution of a window to the divisor."""
-        if self.given is not None:
-            return f.i64(self.given)
-        first, end = self.bounds(f, name, index)
-        return end - first
-
 
 Sliding = Axis | OpenAxis
 AnyAxis = Sliding | OpenAdaptive
@@ -217,72 +220,48 @@ def given_count(axis: AnyAxis, count: int) -> AnyAxis:
     return replace(axis, given=count)
 
 
+def _known(size: int, windows: Windows, counts: Iterable[int], step: int = 1) -> Axis:
+    """The windows that the op's definition lists."""
+    return Axis(size, tuple(w[0] for w in windows), tuple(w[-1] + 1 for w in windows), step,
+                tuple(counts))
+
+
 def sliding_axis(
-    size: int, kernel: int, stride: int, dilation: int, before: int, after: int,
-    ceil_mode: bool, include_pad: bool,
+    size: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil_mode: bool,
+    include_pad: bool,
 ) -> Sliding:
     """Windows of a sliding pool. With `include_pad`, the padding counts for an average, but not
     what `ceil_mode` adds beyond it.
 
     Raises:
-        ValueError: no window fits, or one lies wholly in the padding.
+        Undecided: windows that only a known size decides.
     """
+    if not is_symbolic(size):
+        windows, counts = sliding_windows(size, kernel, stride, dilation, pads, ceil_mode)
+        return _known(size, windows, counts if include_pad else map(len, windows), dilation)
+    if ceil_mode:
+        raise Undecided("windows of a pool in ceil_mode are tables of known sizes")
     reach = dilation * (kernel - 1) + 1
-    room = size + before + after - reach
-    if room < 0:
-        raise ValueError(f"a pooling window of {reach} does not fit {size} + {before + after}")
-    windows = (-(-room // stride) if ceil_mode else room // stride) + 1
-    if is_symbolic(size):
-        return _open_axis(size, windows, kernel, stride, dilation, before, after, ceil_mode,
-                          include_pad)
-    if ceil_mode and (windows - 1) * stride >= size + before:
-        windows -= 1
-    starts, ends, counts = [], [], []
-    for o in range(windows):
-        taps = [o * stride - before + k * dilation for k in range(kernel)]
-        live = [t for t in taps if 0 <= t < size]
-        if not live:
-            raise ValueError(f"pooling window {o} lies wholly in the padding")
-        starts.append(live[0])
-        ends.append(live[-1] + 1)
-        counts.append(sum(t < size + after for t in taps) if include_pad else len(live))
-    return Axis(size, tuple(starts), tuple(ends), dilation, tuple(counts))
+    if max(pads) >= reach or (dilation > 1 and size < reach):
+        raise Undecided("a window of a pool may lie in the padding")
+    count = (size + sum(pads) - reach) // stride + 1
+    return OpenAxis(size, count, kernel, stride, dilation, *pads, include_pad)
 
 
 def sliding_axes(
     size: Sequence[int], attrs: Mapping[str, Any], include_pad: bool = False
 ) -> tuple[Sliding, Sliding]:
     """Row and column windows of a sliding pool of these attributes over an image."""
-    (top, bottom, left, right), dilation = attrs["pads"], attrs.get("dilation", (1, 1))
+    dilation, pads = attrs.get("dilation", (1, 1)), attrs["pads"]
     rows, columns = (
-        sliding_axis(size[k], attrs["kernel"][k], attrs["stride"][k], dilation[k], before, after,
-                     attrs["ceil_mode"], include_pad)
-        for k, (before, after) in enumerate(((top, bottom), (left, right))))
+        sliding_axis(size[k], attrs["kernel"][k], attrs["stride"][k], dilation[k],
+                     pads[2 * k:2 * k + 2], attrs["ceil_mode"], include_pad) for k in (0, 1))
     return rows, columns
-
-
-def _open_axis(
-    size: int, windows: int, kernel: int, stride: int, dilation: int, before: int, after: int,
-    ceil_mode: bool, include_pad: bool,
-) -> OpenAxis:
-    """Windows of a sliding pool over an axis of any size.
-
-    Raises:
-        Undecided: windows that only a known size decides.
-    """
-    if ceil_mode:
-        raise Undecided("windows of a pool in ceil_mode are tables of known sizes")
-    reach = dilation * (kernel - 1) + 1
-    if max(before, after) >= reach or (dilation > 1 and size < reach):
-        raise Undecided("a window of a pool may lie in the padding")
-    return OpenAxis(size, windows, kernel, stride, dilation, before, after, include_pad)
 
 
 def adaptive_axis(size: int, windows: int) -> AnyAxis:
     """Windows `floor(o * size / windows) .. ceil((o + 1) * size / windows)`."""
     if is_symbolic(size):
         return OpenAdaptive(size, windows)
-    starts = [o * size // windows for o in range(windows)]
-    ends = [-(-(o + 1) * size // windows) for o in range(windows)]
-    counts = [e - s for s, e in zip(starts, ends, strict=True)]
-    return Axis(size, tuple(starts), tuple(ends), 1, tuple(counts))
+    found = adaptive_windows(size, windows)
+    return _known(size, found, map(len, found))

@@ -16,7 +16,13 @@ from cellc_runtime.target import Target
 from ....ir.dims import Undecided, estimate, is_symbolic
 from ....lower.kernel import Kernel
 from ....lower.plan import Role
-from ...llvm.convert import from_memory, round_bfloat16, to_memory
+from ...llvm.convert import (
+    from_memory,
+    memory_type,
+    register_type,
+    round_bfloat16,
+    to_memory,
+)
 from ...llvm.text import (
     Function,
     V,
@@ -29,29 +35,10 @@ from ...llvm.text import (
     vector,
 )
 
-_MEMORY = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "i16"}
-
 WANTED_TASKS = 64
 """Tasks a large kernel is cut into: a few for each of up to 16 threads."""
 TASK_CYCLES = 20_000.0
 """A task shorter than this is not worth handing to another thread."""
-
-
-def memory_type(dtype: DType) -> str:
-    """LLVM type of one stored element (bfloat16 is held as its bits).
-
-    Raises:
-        TypeError: not a real floating-point type.
-    """
-    try:
-        return _MEMORY[dtype.name]
-    except KeyError:
-        raise TypeError(f"convolution and pooling take floating-point types, not {dtype}") from None
-
-
-def acc_type(dtype: DType) -> str:
-    """LLVM type the arithmetic is done in."""
-    return "double" if dtype.name == "float64" else "float"
 
 
 def acc_size(dtype: DType) -> int:
@@ -108,7 +95,7 @@ def elem_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
 
 def acc_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
     """Pointer to an element of a scratch of accumulators."""
-    return f.gep(base, index, acc_type(dtype))
+    return f.gep(base, index, register_type(dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +154,7 @@ class Window:
     def load_static(self, f: Function, row: V, start: int, bound: int) -> V:
         """`load` from constant positions: masks are constants, and rare."""
         ty = vector(memory_type(self.dtype), self.width)
-        fill = f.const(vector(acc_type(self.dtype), self.width), self.fill)
+        fill = f.const(vector(register_type(self.dtype), self.width), self.fill)
         parts = []
         for p in range(self.stride):
             first = start + p * self.width
@@ -183,7 +170,7 @@ class Window:
 
     def _one(self, f: Function, row: V, start: V, bound: V) -> V:
         """One stored element, or the fill."""
-        fill = narrow(f, f.const(acc_type(self.dtype), self.fill), self.dtype)
+        fill = narrow(f, f.const(register_type(self.dtype), self.fill), self.dtype)
         return f.when(
             f.cmp("ult", start, bound),
             lambda: [f.load(memory_type(self.dtype), elem_ptr(f, row, start, self.dtype))],
@@ -199,7 +186,7 @@ class Window:
             index = f.iota(vector("i32", self.width)) + f.splat(f.cast("trunc", start, "i32"),
                 self.width)
             limit = f.splat(f.cast("trunc", bound, "i32"), self.width)
-            fill = narrow(f, f.const(vector(acc_type(self.dtype), self.width), self.fill),
+            fill = narrow(f, f.const(vector(register_type(self.dtype), self.width), self.fill),
                           self.dtype)
             return [f.masked_load(ty, ptr, f.cmp("ult", index, limit), fill)]
 

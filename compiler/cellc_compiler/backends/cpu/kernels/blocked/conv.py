@@ -27,8 +27,9 @@ from cellc_runtime.target import Target
 from .....ir.dims import Undecided, estimate, is_symbolic
 from .....lower.kernel import Kernel
 from .....lower.plan import Role
+from ....llvm.convert import register_type
 from ....llvm.text import Function, V, vector
-from ..vectors import acc_size, acc_type, divmod_const, minimum, split_index, task_kernel
+from ..vectors import acc_size, divmod_const, minimum, split_index, task_kernel
 from .tile import BlockConv, Tile
 
 _UNROLLED_FMAS = 112
@@ -152,7 +153,7 @@ class Writer:
     @property
     def ty(self) -> str:
         """Element type."""
-        return acc_type(self.p.dtype)
+        return register_type(self.p.dtype)
 
     @property
     def vec(self) -> str:

@@ -12,10 +12,10 @@ from cellc_runtime.target import Target
 
 from .....ir.dims import Undecided, is_symbolic
 from .....lower.kernel import Kernel
+from ....llvm.convert import register_type
 from ....llvm.text import Function, V, first_lanes, kernel_function, module, transpose, vector
 from ..vectors import (
     acc_size,
-    acc_type,
     divmod_const,
     elem_ptr,
     load_acc,
@@ -84,7 +84,7 @@ def _pack_text(dtype: DType, given: DType, b: int, target: Target) -> str:
 
 def _pack_ragged(p: BlockConv, ov: int, given: DType, cycles: float, target: Target) -> Kernel:
     """The kernel for a last block that is not full, and for short chains."""
-    b, k, ty = p.bo, p.chain, acc_type(p.dtype)
+    b, k, ty = p.bo, p.chain, register_type(p.dtype)
     vec = vector(ty, b)
     full = k // b * b
 
@@ -145,7 +145,7 @@ def to_blocked_kernel(x: tuple[int, ...], block: int, dtype: DType, target: Targ
     n, c, h, w = x
     if is_symbolic(c):
         raise Undecided("the number of channels is not known")
-    size, ty = h * w, acc_type(dtype)
+    size, ty = h * w, register_type(dtype)
     blocks, vec = -(-c // block), vector(ty, block)
     parts, per = _parts(size, block)
 
@@ -206,7 +206,7 @@ def from_blocked_kernel(
     _, c, h, w = out
     if pw == w:  # rows follow each other: one row
         ph, pw, h, w, origin = 1, ph * pw, 1, h * w, (0, origin[0] * pw)
-    ty, vec = acc_type(dtype), vector(acc_type(dtype), block)
+    ty, vec = register_type(dtype), vector(register_type(dtype), block)
     parts, per = _parts(w, block)
 
     def body(f: Function, bufs: list[V], unit: V) -> None:

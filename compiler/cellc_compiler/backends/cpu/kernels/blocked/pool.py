@@ -9,9 +9,10 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .....lower.kernel import Kernel
+from ....llvm.convert import register_type
 from ....llvm.text import Function, V, vector
 from ..pool_axes import Sliding
-from ..vectors import acc_type, beats, split_index, task_kernel
+from ..vectors import beats, split_index, task_kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class _Pool:
     @property
     def ty(self) -> str:
         """Element type."""
-        return acc_type(self.dtype)
+        return register_type(self.dtype)
 
     @property
     def block(self) -> int:

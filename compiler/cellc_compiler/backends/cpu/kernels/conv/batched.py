@@ -16,20 +16,18 @@ from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from .....lower.kernel import Kernel
-from ....llvm.convert import from_memory
+from ....llvm.convert import from_memory, memory_type, register_type
 from ....llvm.text import Function, V, first_lanes, vector
 from ..vectors import (
     TASK_CYCLES,
     acc_ptr,
     acc_size,
-    acc_type,
     elem_ptr,
     in_vectors,
     is_half,
     lanes,
     load_acc,
     lookup,
-    memory_type,
     minimum,
     split_index,
     store_acc,
@@ -178,7 +176,7 @@ def gather_kernel(j: Joint, target: Target) -> Kernel:
         safe = f.select(ok, index, V("i32", "0"))
         raw = f.load(memory_type(j.dtype), elem_ptr(f, src, f.cast("sext", safe, "i64"), j.dtype))
         value = from_memory(f, raw, j.dtype)
-        f.store(f.select(ok, value, f.const(acc_type(j.dtype), 0.0)), out)
+        f.store(f.select(ok, value, f.const(register_type(j.dtype), 0.0)), out)
 
     def body(f: Function, bufs: list[V], channel: V) -> str:
         src = elem_ptr(f, bufs[0], channel * (j.ih * j.iw), j.dtype)
@@ -218,7 +216,7 @@ def _copy_kernel(j: Joint, target: Target) -> Kernel:
         f.loop(0, j.n, 1, [], image)
         if j.tw > j.columns:
             rest = j.tw - j.columns
-            zero = f.zero(vector(acc_type(j.dtype), rest))
+            zero = f.zero(vector(register_type(j.dtype), rest))
             f.store(zero, acc_ptr(f, dst, j.columns, j.dtype))
 
     return task_kernel(target, 2, j.channels, j.cycles(target), body)
@@ -283,21 +281,21 @@ class _SpreadWriter:
     def _vector(self, source: V, plane: V, out: V, q: V, mask: V | None) -> None:
         """The pixels from pixel `q` of a plane (of `group` planes)."""
         f, s, width = self.f, self.s, lanes(self.f.target, self.s.dtype)
-        ty = vector(acc_type(s.dtype), width)
+        ty = vector(register_type(s.dtype), width)
         if s.plain:  # the scratch has slack after its last element
             value = f.load(ty, acc_ptr(f, source, q, s.dtype))
         else:
             index = lookup(f, "SPREAD", q, vector("i32", width))
             there = f.cmp("sge", index, f.zero(index.ty))
             live = there if mask is None else there & mask
-            value = gather(f, acc_type(s.dtype), source, index, live)
+            value = gather(f, register_type(s.dtype), source, index, live)
         if self.epilogue is not None:
             value = self.epilogue(f, value, plane, out, width, mask)
         store_acc(f, value, elem_ptr(f, self.bufs[2], out, s.dtype), s.dtype, mask)
 
     def pixel(self, n: V, plane: V, q: V) -> None:
         """One pixel, for targets that do not gather."""
-        f, s, ty = self.f, self.s, acc_type(self.s.dtype)
+        f, s, ty = self.f, self.s, register_type(self.s.dtype)
         known = f.cast("sext", lookup(f, "SPREAD", q, "i32"), "i64")
         there = f.cmp("sge", known, 0)
         at = plane * s.pitch + n * s.image + f.select(there, known, f.i64(0))

@@ -25,7 +25,7 @@ from .....loops.order import FEW_CHANNELS
 from .....lower.kernel import Kernel
 from .....lower.plan import epilogue_operand
 from ..vectors import Plan as Plan
-from ..vectors import acc_size, is_half, memory_type
+from ..vectors import acc_size, is_half
 from .batched import BatchedPlan, Joint, Spread, join_images, spread_kernel
 from .batched import gather_kernel as join_kernel
 from .taps import Epilogue as Epilogue
@@ -57,8 +57,7 @@ class ConvSpec:
         pads: zeros added (top, bottom, left, right), not negative.
 
     Raises:
-        ValueError: sizes that do not fit together.
-        TypeError: `dtype` is not a real floating-point type.
+        ValueError: there is no output element.
     """
 
     n: int
@@ -75,11 +74,6 @@ class ConvSpec:
     dtype: DType
 
     def __post_init__(self) -> None:
-        memory_type(self.dtype)
-        if self.groups < 1 or self.c % self.groups or self.oc % self.groups:
-            raise ValueError(f"{self.groups} groups do not divide {self.c} and {self.oc} channels")
-        if min(self.stride) < 1 or min(self.dilation) < 1 or min(self.pads) < 0:
-            raise ValueError("strides and dilations are at least 1, pads at least 0")
         sizes = (self.n, self.c, self.oc, self.kh, self.kw, self.oh, self.ow)
         if any(not surely_at_least(d, 1) and d < 1 for d in sizes):
             raise ValueError(f"a convolution without an output element: {self}")

@@ -22,12 +22,12 @@ from cellc_runtime.target import Target
 
 from .....ir.dims import estimate
 from .....lower.kernel import Kernel
+from ....llvm.convert import register_type
 from ....llvm.text import Function, V, first_lanes, vector
 from ..vectors import (
     TASK_CYCLES,
     acc_ptr,
     acc_size,
-    acc_type,
     divmod_const,
     elem_ptr,
     is_half,
@@ -295,7 +295,7 @@ class _Writer:
         dims = [p.n, p.groups, t.pixel_chunks, t.row_blocks]
         n, g, chunk, block = split_index(f, unit, dims)
         ng = n * p.groups + g
-        w = f.gep(self.bufs[1], g * p.w_strides[0], acc_type(p.dtype))
+        w = f.gep(self.bufs[1], g * p.w_strides[0], register_type(p.dtype))
         stack = f.alloca(t.kb * self.channel * acc_size(p.dtype) + SLACK_BYTES) if t.rows else None
 
         def channels(k: V, _: list[V]) -> None:
@@ -373,8 +373,8 @@ class _Writer:
         """One register tile: `mr` rows from `row`, `count` pixels from `q`."""
         f, p, width = self.f, self.p, self.t.width
         nv = -(-count // width)
-        x = f.gep(u.x, q, acc_type(p.dtype))
-        w = f.gep(u.w, row * p.w_strides[1], acc_type(p.dtype))
+        x = f.gep(u.x, q, register_type(p.dtype))
+        w = f.gep(u.w, row * p.w_strides[1], register_type(p.dtype))
         # The image itself ends with its last pixel; a scratch has slack after it.
         mask = first_lanes(count - (nv - 1) * width, width)
         tile = _Tile(mr, nv, mask if self.windows.identity else None)
@@ -383,8 +383,8 @@ class _Writer:
         def chain(_: V, c: list[V]) -> list[V]:
             self._prefetch(c[1], mr)
             acc = self._taps(u.phase, tile, c[0], c[1], c[2:])
-            nx = f.gep(c[0], self.channel, acc_type(p.dtype))
-            return [nx, f.gep(c[1], p.w_strides[2], acc_type(p.dtype)), *acc]
+            nx = f.gep(c[0], self.channel, register_type(p.dtype))
+            return [nx, f.gep(c[1], p.w_strides[2], register_type(p.dtype)), *acc]
 
         start = self._start(u, outs, tile, mask)
         kn = p.k if self.t.kb == p.k else u.kn
@@ -405,7 +405,7 @@ class _Writer:
         _, row, channel = p.w_strides
         if row > channel or channel * size < _RUN_BYTES or not _large(p):
             return
-        ahead = f.gep(w, _AHEAD * channel, acc_type(p.dtype))
+        ahead = f.gep(w, _AHEAD * channel, register_type(p.dtype))
         for at in range(0, mr * row * size + _LINE_BYTES - 1, _LINE_BYTES):
             f.prefetch(f.gep(ahead, at))
 
@@ -425,7 +425,7 @@ class _Writer:
     def _start(self, u: _Unit, outs: list[V], tile: _Tile, mask: V | None) -> list[V]:
         """The accumulators a block of channels starts from: zero, or what the last one left."""
         f, p, width = self.f, self.p, self.t.width
-        zeros = [f.zero(vector(acc_type(p.dtype), width))] * len(outs)
+        zeros = [f.zero(vector(register_type(p.dtype), width))] * len(outs)
         if self.t.kb == p.k:
             return zeros
 
@@ -446,7 +446,7 @@ class _Writer:
 
     def _taps(self, phase: V, tile: _Tile, x: V, w: V, acc: list[V]) -> list[V]:
         """All taps of one chain channel."""
-        f, el = self.f, acc_type(self.p.dtype)
+        f, el = self.f, register_type(self.p.dtype)
         one = self.single
         if one is None:
             lo = lookup(f, "TAP_FIRST", phase)
@@ -473,7 +473,7 @@ class _Writer:
     def _tap(self, tile: _Tile, x: V, w: V, acc: list[V]) -> list[V]:
         """One step of the chain: load `nv` windows, broadcast `mr` weights, FMA."""
         f, width = self.f, self.t.width
-        el = acc_type(self.p.dtype)
+        el = register_type(self.p.dtype)
         ty = vector(el, width)
         f.fence(*acc[-tile.nv:])  # no register is free for the next tap's loads
         window = []

@@ -23,12 +23,12 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .....lower.kernel import Kernel
+from ....llvm.convert import register_type
 from ....llvm.text import Function, V, first_lanes, lanes_of, vector
 from ..vectors import (
     Window,
     acc_ptr,
     acc_size,
-    acc_type,
     divmod_const,
     elem_ptr,
     in_vectors,
@@ -212,7 +212,7 @@ class Unfold:
         def fill(out: V, line: V | None) -> None:
             for (b, cx), i in product(enumerate(self.cols), range(0, self.tw, width)):
                 ptr = acc_ptr(f, out, b * size + i, self.dtype)
-                v = (f.zero(vector(acc_type(self.dtype), width)) if line is None
+                v = (f.zero(vector(register_type(self.dtype), width)) if line is None
                      else window.load_static(f, line, i * self.sx + cx, self.iw))
                 f.masked_store(v, ptr, first_lanes(self.tw - i, width))
 
@@ -249,7 +249,7 @@ class Unfold:
         value = f.when(
             f.cmp("ult", at, bound),
             lambda: [load_acc(f, elem_ptr(f, line, at, self.dtype), self.dtype, 1)],
-            lambda: [f.const(acc_type(self.dtype), 0.0)],
+            lambda: [f.const(register_type(self.dtype), 0.0)],
         )[0]
         f.store(value, acc_ptr(f, out, i, self.dtype))
 
@@ -331,7 +331,7 @@ def interleave_kernel(
         return there, acc_ptr(f, bufs[0], row + ix, dtype)
 
     def block(f: Function, bufs: list[V], plane: V, iy: V, out: V, ix: V, count: int) -> None:
-        ty = vector(acc_type(dtype), width)
+        ty = vector(register_type(dtype), width)
         parts = []
         for px in range(sx):
             there, ptr = source(f, bufs, plane, iy, f.i64(px), ix)
@@ -344,7 +344,7 @@ def interleave_kernel(
     def pixel(f: Function, bufs: list[V], plane: V, iy: V, out: V, x: V) -> None:
         ix, px = divmod_const(f, x, sx)
         there, ptr = source(f, bufs, plane, iy, px, ix)
-        ty = acc_type(dtype)
+        ty = register_type(dtype)
         value = f.select(there, f.load(ty, ptr), f.zero(ty))
         store_acc(f, value, elem_ptr(f, out, x, dtype), dtype)
 

@@ -23,6 +23,7 @@ from cellc_runtime.target import Target
 from .....ir.dims import estimate
 from .....loops.order import PIXEL_CHAINS, image_runs
 from .....lower.kernel import Kernel
+from ....llvm.convert import register_type
 from ....llvm.reduction import total
 from ....llvm.text import Function, V, first_lanes, sizeof, transpose, vector
 from ..vectors import (
@@ -31,7 +32,6 @@ from ..vectors import (
     Window,
     acc_ptr,
     acc_size,
-    acc_type,
     elem_ptr,
     lanes,
     load_acc,
@@ -257,7 +257,7 @@ class _ChannelWriter:
     def _clear(self, part: V, lo: V, hi: V) -> None:
         f, t, p = self.f, self.t, self.t.p
         size = p.window * t.channels
-        zero = f.zero(vector(acc_type(p.dtype), t.width))
+        zero = f.zero(vector(register_type(p.dtype), t.width))
         f.loop(lo * size, hi * size, t.width, [],
                lambda i, _: f.store(zero, acc_ptr(f, part, i, p.dtype)))
 
@@ -301,7 +301,7 @@ class _ChannelWriter:
     def _tile(self, x: V, dy: V, out: V, offsets: list[int], y: V, y1: V) -> None:
         """Accumulate rows (constant offsets from `x`) times the channel vectors of `dy`."""
         f, t, p = self.f, self.t, self.t.p
-        el, ty = acc_type(p.dtype), vector(acc_type(p.dtype), t.width)
+        el, ty = register_type(p.dtype), vector(register_type(p.dtype), t.width)
         slots = [f.gep(out, r * t.channels + j * t.width, el)
                  for r in range(len(offsets)) for j in range(t.nv)]
         acc = [f.load(ty, s) for s in slots]
@@ -339,7 +339,7 @@ def gather_kernel(t: ChannelLanes, splits: int, target: Target) -> Kernel:
     """Kernel over (part, dw): adds the splits in order, transposes and rounds."""
     p, width = t.p, t.width
     blocks = -(-t.rows // width)
-    el, ty = acc_type(p.dtype), vector(acc_type(p.dtype), width)
+    el, ty = register_type(p.dtype), vector(register_type(p.dtype), width)
     stride = p.groups * t.tiles * t.rows * t.channels
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
@@ -450,7 +450,7 @@ class _PixelWriter:
         else:
             deltas = [j * self.u.plane_size() for j in range(t.taps)]
             base = lookup(f, "TAP_X", tap)
-        zeros = [f.zero(vector(acc_type(p.dtype), t.width))] * (mr * t.taps)
+        zeros = [f.zero(vector(register_type(p.dtype), t.width))] * (mr * t.taps)
 
         chains = 4 * PIXEL_CHAINS // acc_size(p.dtype)
 
@@ -495,7 +495,7 @@ class _PixelWriter:
         """One vector of pixels. Dead lanes read 0 on both sides: the unfolded image's own
         garbage could be a NaN."""
         f, t, p = self.f, self.t, self.t.p
-        el, ty = acc_type(p.dtype), vector(acc_type(p.dtype), t.width)
+        el, ty = register_type(p.dtype), vector(register_type(p.dtype), t.width)
         xq = f.gep(x, q, el)
 
         xs = [f.masked_load(ty, f.gep(xq, d, el), mask) for d in deltas]
@@ -530,7 +530,7 @@ def sum_kernel(p: WeightProblem, splits: int, target: Target) -> Kernel:
 
     def body(f: Function, bufs: list[V], unit: V) -> None:
         start = unit * block
-        ty = vector(acc_type(p.dtype), width)
+        ty = vector(register_type(p.dtype), width)
 
         def step(i: V, _: list[V]) -> None:
             at = start + i

@@ -17,7 +17,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .....lower.kernel import Kernel
-from ....llvm.convert import from_memory
+from ....llvm.convert import from_memory, memory_type, register_type
 from ....llvm.text import Function, V, vector
 from ..vectors import (
     TASK_CYCLES,
@@ -25,12 +25,10 @@ from ..vectors import (
     Plan,
     acc_ptr,
     acc_size,
-    acc_type,
     elem_ptr,
     is_half,
     lanes,
     lookup,
-    memory_type,
     split_index,
     table32,
     task_kernel,
@@ -152,8 +150,8 @@ def pixel_rows_kernel(r: PixelRows, target: Target) -> Kernel:
             # A tap outside the image must not be read: the pixel itself always can.
             value = f.load(memory_type(r.dtype), elem_ptr(f, base, f.select(
                 ok, wide, f.i64(0) - pixel), r.dtype))
-            value = f.select(ok, from_memory(f, value, r.dtype), f.const(acc_type(r.dtype), 0.0))
-            f.store(value, out)
+            value = from_memory(f, value, r.dtype)
+            f.store(f.select(ok, value, f.const(value.ty, 0.0)), out)
 
         end = r.channel_size() if vectors else r.tw
 
