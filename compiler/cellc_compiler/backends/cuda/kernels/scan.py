@@ -9,7 +9,6 @@ linear recurrences are chains. A thread loads several elements before it uses th
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -20,12 +19,10 @@ from ....ir.types import prod
 from ....loops import order
 from ....lower.plan import KernelPlan, Role, operand, result, scratch
 from ...along_axis import Running
-from ...llvm import reduction
-from ...llvm.convert import load_as, memory_type, register_type, store_as
-from ...llvm.math import functions as math
+from ...llvm.convert import load_as, memory_type, store_as
 from ...llvm.math.lanes import X
 from ...llvm.text import sizeof
-from ...plain.writer import Var
+from ...plain.running import TAKING, State, Taking, set_all, values_of
 from ..code import WARP, KernelCode
 from ..writer import THREADS, GpuFunction
 from .plans import step
@@ -34,8 +31,6 @@ AHEAD = 16
 """Elements that are loaded before the first is used."""
 _FILLED = 1 << 15
 """Threads from which on blocks are large: fewer are spread over as many as there are."""
-
-State = list[X]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class Scan(Running):
 
     def plan(self, target: Target) -> KernelPlan:
         """The kernels, from in0 (and in1, the factors) to out0 (and out1, positions)."""
-        taking = _TAKING[self.kind](self)
+        taking = TAKING[self.kind](self)
         given = [operand(0), operand(1)] if self.kind == "linear" else [operand(0)]
         outs = [result(0), result(1)] if self.kind in ("max", "min") else [result(0)]
         if self.runs == 1:
@@ -75,115 +70,6 @@ class Scan(Running):
         """Where an element is that is so far along the walk."""
         i = (place * -1) + (self.n - 1) if self.reverse else place
         return (line * self.n + i) * self.inner + column
-
-
-# --- what is carried ------------------------------------------------------------------------------
-
-
-class _Taking(ABC):
-    """The state that a line carries from element to element.
-
-    Attributes:
-        types: of the numbers that it is.
-    """
-
-    def __init__(self, scan: Scan) -> None:
-        self.scan, self.dtype = scan, scan.dtype
-        self.types = [register_type(scan.dtype)]
-
-    @abstractmethod
-    def start(self, f: GpuFunction) -> State:
-        """Before the first element."""
-
-    @abstractmethod
-    def take(self, f: GpuFunction, held: State, loaded: State, place: X) -> State:
-        """With an element."""
-
-    def join(self, f: GpuFunction, held: State, later: State) -> State:
-        """With what later elements come to."""
-        raise TypeError(f"a line of {self.scan.kind} is one run")
-
-    def result(self, f: GpuFunction, held: State) -> State:
-        """Return the values to write."""
-        return held
-
-
-class _Sum(_Taking):
-    def start(self, f: GpuFunction) -> State:
-        return [X(f, f.const(self.types[0], 0))]
-
-    def take(self, f: GpuFunction, held: State, loaded: State, place: X) -> State:
-        return self.join(f, held, loaded)
-
-    def join(self, f: GpuFunction, held: State, later: State) -> State:
-        return [held[0] + later[0]]
-
-
-class _Product(_Sum):
-    def start(self, f: GpuFunction) -> State:
-        return [X(f, f.const(self.types[0], 1))]
-
-    def join(self, f: GpuFunction, held: State, later: State) -> State:
-        return [held[0] * later[0]]
-
-
-class _Linear(_Sum):
-    def take(self, f: GpuFunction, held: State, loaded: State, place: X) -> State:
-        return [held[0] * loaded[1] + loaded[0]]
-
-
-class _Extreme(_Taking):
-    """The extreme so far, and its place: the last of equal ones, or the first NaN."""
-
-    def __init__(self, scan: Scan) -> None:
-        super().__init__(scan)
-        self.types.append("i32")
-
-    def start(self, f: GpuFunction) -> State:
-        (first,) = reduction.identity(f, self.scan.kind, self.types[0], self.dtype)
-        return [X(f, first), X(f, f.const("i32", 0))]
-
-    def take(self, f: GpuFunction, held: State, loaded: State, place: X) -> State:
-        return self.join(f, held, [loaded[0], place.to("trunc", "i32")])
-
-    def join(self, f: GpuFunction, held: State, later: State) -> State:
-        old, new = held[0], later[0]
-        low, high = (new, old) if self.scan.kind == "max" else (old, new)
-        kept = f.compare("lt", self.dtype, low, high) | f.compare("ne", self.dtype, old, old)
-        return [kept.where(a, b) for a, b in zip(held, later, strict=True)]
-
-
-class _LogSumExp(_Taking):
-    """The largest so far, and the sum of exponentials less it."""
-
-    def __init__(self, scan: Scan) -> None:
-        super().__init__(scan)
-        self.types *= 2
-
-    def start(self, f: GpuFunction) -> State:
-        return [f.number(self.dtype, float("-inf")), f.number(self.dtype, 0)]
-
-    def take(self, f: GpuFunction, held: State, loaded: State, place: X) -> State:
-        (old, total), (new,) = held, loaded
-        top = new.cmp("ugt", old).where(new, old)
-        shift = _shift(top)
-        return [top, total * _call("exp", old - shift) + _call("exp", new - shift)]
-
-    def result(self, f: GpuFunction, held: State) -> State:
-        return [_shift(held[0]) + _call("log", held[1])]
-
-
-def _shift(top: X) -> X:
-    """0 where the largest is no finite number."""
-    return (top - top).eq(0).where(top, 0)
-
-
-def _call(name: str, x: X) -> X:
-    return X(x.f, math.emit(x.f, name, x.v))
-
-
-_TAKING: dict[str, type[_Taking]] = {"sum": _Sum, "prod": _Product, "max": _Extreme,
-                                     "min": _Extreme, "logsumexp": _LogSumExp, "linear": _Linear}
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -227,15 +113,6 @@ def _walk(
         now.set(now.get() + 1)
 
 
-def _get(cells: Sequence[Var]) -> State:
-    return [c.get() for c in cells]
-
-
-def _set(cells: Sequence[Var], state: State) -> None:
-    for c, x in zip(cells, state, strict=True):
-        c.set(x)
-
-
 def _run_bounds(f: GpuFunction, s: Scan, run: X) -> tuple[X, X]:
     """Return the first place of a run, and its end."""
     begin = run * s.run
@@ -254,20 +131,20 @@ def _loader(f: GpuFunction, s: Scan, given: int, line: X, column: X) -> Callable
     return load
 
 
-def _totals(s: Scan, taking: _Taking, target: Target) -> KernelCode:
+def _totals(s: Scan, taking: Taking, target: Target) -> KernelCode:
     """Compute the total of each run."""
     with _threads(target, 1 + len(taking.types), s.outer, s.runs, s.inner) as k:
         f, (line, run, column) = k.f, k.at
         held = [f.var(x) for x in taking.start(f)]
         _walk(f, *_run_bounds(f, s, run), _loader(f, s, 1, line, column),
-              lambda place, x: _set(held, taking.take(f, _get(held), x, place)))
+              lambda place, x: set_all(held, taking.take(f, values_of(held), x, place)))
         at = (line * s.runs + run) * s.inner + column
-        for i, (x, ty) in enumerate(zip(_get(held), taking.types, strict=True)):
+        for i, (x, ty) in enumerate(zip(values_of(held), taking.types, strict=True)):
             f.store(x.v, f.gep(f.pointer(1 + i), at.v, ty))
     return k.code
 
 
-def _bases(s: Scan, taking: _Taking, target: Target) -> KernelCode:
+def _bases(s: Scan, taking: Taking, target: Target) -> KernelCode:
     """Replace each run's total by the total of all runs before it."""
     with _threads(target, len(taking.types), s.outer, s.inner) as k:
         f, (line, column) = k.f, k.at
@@ -278,10 +155,10 @@ def _bases(s: Scan, taking: _Taking, target: Target) -> KernelCode:
             return (line * s.runs + run) * s.inner + column
 
         def take(run: X, total: State) -> None:
-            before = _get(held)
+            before = values_of(held)
             for x, (pointer, ty) in zip(before, places, strict=True):
                 f.store(x.v, f.gep(pointer, at(run).v, ty))
-            _set(held, taking.join(f, before, total))
+            set_all(held, taking.join(f, before, total))
 
         _walk(f, X(f, f.i64(0)), X(f, f.i64(s.runs)), lambda run: [
             X(f, f.load(ty, f.gep(pointer, at(run).v, ty))) for pointer, ty in places], take)
@@ -289,7 +166,7 @@ def _bases(s: Scan, taking: _Taking, target: Target) -> KernelCode:
 
 
 def _elements(
-    s: Scan, taking: _Taking, bases: Sequence[str], given: int, target: Target
+    s: Scan, taking: Taking, bases: Sequence[str], given: int, target: Target
 ) -> KernelCode:
     """Compute the elements of each run from the total before it."""
     first, count = given + len(bases), 2 if s.kind in ("max", "min") else 1
@@ -301,9 +178,9 @@ def _elements(
                 for i, ty in enumerate(bases)]
 
         def take(place: X, loaded: State) -> None:
-            old = _get(held)
+            old = values_of(held)
             new = taking.take(f, old, loaded, place)
-            _set(held, new)
+            set_all(held, new)
             out = old if s.exclusive else new
             whole = taking.join(f, base, out) if base else out
             to = s.at(line, place, column)

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from ....ir.graph import Node
 from ....ir.types import normalize_axis, prod
 from ....loops import order
-from ...llvm import reduction
-from ...llvm.convert import register_type
-from ...llvm.math import functions as math
+from ...along_axis import RUNNING, Running, running_form
 from ...llvm.math.lanes import X
+from ..running import TAKING, set_all, values_of
 from ..writer import Buffer, PlainFunction
-from .table import Rule, lowers
+from .table import lowers
 
 
 @contextmanager
@@ -26,71 +25,29 @@ def _lines(f: PlainFunction, node: Node) -> Iterator[tuple[Callable[..., X], int
         yield lambda i: (outer * n + i) * inner + rest, n
 
 
-def _running(kind: str) -> Rule:
-    """Sums (of what is held times a factor, if there is one) and products."""
-    def rule(f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
-        x, a, start = ins[0], node.attrs, f.number(ins[0].dtype, kind == "prod")
-        with _lines(f, node) as (at, n):
-            acc, base = f.var(start), f.var(start)
-            run = order.scan_run(n) if node.op == "cumsum" else n
-            with f.each(n) as (t,):
-                if run < n:
-                    with f.given(t.op("urem", run).cmp("eq", 0)):
-                        base.set(base.get() + acc.get())
-                        acc.set(start)
-                i = at(f.i(n - 1) - t if a.get("reverse") else t)
-                new, old = x.get(i), acc.get()
-                held = old * ins[1].get(i) if len(ins) > 1 else old
-                acc.set(held + new if kind == "sum" else held * new)
-                out = old if a.get("exclusive") else acc.get()
-                outs[0].set(i, base.get() + out if run < n else out)
-
-    return rule
-
-
-def _extreme(kind: str) -> Rule:
-    def rule(f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
-        x, dtype = ins[0], ins[0].dtype
-        (start,) = reduction.identity(f, kind, register_type(dtype), dtype)
-        with _lines(f, node) as (at, n):
-            acc, place = f.var(X(f, start)), f.var(f.i(0))
-            with f.each(n) as (t,):
-                new, old = x.get(at(t)), acc.get()
-                low, high = (new, old) if kind == "max" else (old, new)
-                take = ~(f.compare("lt", dtype, low, high) | f.compare("ne", dtype, old, old))
-                acc.set(take.where(new, old))
-                place.set(take.where(t, place.get()))
-                outs[0].set(at(t), acc.get())
-                outs[1].set(at(t), place.get().to("trunc", "i32"))
-
-    return rule
-
-
-for _kind in ("sum", "prod"):
-    lowers(f"cum{_kind}")(_running(_kind))
-for _kind in ("max", "min"):
-    lowers(f"cum{_kind}")(_extreme(_kind))
-lowers("linear_recurrence")(_running("sum"))
-
-
-@lowers("logcumsumexp")
-def logcumsumexp(
-    f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]
-) -> None:
-    """The largest so far, and the sum of exponentials less it."""
-    dtype = ins[0].dtype
-
-    def call(name: str, x: X) -> X:
-        return X(f, math.emit(f, name, x.v))
-
+def running(f: PlainFunction, node: Node, ins: Sequence[Buffer], outs: Sequence[Buffer]) -> None:
+    """Running sums, products and extremes, logarithms of sums of exponentials, recurrences."""
+    form = Running(**running_form(node))
+    taking = TAKING[form.kind](form)
     with _lines(f, node) as (at, n):
-        top, total = f.var(f.number(dtype, float("-inf"))), f.var(f.number(dtype, 0))
+        held, base = ([f.var(x) for x in taking.start(f)] for _ in (0, 1))
+        run = order.scan_run(n) if form.kind == "sum" else n
         with f.each(n) as (t,):
-            new, old = ins[0].get(at(t)), top.get()
-            top.set(new.cmp("ugt", old).where(new, old))
-            shift = (top.get() - top.get()).eq(0).where(top.get(), 0)
-            total.set(total.get() * call("exp", old - shift) + call("exp", new - shift))
-            outs[0].set(at(t), shift + call("log", total.get()))
+            if run < n:
+                with f.given(t.op("urem", run).cmp("eq", 0)):
+                    set_all(base, taking.join(f, values_of(base), values_of(held)))
+                    set_all(held, taking.start(f))
+            i, old = at(f.i(n - 1) - t if form.reverse else t), values_of(held)
+            new = taking.take(f, old, [x.get(i) for x in ins], t)
+            set_all(held, new)
+            out = old if form.exclusive else new
+            whole = taking.join(f, values_of(base), out) if run < n else out
+            for buffer, x in zip(outs, taking.result(f, whole), strict=True):
+                buffer.set(i, x)
+
+
+for _op in RUNNING:
+    lowers(_op)(running)
 
 
 @lowers("sort_lines")

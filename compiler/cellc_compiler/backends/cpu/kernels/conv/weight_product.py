@@ -17,7 +17,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from .....lower.kernel import Kernel
-from ....llvm.convert import from_memory, memory_type, register_type
+from ....llvm.convert import from_memory, memory_type
 from ....llvm.text import Function, V, vector
 from ..vectors import (
     TASK_CYCLES,
