@@ -22,17 +22,10 @@ if TYPE_CHECKING:
 DEFAULT = "cpu"
 
 
-def _cpu() -> Backend:
-    found: Backend = imported("cellc_compiler.backends.cpu.backend").CpuBackend()
-    return found
-
-
-def _cuda() -> Backend:
-    found: Backend = imported("cellc_compiler.backends.cuda.backend").CudaBackend()
-    return found
-
-
-_MAKERS: dict[str, Callable[[], Backend]] = {"cpu": _cpu, "cuda": _cuda}
+_MAKERS: dict[str, Callable[[], Backend]] = {
+    "cpu": lambda: imported("cellc_compiler.backends.cpu.backend").CpuBackend(),
+    "cuda": lambda: imported("cellc_compiler.backends.cuda.backend").CudaBackend(),
+}
 _MADE: dict[str, Backend] = {}
 _chosen: Target | None = None
 """The target to compile for by default; None: the default of the default back end."""

@@ -68,6 +68,12 @@ def prod(dims: Iterable[int]) -> int:
     return reduce(mul, dims, 1)
 
 
+def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
+    """Matrices of an operand per step of each axis of the result's batch (0: broadcast)."""
+    padded = (1,) * (len(out) - len(own)) + own
+    return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
+
+
 def broadcast_shapes(a: Shape, b: Shape, what: str = "operands") -> Shape:
     """The numpy broadcast of two shapes.
 

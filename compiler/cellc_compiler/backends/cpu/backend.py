@@ -69,8 +69,7 @@ class CpuBackend(Backend):
         return image.CpuBuild(target)
 
     def shape_polymorphic(self, graph: Graph, target: Target) -> ShapePolymorphic | None:
-        code = shape_polymorphic.emit(graph, target)
-        return None if code is None else image.build_shape_polymorphic(code, target)
+        return shape_polymorphic.emit(graph, target)
 
     def release(self) -> None:
         """LLVM's memory would add to the peak of the calls."""

@@ -10,10 +10,10 @@ from cellc_runtime.target import Target
 
 from ...build import objects
 from ...lower.lowered import Lowered
-from ..base import Built, ProfileLayout, ShapePolymorphic
+from ..base import Built, ProfileLayout
 from ..llvm.build import LlvmBuild
 from ..llvm.main import PRECOMPUTE_PARAMS, FunctionWriter, Kernels
-from .host import main, profiling, shape_polymorphic
+from .host import main, profiling
 from .host.entry import support_text, win64_text
 
 
@@ -49,11 +49,3 @@ class CpuBuild(LlvmBuild):
         if lowered.precomputed:
             text += win64_text(PRECOMPUTE, self.target, PRECOMPUTE_PARAMS)
         return text
-
-
-def build_shape_polymorphic(
-    code: shape_polymorphic.ShapePolymorphic, target: Target
-) -> ShapePolymorphic:
-    """The code of an op for any sizes, linked."""
-    image = build_image(code.main, [(code.name, code.kernel)], target)
-    return ShapePolymorphic(image, code.sizes, code.cost)

@@ -15,7 +15,7 @@ from cellc_runtime.target import Target
 from ...lower.kernel import Kernel
 from ..llvm.math.lanes import X
 from .code import VECTOR_BYTES, KernelCode, aligned, is_emulated, kernel_of
-from .writer import THREADS, WORK, GpuFunction
+from .writer import WORK, GpuFunction
 
 _BEGIN = f"  br label %{WORK}\n"
 _TEST = f"""\
@@ -72,6 +72,6 @@ def _copy(nbytes: int, size: int, target: Target) -> KernelCode:
     if nbytes % size:
         with f.given(number.cmp("sge", whole)), f.given(number.cmp("slt", units)):
             move("i8", number + (whole * size - whole), 1)
-    return f.finished(-(-units // THREADS))
+    return f.finished_for(units)
 
 

@@ -192,6 +192,17 @@ class GpuFunction(PlainFunction):
 
     # --- items ----------------------------------------------------------------------------------
 
+    @contextmanager
+    def item(self, *extents: int) -> Iterator[list[X]]:
+        """A thread for each item: its numbers below the extents."""
+        number = X(self, self.global_thread())
+        with self.given(number.cmp("ult", prod(extents))):
+            yield [X(self, self.cast("zext", v, "i64")) for v in self.split(number.v, extents)]
+
+    def finished_for(self, items: int) -> KernelCode:
+        """Return the kernel, to be launched with a thread for each item."""
+        return self.finished(-(-items // self.threads))
+
     def split(self, number: V, extents: Sequence[int]) -> list[V]:
         """A number below the product of extents, as one number below each; an i32 stays one."""
         out: list[V] = []
@@ -232,13 +243,9 @@ class _ItemFunction(GpuFunction):
     @contextmanager
     def items(self, *extents: int) -> Iterator[list[X]]:
         """See `PlainFunction.items`."""
-        count = prod(extents)
-        number = self.global_thread()
-        inside = X(self, self.cmp("ult", number, count))
-        with self.given(inside):
-            yield [X(self, self.cast("zext", v, "i64")) for v in self.split(number, extents)]
-        if count:
-            code = self.finished(-(-count // self.threads))
-            self._kernels.kernels.append(code)
+        with self.item(*extents) as at:
+            yield at
+        if prod(extents):
+            self._kernels.kernels.append(self.finished_for(prod(extents)))
         self.lines, self.declares = list(self._head), set()
         self._allocas, self._block, self.collective = [], WORK, False

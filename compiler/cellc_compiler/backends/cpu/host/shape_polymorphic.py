@@ -11,40 +11,25 @@ import struct
 from collections.abc import Callable, Sequence
 
 from cellc_runtime.abi import MAIN
-from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from ....build import objects
 from ....ir.graph import Graph, Value
 from ....ir.op import lookup
 from ....loops.build import Domain, Group, Incompatible, build_nest
 from ....loops.index import Index, Var
 from ....loops.nest import Nest, walk
 from ....lower.placeholder_sizes import COLUMNS, ROWS
+from ...base import ShapePolymorphic
 from ...llvm.expressions import Scope
 from ...llvm.main import MAIN_PARAMS
 from ...llvm.text import Function, V, module
 from ..nests.flat import FlatEmitter
+from .entry import support_text
 from .main import PARALLEL_CYCLES
 
 _HEAD = 3
 """Words before the pointers of a kernel: rows, columns, rows of a task."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShapePolymorphic:
-    """The code of a shape-polymorphic program.
-
-    Attributes:
-        main: `cellc_main`, and `kernel` which it calls by the name `name`.
-        sizes: the placeholders, as `consts` holds sizes.
-        cost: estimated cycles of an element.
-    """
-
-    main: str
-    name: str
-    kernel: str
-    sizes: bytes
-    cost: float
 
 
 def emit(graph: Graph, target: Target) -> ShapePolymorphic | None:
@@ -56,9 +41,9 @@ def emit(graph: Graph, target: Target) -> ShapePolymorphic | None:
     kernel = emitter.body()
     slots = {v: i for i, v in enumerate([*graph.inputs, graph.outputs[0]])}
     main = _main(emitter, [slots[b] for b in emitter.buffers], target)
-    rows = ROWS if nest.rows else 1
-    sizes = struct.pack("<qq", rows, COLUMNS)
-    return ShapePolymorphic(main, _KERNEL, kernel, sizes, emitter._cycles())
+    image = objects.build_image(main, [(_KERNEL, kernel)], target, support=(support_text(target),))
+    sizes = struct.pack("<qq", ROWS if nest.rows else 1, COLUMNS)
+    return ShapePolymorphic(image, sizes, emitter._cycles())
 
 
 _KERNEL = "k_sized"

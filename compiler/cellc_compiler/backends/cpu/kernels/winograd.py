@@ -21,13 +21,11 @@ from cellc_runtime.target import Target
 from ....lower.kernel import Kernel
 from ....ops.winograd import PATCH, TILE, Tiles
 from ...llvm.text import Function, V, first_lanes, mask_of, vector
+from .conv.taps import Epilogue
 from .vectors import Window, lanes, split_index, task_kernel
 
 _TRANSFORM_CYCLES = 330.0
 """Of one vector of tiles of one channel, either way."""
-
-Epilogue = Callable[[Function, V, V, V, int, V | None], V]
-"""`(f, accumulator, channel, flat index, lanes, mask)`: what is stored."""
 
 
 def cycles(tiles: Tiles, channels: int, target: Target) -> float:

@@ -10,7 +10,7 @@ from cellc_runtime.target import Target
 
 from ....ir.dims import estimate
 from ....ir.graph import Node
-from ....ir.types import prod
+from ....ir.types import batch_strides, prod
 from ....loops.order import always_one_segment, product_segment, segment_or_whole
 from ....lower import precompute
 from ....lower.plan import KernelPlan, operand, result
@@ -29,12 +29,6 @@ else:  # kernel families load when one is generated
 
 _FETCHED_BYTES = 1 << 18
 """A smaller operand of an epilogue is likely to be near."""
-
-
-def _batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
-    """Matrices of an operand per step of each output batch dimension (0: broadcast)."""
-    padded = (1,) * (len(out) - len(own)) + own
-    return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
 
 
 def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:
@@ -74,8 +68,8 @@ def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
     k, dtype = x[-2] if ta else x[-1], node.operands[0].dtype
     return gemm.MatmulSpec(
         m=out[-2], n=out[-1], k=k, dtype=dtype,
-        batch=out[:-2], a_batch_strides=_batch_strides(x[:-2], out[:-2]),
-        b_batch_strides=_batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
+        batch=out[:-2], a_batch_strides=batch_strides(x[:-2], out[:-2]),
+        b_batch_strides=batch_strides(y[:-2], out[:-2]), trans_a=ta, trans_b=tb,
         out_dtype=stored, epilogue=epilogue, segment=segment_of(out[-1], k, dtype),
         b_constant=precompute.prepacks(node.operands[1]),
         b_pitch=y[-2] * y[-1] if "rows" in node.attrs else 0,

@@ -132,7 +132,7 @@ def _rows(d: Dots, target: Target) -> KernelCode:
     total = lanes.folded(lanes.chain(d.k, lanes.zero(), _reader(f, d, row)))
     with f.given(lanes.unit.cmp("ult", count) & lanes.lane.cmp("eq", 0)):
         _store(f, d, total, row)
-    return f.finished(-(-count * lanes.chains // f.threads))
+    return f.finished_for(count * lanes.chains)
 
 
 def _long_rows(d: Dots, target: Target, parts: int) -> KernelCode:
@@ -231,7 +231,7 @@ def pixel_sums(s: PixelSums, target: Target) -> KernelCode:
     dtype = s.out if s.runs == 1 else s.sums
     with f.given(lanes.unit.cmp("ult", count) & lanes.lane.cmp("eq", 0)):
         f.store(to_memory(f, total.v, dtype), f.gep(f.pointer(2), unit.v, memory_type(dtype)))
-    return f.finished(-(-count * chains // f.threads))
+    return f.finished_for(count * chains)
 
 
 def _pixels(f: GpuFunction, s: PixelSums, a: Spot, b: Spot, image: X) -> Callable[[X], tuple[X, X]]:

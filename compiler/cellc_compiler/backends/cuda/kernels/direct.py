@@ -47,7 +47,7 @@ def direct(p: Product, target: Target, epilogue: Epilogue | None = None) -> Kern
         for i, value in enumerate(sums):
             row = spot(f, number(f, i), p.out.rows).offset + p.out.start
             put(low_bits(f, value.v, p.out.dtype), at.offset + row)
-    return f.finished(-(-items // THREADS))
+    return f.finished_for(items)
 
 
 def _value(f: GpuFunction, operand: Operand, buffer: int, at: Spot) -> X:

@@ -9,13 +9,11 @@ linear recurrences are chains. A thread loads several elements before it uses th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.types import prod
 from ....loops import order
 from ....lower.plan import KernelPlan, Role, operand, result, scratch
 from ...along_axis import Running
@@ -75,27 +73,10 @@ class Scan(Running):
 # --- kernels --------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _threads(target: Target, buffers: int, *extents: int) -> Iterator[_Kernel]:
-    """A kernel with a thread for each item; it is there when the block is left."""
-    items = prod(extents)
-    f = GpuFunction(target, buffers, THREADS if items >= _FILLED else WARP)
-    made = _Kernel(f)
-    number = X(f, f.global_thread())
-    with f.given(number.cmp("ult", items)):
-        made.at = [X(f, f.cast("zext", v, "i64")) for v in f.split(number.v, extents)]
-        yield made
-    made.code = f.finished(-(-items // f.threads))
-
-
-class _Kernel:
-    """A kernel being written, and the numbers of its item."""
-
-    at: list[X]
-    code: KernelCode
-
-    def __init__(self, f: GpuFunction) -> None:
-        self.f = f
+def _function(s: Scan, buffers: int, runs: int, target: Target) -> GpuFunction:
+    """A kernel of a thread for each of a line's runs."""
+    filled = s.outer * runs * s.inner >= _FILLED
+    return GpuFunction(target, buffers, THREADS if filled else WARP)
 
 
 def _walk(
@@ -133,21 +114,21 @@ def _loader(f: GpuFunction, s: Scan, given: int, line: X, column: X) -> Callable
 
 def _totals(s: Scan, taking: Taking, target: Target) -> KernelCode:
     """Compute the total of each run."""
-    with _threads(target, 1 + len(taking.types), s.outer, s.runs, s.inner) as k:
-        f, (line, run, column) = k.f, k.at
+    f = _function(s, 1 + len(taking.types), s.runs, target)
+    with f.item(s.outer, s.runs, s.inner) as (line, run, column):
         held = [f.var(x) for x in taking.start(f)]
         _walk(f, *_run_bounds(f, s, run), _loader(f, s, 1, line, column),
               lambda place, x: set_all(held, taking.take(f, values_of(held), x, place)))
         at = (line * s.runs + run) * s.inner + column
         for i, (x, ty) in enumerate(zip(values_of(held), taking.types, strict=True)):
             f.store(x.v, f.gep(f.pointer(1 + i), at.v, ty))
-    return k.code
+    return f.finished_for(s.outer * s.runs * s.inner)
 
 
 def _bases(s: Scan, taking: Taking, target: Target) -> KernelCode:
     """Replace each run's total by the total of all runs before it."""
-    with _threads(target, len(taking.types), s.outer, s.inner) as k:
-        f, (line, column) = k.f, k.at
+    f = _function(s, len(taking.types), 1, target)
+    with f.item(s.outer, s.inner) as (line, column):
         held = [f.var(x) for x in taking.start(f)]
         places = [(f.pointer(i), ty) for i, ty in enumerate(taking.types)]
 
@@ -162,7 +143,7 @@ def _bases(s: Scan, taking: Taking, target: Target) -> KernelCode:
 
         _walk(f, X(f, f.i64(0)), X(f, f.i64(s.runs)), lambda run: [
             X(f, f.load(ty, f.gep(pointer, at(run).v, ty))) for pointer, ty in places], take)
-    return k.code
+    return f.finished_for(s.outer * s.inner)
 
 
 def _elements(
@@ -170,8 +151,8 @@ def _elements(
 ) -> KernelCode:
     """Compute the elements of each run from the total before it."""
     first, count = given + len(bases), 2 if s.kind in ("max", "min") else 1
-    with _threads(target, first + count, s.outer, s.runs, s.inner) as k:
-        f, (line, run, column) = k.f, k.at
+    f = _function(s, first + count, s.runs, target)
+    with f.item(s.outer, s.runs, s.inner) as (line, run, column):
         held = [f.var(x) for x in taking.start(f)]
         at = (line * s.runs + run) * s.inner + column
         base = [X(f, f.load(ty, f.gep(f.pointer(given + i), at.v, ty)))
@@ -191,4 +172,4 @@ def _elements(
                     store_as(f, x.v, s.dtype, f.gep(f.pointer(first), to.v, memory_type(s.dtype)))
 
         _walk(f, *_run_bounds(f, s, run), _loader(f, s, given, line, column), take)
-    return k.code
+    return f.finished_for(s.outer * s.runs * s.inner)

@@ -10,8 +10,7 @@ Updates of a place that many have are a chain, whatever the machine: the law of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import gcd
 
 from cellc_runtime import dtypes
@@ -19,7 +18,6 @@ from cellc_runtime.dtypes import DType, part_dtype
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
-from ....ir.types import prod
 from ....lower.plan import KernelPlan, operand, result, scratch
 from ...along_axis import Scatter, updated
 from ...llvm.convert import convert, load_as, memory_type, store_as
@@ -107,14 +105,14 @@ class ScatterByBlocks(Scatter):
         ty, op = memory_type(self.part), _ATOMIC[self.mode]
         if self.part.kind == "uint" and op in ("max", "min"):
             op = "u" + op
-        with _items(f, self.lists, self.count, self.columns) as (number, s, column):
+        with f.item(self.lists, self.count, self.columns) as (number, s, column):
             place, inside = self.place(f, number, s, f.pointer(0))
             with f.given(inside):
                 at = self.offset(number, s, column, self.count)
                 value = f.load(ty, f.gep(f.pointer(1), at.v, ty))
                 to = self.offset(number, place, column, self.extent)
                 f.atomic(op, value, f.gep(f.pointer(2), to.v, ty))
-        return _finished(f, self.items)
+        return f.finished_for(self.items)
 
     def _by_winners(self, target: Target) -> KernelPlan:
         """The position of the last update of each place, then those updates."""
@@ -127,16 +125,16 @@ class ScatterByBlocks(Scatter):
 
     def _last_updates(self, target: Target) -> KernelCode:
         f = GpuFunction(target, 2, THREADS)
-        with _items(f, self.lists, self.count) as (number, s):
+        with f.item(self.lists, self.count) as (number, s):
             place, inside = self.place(f, number, s, f.pointer(0))
             with f.given(inside):
                 at = f.gep(f.pointer(1), (number * self.extent + place).v, "i32")
                 f.atomic("max", s.to("trunc", "i32").v, at)
-        return _finished(f, self.lists * self.count)
+        return f.finished_for(self.lists * self.count)
 
     def _winning(self, target: Target) -> KernelCode:
         f, ty = GpuFunction(target, 4, THREADS), f"i{8 * self.part.itemsize}"
-        with _items(f, self.lists, self.count, self.columns) as (number, s, column):
+        with f.item(self.lists, self.count, self.columns) as (number, s, column):
             place, inside = self.place(f, number, s, f.pointer(0))
             with f.given(inside):
                 at = f.gep(f.pointer(2), (number * self.extent + place).v, "i32")
@@ -145,7 +143,7 @@ class ScatterByBlocks(Scatter):
                     value = f.load(ty, f.gep(f.pointer(1), come.v, ty))
                     to = self.offset(number, place, column, self.extent)
                     f.store(value, f.gep(f.pointer(3), to.v, ty))
-        return _finished(f, self.items)
+        return f.finished_for(self.items)
 
     def _by_places(self, target: Target) -> KernelPlan:
         """Entries (a place above the position of its update) in order, then place by place."""
@@ -166,7 +164,7 @@ class ScatterByBlocks(Scatter):
     def _segments(self, target: Target) -> KernelCode:
         """A thread for each entry and column does what begins with the entry, if something does."""
         f = GpuFunction(target, 3, THREADS)
-        with _items(f, self.lists, self.count, self.columns) as (number, rank, column):
+        with f.item(self.lists, self.count, self.columns) as (number, rank, column):
             def entry(at: X) -> X:
                 where = number * self.count + at
                 return X(f, f.load(_ENTRY, f.gep(f.pointer(0), where.v, _ENTRY)))
@@ -176,7 +174,7 @@ class ScatterByBlocks(Scatter):
             begins = rank.cmp("eq", 0) | before.cmp("ne", place)
             with f.given(begins & place.cmp("ne", NOWHERE)):
                 self._segment(f, number, rank, column, place, entry)
-        return _finished(f, self.items)
+        return f.finished_for(self.items)
 
     def _segment(
         self, f: GpuFunction, number: X, rank: X, column: X, place: X, entry: Callable[[X], X]
@@ -206,24 +204,12 @@ class ScatterByBlocks(Scatter):
         store_as(f, acc.get().v, self.part, to)
 
 
-@contextmanager
-def _items(f: GpuFunction, *extents: int) -> Iterator[list[X]]:
-    """A thread for each item."""
-    number = X(f, f.global_thread())
-    with f.given(number.cmp("ult", prod(extents))):
-        yield [X(f, f.cast("zext", v, "i64")) for v in f.split(number.v, extents)]
-
-
-def _finished(f: GpuFunction, items: int) -> KernelCode:
-    return f.finished(-(-items // f.threads))
-
-
 def _nobody(count: int, target: Target) -> KernelCode:
     """So many int32 become -1."""
     f = GpuFunction(target, 1, THREADS)
-    with _items(f, count) as (i,):
+    with f.item(count) as (i,):
         f.store(V("i32", "-1"), f.gep(f.pointer(0), i.v, "i32"))
-    return _finished(f, count)
+    return f.finished_for(count)
 
 
 def copied(nbytes: int, itemsize: int, target: Target) -> KernelCode:
@@ -232,10 +218,10 @@ def copied(nbytes: int, itemsize: int, target: Target) -> KernelCode:
         f, size = GpuFunction(target, 2, THREADS), min(width, 4)
         ty = f"i{8 * size}" if width <= size else f"<{width // size} x i{8 * size}>"
         count = nbytes // width
-        with _items(f, count) as (i,):
+        with f.item(count) as (i,):
             at = i * width
             f.store(f.load(ty, f.gep(f.pointer(0), at.v), width), f.gep(f.pointer(1), at.v), width)
-        return _finished(f, count)
+        return f.finished_for(count)
 
     return aligned(code(gcd(nbytes, VECTOR_BYTES)), code(itemsize))
 

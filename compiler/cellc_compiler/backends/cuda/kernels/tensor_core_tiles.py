@@ -179,7 +179,7 @@ def added_segments(
         put(value, at if epilogue is None else X(f, f.cast("trunc", at.v, "i32")))
 
     f.when(f.cmp("ult", number, total), add)
-    code = f.finished(-(-total // f.threads))
+    code = f.finished_for(total)
     if lanes == 1:
         return code
     return replace(code, align=VECTOR_BYTES, otherwise=added_segments(p, target, epilogue, 1))

@@ -208,7 +208,7 @@ class NestKernel(NestWriter, ABC):
         number = self.f.global_thread()
         with self.f.given(X(self.f, self.f.cmp("ult", number, units))):
             self.unit(number)
-        return self.f.finished(-(-units // self.threads))
+        return self.f.finished_for(units)
 
     @abstractmethod
     def units(self) -> int:

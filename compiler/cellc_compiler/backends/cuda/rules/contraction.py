@@ -7,7 +7,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
-from ....ir.types import prod
+from ....ir.types import batch_strides, prod
 from ....loops.order import CHAIN_BYTES, product_segment
 from ....lower.plan import KernelPlan, operand, result, scratch
 from ..kernels.chains import Dots, dots
@@ -23,10 +23,8 @@ from .tensor_cores import product_of as tensor_core_product
 def batch_digits(own: tuple[int, ...], out: tuple[int, ...], size: int) -> Digits:
     """Digits of an output's batch, as an operand with matrices of `size` elements follows them (not
     at all where it is broadcast)."""
-    padded = (1,) * (len(out) - len(own)) + own
-    return digits(*(
-        Digit(n, 0 if d == 1 else prod(padded[i + 1:]) * size)
-        for i, (n, d) in enumerate(zip(out, padded, strict=True))))
+    strides = batch_strides(own, out)
+    return digits(*(Digit(n, s * size) for n, s in zip(out, strides, strict=True)))
 
 
 def product_of(node: Node) -> Product | None:

@@ -9,7 +9,7 @@ from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
-from ....ir.types import prod
+from ....ir.types import batch_strides, prod
 from ....lower.plan import KernelPlan, Role, operand, result, scratch
 from ..kernels.mma import mma_kernel
 from ..kernels.operands import fits
@@ -99,7 +99,7 @@ def product_of(node: Node, fast: bool = False) -> TensorCoreProduct | None:
         return None
     if dtype is dtypes.float32 and out[-1] == 1:
         return None  # a row of chains reads memory as fast, and rounds nothing
-    a_strides, b_strides = (_batch_strides(s[:-2], out[:-2]) for s in (x, y))
+    a_strides, b_strides = (batch_strides(s[:-2], out[:-2]) for s in (x, y))
     p = _folded(TensorCoreProduct(
         out[-2], out[-1], k, out[:-2], a_strides, b_strides, bool(trans_a), bool(trans_b), dtype))
     sizes = (p.m, p.n, p.k, p.segments * p.count * -(-p.m // 32) * -(-p.n // 32))
@@ -111,9 +111,3 @@ def _folded(p: TensorCoreProduct) -> TensorCoreProduct:
     if not p.batch or p.trans_a or any(p.b_strides) or not all(p.a_strides):
         return p
     return TensorCoreProduct(p.count * p.m, p.n, p.k, (), (), (), False, p.trans_b, p.dtype)
-
-
-def _batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:
-    """Matrices of an operand per step of each axis of the batch (0: broadcast)."""
-    padded = (1,) * (len(out) - len(own)) + own
-    return tuple(0 if d == 1 else prod(padded[i + 1:]) for i, d in enumerate(padded))
