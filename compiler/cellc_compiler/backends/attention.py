@@ -22,7 +22,7 @@ from ..loops.index import Index, Var
 from ..loops.nest import Nest, walk
 from ..lower.graph_block import GraphBlock, plan_key
 from ..lower.lowered import ShownNest
-from ..lower.machine import Pattern
+from ..lower.machine import Match, Pattern
 from ..lower.plan import KernelPlan, nest_operand, operand, result
 
 
@@ -57,7 +57,7 @@ Kernels = tuple[KernelPlan, list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Match):
     """An attention kernel.
 
     Attributes:
@@ -76,16 +76,13 @@ class Attention:
     stored: tuple[Value, ...]
     plan: KernelPlan
     operands: tuple[Any, ...]
-    instead_of: tuple[int, ...] = ()
 
     @property
     def nodes(self) -> list[Node]:
-        """See `Match`."""
         return [self.mix, self.scores, *self.softmax.nodes]
 
     @property
     def absorbed(self) -> tuple[Node, ...]:
-        """See `Match`."""
         return self.scores, self.softmax.nodes[0]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Node, Value
+from collections.abc import Callable, Iterator
+
+from ..ir.graph import Graph, Node, Value
 from .clusters import Cluster, Schedule
 
 
@@ -21,3 +23,20 @@ def readers_of(
             else:
                 out.add(None)
     return out
+
+
+def lone_readers(
+    graph: Graph, schedule: Schedule, takes: Callable[[Node], bool]
+) -> Iterator[tuple[Cluster, Cluster]]:
+    """Clusters of one node that does not fuse, that is taken, and whose result only one cluster
+    reads; with that cluster."""
+    home = {n: c for c in schedule.clusters for n in c.nodes}
+    results, users = set(graph.results()), graph.users()
+    for cluster in schedule.clusters:
+        node = cluster.nodes[0]
+        if cluster.domain is not None or not takes(node) or node.result in results:
+            continue
+        readers = readers_of(users, schedule, home, node.result)
+        reader = next(iter(readers), None) if len(readers) == 1 else None
+        if reader is not None:
+            yield cluster, reader

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
@@ -69,20 +69,25 @@ class Flat:
         return -(-self.length // self.chunk)
 
 
-class Match(Protocol):
+class Match(ABC):
     """Clusters that run as one, where one of them stands."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def nodes(self) -> Sequence[Node]:
         """All nodes that run with it."""
 
     @property
+    @abstractmethod
     def absorbed(self) -> Collection[Node]:
         """The first node of each cluster that does not run by itself any more."""
 
     @property
     def instead_of(self) -> Collection[int]:
         """Numbers of clusters whose earlier matches this one takes in."""
+        return ()
 
 
 M = TypeVar("M", bound=Match)

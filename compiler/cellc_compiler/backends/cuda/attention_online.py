@@ -23,7 +23,7 @@ from ...ir.types import prod
 from ...loops.expr import Expr
 from ...lower.graph_block import GraphBlock
 from ...lower.instructions import Place
-from ...lower.machine import Pattern
+from ...lower.machine import Match, Pattern
 from ...lower.plan import KernelPlan, Role, nest_operand, operand, result, scratch
 from ..attention import ProductFinder, stored_by
 from .attention import is_dense
@@ -121,12 +121,11 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Match):
     """The forward pass of an attention, or that of its gradient; see `Match`."""
 
     whole: Whole
     backward: Backward | None = None
-    instead_of: tuple[int, ...] = ()
 
     @property
     def nodes(self) -> list[Node]:

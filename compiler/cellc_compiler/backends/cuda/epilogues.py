@@ -15,14 +15,14 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ...fusion.clusters import Cluster
-from ...fusion.readers import readers_of
+from ...fusion.readers import lone_readers
 from ...ir.graph import Node, Value
 from ...ir.types import prod
 from ...loops.expr import Expr
 from ...loops.index import Index, ravel
 from ...loops.nest import Nest, walk
 from ...lower.graph_block import GraphBlock, plan_key
-from ...lower.machine import Pattern
+from ...lower.machine import Match, Pattern
 from ...lower.nest_cache import ClusterNest, InPlaceRule
 from ...lower.plan import epilogue_operand, operand
 from ..llvm import scalar
@@ -93,7 +93,7 @@ class _OnSums(NestWriter):
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Match):
     """A cluster that is computed on the sums of a product; see `Match`."""
 
     product: Node
@@ -101,7 +101,6 @@ class Attached:
     tiled: Fusable
     nest: ClusterNest
     stored: tuple[Value, ...]
-    instead_of: tuple[int, ...] = ()
 
     @property
     def nodes(self) -> list[Node]:
@@ -131,20 +130,15 @@ class EpiloguePattern(Pattern[Attached]):
         self.target = target
 
     def find(self, block: GraphBlock) -> dict[int, Attached]:
-        home = {n: c for c in block.schedule.clusters for n in c.nodes}
-        results, users = set(block.graph.results()), block.graph.users()
         found: dict[int, Attached] = {}
 
         def taken(cluster: Cluster) -> bool:
             return cluster.number in block.matches or cluster.nodes[0] in block.absorbed
 
-        for cluster in block.schedule.clusters:
+        for cluster, reader in lone_readers(
+                block.graph, block.schedule, lambda n: TILES.find(n.op) is not None):
             node, rule = cluster.nodes[0], TILES.find(cluster.nodes[0].op)
-            if rule is None or cluster.domain is not None or node.result in results:
-                continue
-            readers = readers_of(users, block.schedule, home, node.result)
-            reader = next(iter(readers), None) if len(readers) == 1 else None
-            if reader is None or reader.number in found or reader.domain is None or taken(
+            if rule is None or reader.number in found or reader.domain is None or taken(
                     cluster) or taken(reader):
                 continue
             tiled = rule(node, self.target)

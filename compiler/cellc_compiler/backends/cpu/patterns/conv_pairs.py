@@ -21,7 +21,7 @@ from ....loops.index import Index
 from ....loops.nest import Nest, Phase, Store
 from ....lower.graph_block import GraphBlock
 from ....lower.lowered import ShownNest
-from ....lower.machine import Pattern
+from ....lower.machine import Match, Pattern
 from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, result
 from ....lower.precompute import prepacks
 from ..nests.epilogue import OPERANDS_AT, BlockFused
@@ -80,7 +80,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class ConvPair:
+class ConvPair(Match):
     """Two convolutions that run as one kernel."""
 
     first: Stage
@@ -94,17 +94,14 @@ class ConvPair:
 
     @property
     def nodes(self) -> list[Node]:
-        """All nodes that run with it."""
         return [*self.first.nodes, *self.second.nodes]
 
     @property
     def absorbed(self) -> tuple[Node, ...]:
-        """See `Match`."""
         return (self.first.cluster.nodes[0],)
 
     @property
     def instead_of(self) -> tuple[int, ...]:
-        """See `Match`."""
         return (self.first.cluster.number,)
 
 

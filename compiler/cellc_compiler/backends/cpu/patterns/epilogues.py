@@ -14,7 +14,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
 from ....fusion.clusters import Cluster, Schedule
-from ....fusion.readers import readers_of
+from ....fusion.readers import lone_readers
 from ....ir.dims import estimate
 from ....ir.graph import Graph, Node, Value
 from ....ir.op import lookup
@@ -25,7 +25,7 @@ from ....loops.index import Index, ravel, unravel
 from ....loops.nest import Nest, Phase, Store, walk
 from ....lower.graph_block import GraphBlock, plan_key, resolve
 from ....lower.lowered import ShownNest
-from ....lower.machine import Pattern
+from ....lower.machine import Match, Pattern
 from ....lower.nest_cache import cluster_key
 from ....lower.plan import epilogue_operand, operand, result
 from ....lower.precompute import prepacks
@@ -45,7 +45,7 @@ _BLOCKED = ("conv2d_blocked", "max_pool2d_blocked")
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Match):
     """An epilogue with the contraction it belongs to, the cluster it is, and the values that are
     computed."""
 
@@ -53,7 +53,6 @@ class Attached:
     reader: Cluster
     fused: Fused | BlockFused
     results: tuple[Value, ...]
-    instead_of: tuple[int, ...] = ()
 
     @property
     def result(self) -> Value:
@@ -62,12 +61,10 @@ class Attached:
 
     @property
     def nodes(self) -> list[Node]:
-        """See `Match`."""
         return [*self.reader.nodes, self.contraction]
 
     @property
     def absorbed(self) -> tuple[Node, ...]:
-        """See `Match`."""
         return (self.contraction,)
 
 
@@ -126,22 +123,12 @@ class EpiloguePattern(Pattern[Attached]):
 
 def find_epilogues(graph: Graph, schedule: Schedule) -> dict[int, Attached]:
     """Cluster number -> epilogue; the contraction's own cluster is then not run by itself."""
-    home = {n: c for c in schedule.clusters for n in c.nodes}
-    results = set(graph.results())
     updated = {new for _, new in graph.updates}
     found: dict[int, Attached] = {}
     made: dict[Hashable, tuple[Fused | None, tuple[Value, ...]]] = {}
-    users = graph.users()
-    for cluster in schedule.clusters:
+    for cluster, reader in lone_readers(
+            graph, schedule, lambda n: n.op in _AXES or n.op in _BLOCKED):
         node = cluster.nodes[0]
-        takes = node.op in _AXES or node.op in _BLOCKED
-        if cluster.domain is not None or not takes or node.result in results:
-            continue
-        readers = readers_of(users, schedule, home, node.result)
-        if len(readers) != 1 or None in readers:
-            continue
-        (reader,) = readers
-        assert reader is not None
         if node.op in _BLOCKED:
             attached = _attach_blocked(node, reader, schedule)
         else:
