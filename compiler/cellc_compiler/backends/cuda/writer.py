@@ -199,6 +199,19 @@ class GpuFunction(PlainFunction):
         with self.given(number.cmp("ult", prod(extents))):
             yield [X(self, self.cast("zext", v, "i64")) for v in self.split(number.v, extents)]
 
+    def steps(
+        self, first: X, end: X | int, step: int, body: Callable[[X, list[V]], Sequence[V] | None],
+        carried: Sequence[V] = (),
+    ) -> list[V]:
+        """`for (i = first; i < end; i += step)` (signed) with values that are carried; their last
+        ones."""
+        def turn(held: list[V]) -> list[V]:
+            at = X(self, held[0])
+            out = body(at, held[1:]) or ()
+            return [(at + step).v, *out]
+
+        return self.while_([first.v, *carried], lambda c: X(self, c[0]).cmp("slt", end).v, turn)[1:]
+
     def finished_for(self, items: int) -> KernelCode:
         """Return the kernel, to be launched with a thread for each item."""
         return self.finished(-(-items // self.threads))

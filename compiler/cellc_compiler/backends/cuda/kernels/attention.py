@@ -240,13 +240,7 @@ class RowsKernel(ABC, Generic[F]):
 
     def strided(self, count: int, body: Callable[[X], None]) -> None:
         """Do something for each number, by all threads."""
-        f = self.f
-
-        def turn(carried: list[V]) -> list[V]:
-            body(X(f, carried[0]))
-            return [(X(f, carried[0]) + THREADS).v]
-
-        f.while_([self.thread.v], lambda c: X(f, c[0]).cmp("slt", count).v, turn)
+        self.f.steps(self.thread, count, THREADS, lambda at, _: body(at))
 
     def copy_queries(self, to: V, row_pitch: int) -> None:
         """See `load_queries`."""
@@ -284,17 +278,15 @@ class RowsKernel(ABC, Generic[F]):
         self.nest.lane = lane.v
         more = -a.n % self.depth
 
-        def row(carried: list[V]) -> list[V]:
-            i = X(f, carried[0])
+        def row(i: X, _: list[V]) -> None:
             at = f.gep(self.scores, (i * self.score_pitch).v, self.memory)
             with f.given((self.first + i).cmp("slt", a.m)):
                 self.nest.on_row(at, (self.matrix * a.m + self.first + i).v)
                 if more:
                     with f.given(lane.cmp("slt", more)):
                         f.store(self.behind(), f.gep(at, (lane + a.n).v, self.memory))
-            return [(i + WARPS).v]
 
-        f.while_([warp.v], lambda c: X(f, c[0]).cmp("slt", self.rows).v, row)
+        f.steps(warp, self.rows, WARPS, row)
 
 
 class AttentionKernel(RowsKernel[GpuFunction]):
@@ -321,8 +313,7 @@ class AttentionKernel(RowsKernel[GpuFunction]):
         product = _Product(self, share, self.queries, self.query_pitch, a.k, 1, a.d, a.segments[0])
         end = self.last_key()
 
-        def tile(carried: list[V]) -> list[V]:
-            j = X(f, carried[0])
+        def tile(j: X, _: list[V]) -> None:
             sums = product.sums(self.matrix, j)
             column = j + product.column
             with f.given(column.cmp("slt", a.n)):
@@ -330,21 +321,15 @@ class AttentionKernel(RowsKernel[GpuFunction]):
                 for t, value in enumerate(sums):
                     f.store(value, f.gep(at, t * LANE_ROWS * self.score_pitch, "float"),
                             VECTOR_BYTES)
-            return [(j + share.columns).v]
 
-        f.while_([number(f, 0).v], lambda c: X(f, c[0]).cmp("slt", end).v, tile)
+        f.steps(number(f, 0), end, share.columns, tile)
 
     def mix(self) -> None:
         f, a = self.f, self.a
         share = share_of(self.rows, a.c)
         product = _Product(self, share, self.scores, self.score_pitch, a.v, 2, a.n, a.segments[1])
-
-        def tile(carried: list[V]) -> list[V]:
-            j = X(f, carried[0])
-            self.store(product, j + product.column, product.sums(self.matrix, j))
-            return [(j + share.columns).v]
-
-        f.while_([number(f, 0).v], lambda c: X(f, c[0]).cmp("slt", a.c).v, tile)
+        f.steps(number(f, 0), a.c, share.columns, lambda j, _: self.store(
+            product, j + product.column, product.sums(self.matrix, j)))
 
     def store(self, product: _Product, column: X, sums: Sequence[V]) -> None:
         """A lane's part of the result."""
@@ -395,15 +380,12 @@ class _Product:
         if not self.segment:
             return self._chain(loader, number(f, 0), number(f, self.k))
 
-        def segment(carried: list[V]) -> list[V]:
-            start = X(f, carried[0])
+        def segment(start: X, carried: list[V]) -> list[V]:
             end = X(f, f.intrinsic("umin", "i32", (start + self.segment).v, number(f, self.k).v))
             sums = self._chain(loader, start, end)
-            added = [a + b for a, b in zip(carried[1:], sums, strict=True)]
-            return [(start + self.segment).v, *added]
+            return [a + b for a, b in zip(carried, sums, strict=True)]
 
-        start = [number(f, 0).v, *self.zeros]
-        return f.while_(start, lambda c: X(f, c[0]).cmp("slt", self.k).v, segment)[1:]
+        return f.steps(number(f, 0), self.k, self.segment, segment, self.zeros)
 
     def _chain(self, loader: Loader, first: X, end: X) -> list[V]:
         """Sums over the steps from `first` up to `end`."""

@@ -284,12 +284,7 @@ class OnlineKernel(ABC):
             for i in range(count // threads):
                 body(self.thread + i * threads)
             return
-
-        def turn(carried: list[V]) -> list[V]:
-            body(X(f, carried[0]))
-            return [(X(f, carried[0]) + threads).v]
-
-        f.while_([self.thread.v], lambda c: X(f, c[0]).cmp("slt", count).v, turn)
+        f.steps(self.thread, count, threads, lambda at, _: body(at))
 
     def passing(
         self, planes: Sequence[tuple[Plane, int]], first: X, end: X, carried: Sequence[V],
@@ -311,23 +306,22 @@ class OnlineKernel(ABC):
                            f.at(self.ring, (stage + offset).v))
             f.commit_copies()
 
-        def turn(held: list[V]) -> list[V]:
-            step, stage = X(f, held[0]), X(f, held[1])
+        def turn(step: X, held: list[V]) -> list[V]:
+            stage = X(f, held[0])
             f.wait_copies(0)
             f.barrier()
             other = number(f, self.stage_bytes) - stage if blocks.stages > 1 else stage
             if blocks.stages > 1:
                 fetch(step + 1, other)
             out = body(step * blocks.tile, [f.at(self.ring, (stage + offset).v)
-                                            for offset in places], held[2:])
+                                            for offset in places], held[1:])
             if blocks.stages == 1:
                 f.barrier()
                 fetch(step + 1, other)
-            return [(step + 1).v, other.v, *out]
+            return [other.v, *out]
 
         fetch(first, number(f, 0))
-        out = f.while_([first.v, number(f, 0).v, *carried],
-                       lambda c: X(f, c[0]).cmp("slt", end).v, turn)[2:]
+        out = f.steps(first, end, 1, turn, [number(f, 0).v, *carried])[1:]
         f.wait_copies(0)
         return out
 

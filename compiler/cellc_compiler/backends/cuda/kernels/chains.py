@@ -144,17 +144,15 @@ def _long_rows(d: Dots, target: Target, parts: int) -> KernelCode:
     row, groups = X(f, f.block()), f.threads // lanes.chains
     read, table = _reader(f, d, row), f.shared_memory(parts * d.sums.itemsize)
 
-    def turn(carried: list[V]) -> list[V]:
+    def turn(base: X, _: list[V]) -> None:
         # All groups go round equally often, since lanes of a warp exchange what they have.
-        base = X(f, carried[0])
         part = base + lanes.unit
         own = X(f, f.intrinsic("umin", "i32", part.v, number(f, parts - 1).v)) * size
         total = lanes.folded(lanes.chain(size, lanes.zero(), lambda k: read(own + k)))
         with f.given(part.cmp("ult", parts) & lanes.lane.cmp("eq", 0)):
             f.store(total.v, f.gep(table, part.v, ty))
-        return [(base + groups).v]
 
-    f.while_([number(f, 0).v], partial(_below, f, number(f, parts)), turn)
+    f.steps(number(f, 0), number(f, parts), groups, turn)
     f.barrier()
     with f.given((X(f, f.thread()) >> 5).cmp("eq", 0)):
         last = _Lanes(f, d.sums, order.chains(d.sums.itemsize, parts), lanes.own)
@@ -220,13 +218,10 @@ def pixel_sums(s: PixelSums, target: Target) -> KernelCode:
     first = run * s.each
     end = X(f, f.intrinsic("umin", "i32", (first + s.each).v, number(f, s.images).v))
 
-    def image(carried: list[V]) -> list[V]:
-        n = X(f, carried[0])
-        acc = lanes.chain(s.places, X(f, carried[1]), _pixels(f, s, a, b, n))
-        return [(n + 1).v, acc.v]
+    def image(n: X, carried: list[V]) -> list[V]:
+        return [lanes.chain(s.places, X(f, carried[0]), _pixels(f, s, a, b, n)).v]
 
-    start = [first.v, lanes.zero().v]
-    _, acc = f.while_(start, partial(_below, f, end), image)
+    (acc,) = f.steps(first, end, 1, image, [lanes.zero().v])
     total = lanes.folded(X(f, acc))
     dtype = s.out if s.runs == 1 else s.sums
     with f.given(lanes.unit.cmp("ult", count) & lanes.lane.cmp("eq", 0)):
