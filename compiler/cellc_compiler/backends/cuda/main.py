@@ -173,7 +173,8 @@ class LaunchWriter(FunctionWriter):
         if not self._waits or self._counted:
             super().block(instructions)
             return
-        for together, found in groupby(instructions, _is_launches):
+        # What only launches is the same with each call of the same addresses.
+        for together, found in groupby(instructions, lambda i: not any(map(_waits, walk([i])))):
             group = list(found)
             if together and sum(map(_launches, group)) >= LEAST_IN_PART \
                     and len(self._parts) < MOST_PARTS:
@@ -378,11 +379,6 @@ class LaunchWriter(FunctionWriter):
 def _waits(i: Instruction) -> bool:
     """Whether main waits for the device at an instruction."""
     return isinstance(i, (If, Loop, Callback)) or (isinstance(i, For) and i.limit is not None)
-
-
-def _is_launches(i: Instruction) -> bool:
-    """Whether an instruction only launches: the same with each call of the same addresses."""
-    return not any(map(_waits, walk([i])))
 
 
 def _launches(i: Instruction) -> int:

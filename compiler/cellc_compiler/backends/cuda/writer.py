@@ -64,7 +64,8 @@ class GpuFunction(PlainFunction):
     def finished(self, blocks: int, align: int = 1) -> KernelCode:
         """Return the kernel, to be launched with this number of blocks."""
         self.ret_()
-        extra = "" if self.emulated else self._shared_declaration()
+        extra = "@cellc_shared = external addrspace(3) global [0 x i8], align 1024" \
+            if self.shared and not self.emulated else ""
         return KernelCode(module([self], extra), blocks, self.threads, self.shared, self.collective,
                           align)
 
@@ -96,11 +97,6 @@ class GpuFunction(PlainFunction):
         else:
             base = self.emit("ptr", "addrspacecast ptr addrspace(3) @cellc_shared to ptr")
         return self.gep(base, start)
-
-    def _shared_declaration(self) -> str:
-        if not self.shared:
-            return ""
-        return "@cellc_shared = external addrspace(3) global [0 x i8], align 1024"
 
     def barrier(self) -> None:
         """Let the block's threads wait for one another; earlier writes are visible after it."""

@@ -465,13 +465,10 @@ class NestEmitter(ExpressionEmitter):
         return [x, self.f.splat(self._index(position, scope), scope.lanes)]
 
     def _finish(self, phase: Phase, row: Scope, totals: Sequence[list[V]]) -> None:
-        for r, total in zip(phase.reduces, totals, strict=True):
-            row.memo[id(r.result)] = self._as_result(total[-1], r)
-
-    def _as_result(self, v: V, r: Reduce) -> V:
-        if reduction.width(r.kind) == 2:
-            return self.f.cast("trunc", v, element(register_type(r.result.dtype)))
-        return v
+        for r, (*_, v) in zip(phase.reduces, totals, strict=True):
+            if reduction.width(r.kind) == 2:
+                v = self.f.cast("trunc", v, element(register_type(r.result.dtype)))
+            row.memo[id(r.result)] = v
 
     def _run_stores(self, stores: Sequence[Store], scope: Scope) -> None:
         """Evaluate everything, then write: a nest may update a buffer in place."""

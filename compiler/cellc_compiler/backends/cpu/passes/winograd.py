@@ -54,13 +54,10 @@ def _suits(node: Node) -> bool:
     tiles = Tiles(n, oh, ow)
     direct = n * oh * ow * 9 / 32 * oc * ic
     products = tiles.count * 36 / 32 * oc * ic
-    transforms = tiles.count * (ic + oc) * _TRANSFORM * _waste(tiles)
+    # Where a row of tiles does not fill vectors of 16: lanes computed over lanes used.
+    waste = -(-tiles.columns // 16) * 16 / tiles.columns
+    transforms = tiles.count * (ic + oc) * _TRANSFORM * waste
     return tiles.count >= _TILES and _MARGIN * (products + transforms) < direct
-
-
-def _waste(tiles: Tiles) -> float:
-    """Lanes computed over lanes used where a row of tiles does not fill vectors of 16."""
-    return -(-tiles.columns // 16) * 16 / tiles.columns
 
 
 def _rewritten(b: Builder, node: Node) -> Value:

@@ -308,7 +308,10 @@ class ProductKernel:
 
         start = [first.v, number(f, 0).v, *zeros]
         _, _, *sums = f.while_(start, lambda c: X(f, c[0]).cmp("slt", end).v, body)
-        return self._with_kept(sums) if self.kept else sums
+        if not self.kept:
+            return sums
+        return [f.load(self.vec, at, VECTOR_BYTES) + v
+                for at, v in zip(self._slots(), sums, strict=True)]
 
     def _fill(self, a: Sequence[V], b: Sequence[V], stage: X) -> None:
         at = self.f.gep(self.shared, stage.v, self.ty)
@@ -360,11 +363,6 @@ class ProductKernel:
             return [zero] * len(sums)
 
         return f.when(done.v, put, lambda: sums)
-
-    def _with_kept(self, sums: list[V]) -> list[V]:
-        f = self.f
-        return [f.load(self.vec, at, VECTOR_BYTES) + v
-                for at, v in zip(self._slots(), sums, strict=True)]
 
     # --- results --------------------------------------------------------------------------------
 
