@@ -173,7 +173,7 @@ class LaunchWriter(FunctionWriter):
         if not self._waits or self._counted:
             super().block(instructions)
             return
-        # What only launches is the same with each call of the same addresses.
+        # Launches are the same with each call of the same addresses.
         for together, found in groupby(instructions, lambda i: not any(map(_waits, walk([i])))):
             group = list(found)
             if together and sum(map(_launches, group)) >= LEAST_IN_PART \

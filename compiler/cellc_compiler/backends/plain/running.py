@@ -1,4 +1,4 @@
-"""What running reductions carry from element to element, in plain loops and on GPUs."""
+"""The state of running reductions, from element to element, in plain loops and on GPUs."""
 
 from __future__ import annotations
 
