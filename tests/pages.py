@@ -166,7 +166,8 @@ def _printed(
 
 def _python(program: str, arguments: list[str], folder: Path) -> str:
     """The interpreter of a command: the peers' for a script of theirs, "" if there is none."""
-    theirs = program == "python" and "import torch" in (folder / arguments[0]).read_text()
+    script = folder / arguments[0] if program == "python" and arguments[0] != "-c" else None
+    theirs = script is not None and "import torch" in script.read_text()
     return PEERS if theirs else sys.executable
 
 

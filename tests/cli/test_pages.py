@@ -21,9 +21,13 @@ from .. import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-RUN = ("index.md", "performance.md", "faq.md", "tutorials/*.md", "coming-from/*.md")
+RUN = ("index.md", "performance.md", "faq.md", "tutorials/*.md", "guide/*.md",
+       "coming-from/*.md")
 PAGES = [p.relative_to(DOCS).as_posix() for pattern in RUN for p in sorted(DOCS.glob(pattern))]
 NEEDS = {"tutorials/several-processes.md": ("mpi4py", "MPI: no mpirun"),
+         "guide/processes.md": ("mpi4py", "MPI: no mpirun"),
+         "guide/saving.md": ("onnx", "onnx is not installed"),
+         "guide/kernels.md": ("numba", "numba is not installed"),
          "tutorials/your-own.md": ("numba", "numba is not installed")}
 
 

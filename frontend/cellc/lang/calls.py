@@ -636,7 +636,7 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
 
 
 _UNCALLED = (
-    "Python does it where the network is called (docs/guide.md, Python in graphs); what is "
+    "Python does it where the network is called (docs/guide/python.md, Python in graphs); what is "
     "compiled without a call, or for a file, has no elements"
 )
 _ELEMENTS = frozenset(("asnumpy", "numpy", "tolist"))
