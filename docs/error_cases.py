@@ -258,8 +258,8 @@ def net(x):
         "CE301",
         "numpy, math and other third-party functions on tensors are run by Python in each call "
         "(docs/guide/python.md, \"Python in graphs\"). A network that is compiled without being "
-        "called (`compile`, a file) has no elements for them, so that it is not known what they give. On "
-        "shapes and numbers they are fine.",
+        "called (`compile`, a file) has no elements for them, so that it is not known what they "
+        "give. On shapes and numbers they are fine.",
         '''
 import numpy as np
 

@@ -31,7 +31,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "truth": (lambda: ms.grad(lambda x: x > 0)(X), TypeError, NUMBERS + "bool[2]"),
     "a position too many": (
         lambda: ms.grad(lambda x: x * 2, 1)(X), IndexError,
-        "grad_position 1 is out of range: the function was called with 1 arguments"),
+        "grad_position 1 is out of range: the function was called with 1 argument"),
     "no function": (lambda: ms.grad(3), TypeError,
                     "'fn' must be a Cell or a function, but got int"),
     "with respect to nothing": (lambda: ms.grad(lambda x: x, None)(X), ValueError,

@@ -26,6 +26,7 @@ RUN = ("index.md", "performance.md", "faq.md", "tutorials/*.md", "guide/*.md",
 PAGES = [p.relative_to(DOCS).as_posix() for pattern in RUN for p in sorted(DOCS.glob(pattern))]
 NEEDS = {"tutorials/several-processes.md": ("mpi4py", "MPI: no mpirun"),
          "guide/processes.md": ("mpi4py", "MPI: no mpirun"),
+         "tutorials/onnx-model.md": ("onnx", "onnx is not installed"),
          "guide/saving.md": ("onnx", "onnx is not installed"),
          "guide/kernels.md": ("numba", "numba is not installed"),
          "tutorials/your-own.md": ("numba", "numba is not installed")}
@@ -37,6 +38,8 @@ def test_a_page_prints_what_it_shows(page: str) -> None:
     module, reason = NEEDS.get(page, ("", ""))
     if module and find_spec(module) is None:
         pytest.skip(reason)
+    if page == "tutorials/c-library.md" and shutil.which("cc") is None:
+        pytest.skip("no C compiler")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     if shutil.which("nvidia-smi") is None:
         environment["CELLC_GPU"] = "emulated"

@@ -9,6 +9,7 @@ import importlib
 import os
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -68,3 +69,41 @@ def test_the_examples_of_the_reference_run(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_broken_link_is_found() -> None:
     text = "[a](guide.md) [b](guide.md#nowhere) [c](gone.md) [d](#here)\n# Here\n"
     assert broken("index.md", text) == ["guide.md#nowhere", "gone.md#", "#here"]
+
+
+@pytest.fixture
+def links(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The command that checks external links."""
+    monkeypatch.syspath_prepend(DOCS)
+    return importlib.import_module("check_links")
+
+
+def test_external_links_are_well_formed(
+    links: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = links.main([])
+    said = capsys.readouterr().out
+    assert status == 0, said
+    assert "https://ui.perfetto.dev (docs/guide/profiling.md)" in said
+
+
+@pytest.mark.parametrize(("link", "reason"), [
+    ("https://example.org/a?b=c", ""),
+    ("http://example.org", "the scheme must be https"),
+    ("https://example", "'example' is no host name"),
+    ("https://example.org//a", "the path '//a' is malformed"),
+    ("https://example.org/a b", "the path '/a b' is malformed"),
+])
+def test_a_malformed_link_is_found(links: ModuleType, link: str, reason: str) -> None:
+    assert links.fault(link) == reason
+
+
+def test_links_in_code_are_not_checked(links: ModuleType) -> None:
+    text = "[a](https://a.org/x) <https://b.org> `[c](http://c)`\n```\n[d](http://d)\n```\n"
+    assert links.external(text) == ["https://a.org/x", "https://b.org"]
+
+
+def test_all_external_links_answer(links: ModuleType) -> None:
+    if not os.environ.get("CELLC_TEST_NETWORK"):
+        pytest.skip("CELLC_TEST_NETWORK is not set: no network")
+    assert links.main(["--network"]) == 0

@@ -137,7 +137,7 @@ def test_functions_that_no_graph_can_hold() -> None:
     ((X,), {"order": 3}, ValueError, "'order' must be 1 or 2, but got 3"),
     ((X,), {"modes": ("up",)}, ValueError, "'modes' holds 'fwd' and 'rev'"),
     ((Tensor([1]),), {}, TypeError, "an input must be a Tensor of floats, or a trainable parameter "
-     "must be read, but got a Int64 tensor"),
+     "must be read, but got an Int64 tensor"),
     ((Tensor([1j]),), {}, TypeError, "only gradients of floats are checked"),
 ])
 def test_errors(args: Any, kwargs: Any, error: Any, told: str) -> None:
@@ -198,7 +198,7 @@ def test_parameters_are_checked_without_float_inputs(mode: int) -> None:
     for bad in (wrong, lambda ids: wrong(ids).sum()):
         with pytest.raises(AssertionError, match=r"the worst: (table|head)[\s\S]*bprop of Half"):
             check_grads(bad, IDS)
-    with pytest.raises(TypeError, match="must be read, but got a Int32 tensor of shape"):
+    with pytest.raises(TypeError, match="must be read, but got an Int32 tensor of shape"):
         check_grads(net, IDS, modes=("fwd",))
 
 

@@ -243,7 +243,8 @@ def check_operands(op: str, operands: Sequence[Any]) -> None:
 def described(value: Any) -> str:
     """An argument, in a message: short, and the same in both modes."""
     if is_tensor(value):
-        return f"a {value.dtype} tensor of shape {value.shape}"
+        article = "an" if str(value.dtype).startswith("Int") else "a"
+        return f"{article} {value.dtype} tensor of shape {value.shape}"
     if isinstance(value, (int, float, str, type(None))):
         text = repr(value)
         return text if len(text) <= 40 else f"{text[:36]}..."

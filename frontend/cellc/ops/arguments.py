@@ -109,7 +109,8 @@ def tensors(xs: Any, what: str, name: str = "tensors") -> list[Tensor]:
 def kind_of(x: Any) -> str:
     """Return the description of a wrong argument, for a message."""
     if isinstance(x, Tensor):
-        return f"a {x.dtype} tensor of shape {x.shape}"
+        article = "an" if str(x.dtype).startswith("Int") else "a"
+        return f"{article} {x.dtype} tensor of shape {x.shape}"
     return type(x).__name__
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from cellc_compiler.ir.graph import Graph, Value
 from cellc_compiler.ir.types import seedable
+from cellc_runtime.errors import counted
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field, replace
 
@@ -119,8 +120,8 @@ def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
     for p in positions:
         if not 0 <= p < len(args):
             raise IndexError(
-                f"grad_position {p} is out of range: the function was called with {len(args)} "
-                f"arguments"
+                f"grad_position {p} is out of range: the function was called with "
+                f"{counted(len(args), 'argument')}"
             )
     return tuple(p for p in positions if take_apart(args[p])[1])
 
