@@ -110,7 +110,8 @@ def plan_open(buffers: Iterable[Buffer], name: str) -> OpenPlan:
 
 def _reduced(below: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     """The buffers that each lies above, less those that one of these lies above."""
-    out, all_below = [], []  # (sets as bits)
+    out: list[tuple[int, ...]] = []
+    all_below: list[int] = []  # sets as bits
     for some in below:
         implied = 0
         for i in some:

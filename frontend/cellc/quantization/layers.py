@@ -149,9 +149,10 @@ class SmallEmbedding(_Small):
         at = cast_to(ids, dtypes.int64)
         at = shapes.reshape(A("where", A("lt", at, _int64(0)),
                               A("add", at, _int64(self.rows)), at), (-1, 1))
-        parts = [part if part is None else _rows_of(part, at)
-                 for part in (self.panels, self.scales, self.zeros)]
-        wide = shapes.reshape(self._real(*parts), (*ids.shape, self.columns))
+        scales, zeros = (part if part is None else _rows_of(part, at)
+                         for part in (self.scales, self.zeros))
+        wide = self._real(_rows_of(self.panels, at), scales, zeros)
+        wide = shapes.reshape(wide, (*ids.shape, self.columns))
         return cast_to(wide, self.dtype)
 
     def extend_repr(self) -> str:
