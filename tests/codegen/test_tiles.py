@@ -16,7 +16,7 @@ from cellc_compiler.build.emit import assembly
 from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.text import parse_graph
 from cellc_compiler.lower.instructions import Call, walk
-from cellc_runtime import executable
+from cellc_runtime import device
 from cellc_runtime import target as targets
 from cellc_runtime.executable import Executable
 from cellc_runtime.target import (
@@ -159,7 +159,7 @@ def test_other_types_have_the_code_of_their_level() -> None:
 @NEEDED
 def test_a_process_that_is_not_granted_tiles_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     program = driver.compile_program(product(32, 32, 32), TARGETS["x86_64-amx"])
-    monkeypatch.setattr(executable, "tiles_usable", lambda: False)
+    monkeypatch.setattr(device, "tiles_usable", lambda: False)
     with pytest.raises(ValueError, match="does not grant"):
         Executable(program)
 
