@@ -104,7 +104,7 @@ ROWS: list[Row] = [
     ("mvlgamma", (ones(3), 1 << 40), ValueError, "'p' must be at most 65536"),
     ("amax", (ones(2, 3), ones(2)[0]), TypeError, "'axis' must be an int, but got a Float32"),
     ("amax", (ones(2, 3), 0, {}), TypeError, "'keepdims' must be a bool, but got dict"),
-    ("cumsum", (ones(2, 3), ints(0, 1)), TypeError, "'axis' must be an int, but got a Int32"),
+    ("cumsum", (ones(2, 3), ints(0, 1)), TypeError, "'axis' must be an int, but got an Int32"),
     ("topk", (ones(2, 3), 2, 0, "a"), TypeError, "'largest' must be a bool, but got str"),
     ("softmax", (ones(), 3), ValueError, "'axis' must be 0 or -1 for a scalar, but got 3"),
 ]

@@ -23,10 +23,10 @@ from cellc_compiler.ir.size_text import parse_size
 from cellc_compiler.ir.text import parse_graph, print_graph
 from cellc_compiler.ir.types import TensorType, broadcast_shapes
 from cellc_compiler.ir.verify import verify
-from cellc_compiler.ops.shape import number_array
 from cellc_compiler.passes.instantiate import SizeError, instantiate
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.open_sizes import scalar
 
 N, M = Dim.symbol("n"), Dim.symbol("m")
 
@@ -94,7 +94,7 @@ def test_numbers_made_of_sizes() -> None:
     (True, dtypes.int16, 1), (-3, dtypes.float32, -3.0), (7, dtypes.bool_, True),
     (-0.5, dtypes.float64, -0.5)])
 def test_a_number_takes_an_element_type_as_in_c(value: float, dtype: DType, made: float) -> None:
-    array = number_array(value, dtype)
+    array = scalar(value, dtype)
     assert array.dtype == dtype.numpy and array.shape == () and array == made
 
 

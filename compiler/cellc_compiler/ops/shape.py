@@ -6,12 +6,13 @@ A view is a map of indices; it costs nothing when it fuses into its reader.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from cellc_runtime import dtypes, open_sizes
+from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.lazy import lazy_module
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Literal, Node, Value
@@ -32,6 +33,11 @@ from ._members import Grads, case, define, no_gradient, sharding
 from ._views import Composite, Element, between, crop, fill, select
 from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from .elementwise import unbroadcast
+
+if TYPE_CHECKING:
+    from cellc_runtime import open_sizes
+else:  # most programs have known sizes
+    open_sizes = lazy_module("cellc_runtime.open_sizes")
 
 
 class Constant(Op):
