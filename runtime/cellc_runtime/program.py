@@ -547,7 +547,7 @@ def _types_in(rows: Any) -> tuple[tuple[DType, tuple[int, ...]], ...]:
 def _check_shape(name: str, dtype: DType, shape: tuple[int, ...]) -> None:
     nbytes = dtype.itemsize
     for dim in shape:
-        if type(dim) is not int or not 0 <= dim <= 1 << 62:
+        if not is_count(dim):
             raise ArtifactError(f"{name[:80]!r} has a dimension that is not a count")
         nbytes *= dim or 1
     if len(shape) > MAX_NDIM or nbytes > MAX_BYTES:

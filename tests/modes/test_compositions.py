@@ -186,3 +186,22 @@ def test_what_is_added_to_a_product_lies_where_the_run_says(fn: Callable[..., An
     """The tile stores of a product read an addend from a place that follows from its own."""
     given = Tensor(X), Tensor(ROWS), Tensor(X[:, :4])
     np.testing.assert_array_equal(ms.jit(fn)(*given).asnumpy(), fn(*given).asnumpy())
+
+
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
+def test_places_outside_of_an_image_read_nothing(mode: int) -> None:
+    """Not even where they are infinite or no numbers, or the image is at its border; MindSpore
+    2.10 gives these values."""
+    ms.set_context(mode=mode)
+    image = np.ones((1, 1, 3, 3), np.float32)
+    image[0, 0, 0, 0], image[0, 0, 2, 2] = np.inf, np.nan
+    places = np.array([[[[5, 5], [np.inf, 0], [np.nan, 0], [0, 0]]]], np.float32)
+    for kind, last in (("bilinear", np.nan), ("nearest", 1)):
+        got = ops.grid_sample(ms.Tensor(image), ms.Tensor(places), kind, "zeros", True)
+        np.testing.assert_array_equal(got.asnumpy().ravel(), [0, 0, 0, last])
+
+    def total(x: Tensor) -> Tensor:
+        return ops.grid_sample(x, ms.Tensor(places), "bilinear", "zeros", True).sum()
+
+    got = ms.grad(total)(ms.Tensor(np.ones((1, 1, 3, 3), np.float32))).asnumpy()
+    np.testing.assert_array_equal(got.ravel(), [0, 0, 0, 0, 1, 0, 0, 0, 0])

@@ -32,9 +32,14 @@ class _Small(Cell):
         scales, zeros, order: None where there are none.
     """
 
-    def _hold(self, prefix: str, weight: SmallWeight) -> None:
+    def _hold(self, prefix: str, weight: SmallWeight, like: _Small | None) -> None:
+        """Hold a matrix, or that of a layer which has the same one."""
         self.kind, self.group = weight.kind, weight.group
         self.rows, self.columns = weight.values.shape
+        if like is not None:
+            for name in ("panels", "scales", "zeros", "order"):
+                setattr(self, name, getattr(like, name))
+            return
         values = paired(weight.values) if weight.kind == "int4" else weight.values
         arrays = {name: None if a is None else panels(a) for name, a in (
             ("panels", values), ("scales", weight.scales), ("zeros", weight.zeros))}
@@ -44,11 +49,6 @@ class _Small(Cell):
                 held = Parameter(tensor_of(np.ascontiguousarray(array)), prefix + name, False)
                 held.is_small = True
             setattr(self, name, held)
-
-    def share(self, other: _Small) -> None:
-        """Hold the Parameters of another layer, which has the same matrix."""
-        for name in ("panels", "scales", "zeros", "order"):
-            setattr(self, name, getattr(other, name))
 
     @property
     def small_bytes(self) -> int:
@@ -84,16 +84,17 @@ class SmallDense(_Small):
         bias: (out), or None.
         activation: a Cell or Primitive applied to the result, or None.
         prefix: what the names of its Parameters begin with.
+        like: a layer with the same matrix, whose Parameters it shares.
 
     The product is computed in float32; the result has the type of x.
     """
 
     def __init__(
         self, weight: SmallWeight, bias: Parameter | None = None, activation: Any = None,
-        prefix: str = "",
+        prefix: str = "", like: _Small | None = None,
     ) -> None:
         super().__init__()
-        self._hold(prefix, weight)
+        self._hold(prefix, weight, like)
         self.bias = bias
         self.activation = activation
 
@@ -129,14 +130,16 @@ class SmallEmbedding(_Small):
         weight: the table.
         dtype: element type of the result.
         prefix: what the names of its Parameters begin with.
+        like: a layer with the same matrix, whose Parameters it shares.
     """
 
     def __init__(
-        self, weight: SmallWeight, dtype: DType = dtypes.float32, prefix: str = ""
+        self, weight: SmallWeight, dtype: DType = dtypes.float32, prefix: str = "",
+        like: _Small | None = None,
     ) -> None:
         super().__init__()
         self.dtype = dtype
-        self._hold(prefix, weight)
+        self._hold(prefix, weight, like)
 
     @property
     def embedding_table(self) -> Tensor:

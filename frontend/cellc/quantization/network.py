@@ -104,13 +104,11 @@ def small_layers(
     out: list[tuple[str, Cell, Cell]] = []
     for name, cell in chosen.items():
         held = _weight_of(cell)
-        weight, owner = first.get(id(held)) or (small_weight(
+        weight, like = first.get(id(held)) or (small_weight(
             held.asnumpy().astype("float32"), weights, group, symmetric, what, held.name), None)
-        new = _MAKERS[type(cell)](cell, weight, prefix_of(held))
+        new = _MAKERS[type(cell)](cell, weight, prefix_of(held), like)
         new.set_train(cell.training)
-        if owner is not None:
-            new.share(owner)
-        first.setdefault(id(held), (weight, new))
+        first[id(held)] = weight, new
         out.append((name, cell, new))
     return out
 
@@ -133,12 +131,12 @@ def prefix_of(parameter: Parameter) -> str:
     return owner + "." * bool(owner)
 
 
-def _dense(cell: Any, weight: Any, prefix: str) -> Cell:
-    return SmallDense(weight, cell.bias, getattr(cell, "activation", None), prefix)
+def _dense(cell: Any, weight: Any, prefix: str, like: Any) -> Cell:
+    return SmallDense(weight, cell.bias, getattr(cell, "activation", None), prefix, like)
 
 
-def _embedding(cell: Any, weight: Any, prefix: str) -> Cell:
-    return SmallEmbedding(weight, _weight_of(cell).dtype, prefix)
+def _embedding(cell: Any, weight: Any, prefix: str, like: Any) -> Cell:
+    return SmallEmbedding(weight, _weight_of(cell).dtype, prefix, like)
 
 
 _MAKERS = {Dense: _dense, Linear: _dense, Embedding: _embedding, EmbeddingExt: _embedding}

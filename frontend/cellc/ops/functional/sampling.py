@@ -147,6 +147,6 @@ def _read(x: Tensor, index: list[Tensor], weight: Tensor | None, shape: tuple[in
                                 (batch, channels, math.prod(shape[1:])))
     got = shapes.reshape(
         apply("gather_elements", rows, where, dim=2), (batch, channels, *shape[1:]))
-    keep = cast_to(inside, x.dtype)
-    return arith.mul(got,
-                     shapes.expand_dims(keep if weight is None else arith.mul(keep, weight), 1))
+    if weight is not None:  # (that of a place that is no number counts nowhere, nor its gradient)
+        got = arith.mul(got, shapes.expand_dims(arith.where(inside, weight, 0.0), 1))
+    return arith.where(shapes.expand_dims(inside, 1), got, 0.0)
