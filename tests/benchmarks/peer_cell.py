@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from cases import CASES
-from spec import Case, Data
+from spec import Case, Data, Weights
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[1] / "samples"
@@ -40,13 +40,8 @@ def build(library: str, mode: str, name: str, given: Data) -> Callable[[], Any]:
     ms = importlib.import_module(library)
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     ms.set_context(device_target="CPU")
-    case = CASES[name]
+    case, net = CASES[name], network(ms, name, given.weights)
     name = case.network or name
-    net = _network(ms, name, case.sizes)
-    for parameter, array in zip(_parameters(net), given.weights, strict=True):
-        if tuple(parameter.shape) != array.shape:
-            raise ValueError(f"{parameter.name} is {parameter.shape}, not {array.shape}")
-        parameter.set_data(ms.Tensor.from_numpy(array))
     inputs = [ms.Tensor.from_numpy(a) for a in given.inputs]
     if case.dtype != "float32":
         net, inputs = _low(ms, net, inputs, case)
@@ -54,6 +49,17 @@ def build(library: str, mode: str, name: str, given: Data) -> Callable[[], Any]:
     if library == "cellc":
         return lambda: call(*inputs)  # synchronous
     return lambda: _arrive(call(*inputs))
+
+
+def network(ms: ModuleType, name: str, weights: Weights) -> Any:
+    """The network of a case with its weights."""
+    case = CASES[name]
+    net = _network(ms, case.network or name, case.sizes)
+    for parameter, array in zip(_parameters(net), weights, strict=True):
+        if tuple(parameter.shape) != array.shape:
+            raise ValueError(f"{parameter.name} is {parameter.shape}, not {array.shape}")
+        parameter.set_data(ms.Tensor.from_numpy(array))
+    return net
 
 
 def _low(ms: ModuleType, net: Any, inputs: list[Any], case: Case) -> tuple[Any, list[Any]]:
@@ -112,7 +118,7 @@ def _parameters(net: Any) -> list[Any]:
 
 
 def _network(ms: ModuleType, name: str, sizes: dict[str, Any]) -> Any:
-    """The network of a case."""
+    """The network of a case with weights of its own."""
     if name in ("tiny", "conv"):
         if name == "conv":
             return ms.nn.Conv2d(64, 64, 3, pad_mode="pad", padding=1)

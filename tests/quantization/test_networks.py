@@ -12,8 +12,8 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc.quantization import left_as_they_are
-from cellc.quantization.layers import SmallDense, SmallEmbedding
+from cellc.quantization import compare, left_as_they_are
+from cellc.quantization.layers import SmallAttention, SmallDense, SmallEmbedding
 from cellc_runtime import artifact
 
 Array = np.ndarray[Any, Any]
@@ -67,8 +67,38 @@ def test_both_modes(kind: Any, error: float, symmetric: bool) -> None:
     got = in_both(lambda: net(ms.Tensor(IDS)))
     assert 0 < np.abs(got - want).max() < error * np.abs(want).max()
     small = [type(c) for _, c in net.cells_and_names()]
-    assert small.count(SmallDense) == 4 and small.count(SmallEmbedding) == 1
-    assert [name for name, _ in left_as_they_are(net)] == ["attention"]  # (its in_proj_weight)
+    assert small.count(SmallDense) == 7 and small.count(SmallEmbedding) == 1
+    assert not [*left_as_they_are(net)]
+
+
+@pytest.mark.parametrize("sizes", [{}, {"kdim": 32, "vdim": 48, "has_bias": False}])
+def test_attention(sizes: dict[str, Any]) -> None:
+    """Its three projections are small, whether one matrix holds them or three; the layer's own
+    matrices in the report are without those of the layer inside."""
+    ms.set_seed(3)
+    net = nn.MultiheadAttention(64, 4, **sizes).set_train(False)
+    lengths = {"kdim": 64, "vdim": 64, **sizes}
+    rng = np.random.default_rng(0)
+    q, k, v = (ms.Tensor(rng.standard_normal((5, 2, n)).astype(np.float32))
+               for n in (64, lengths["kdim"], lengths["vdim"]))
+    wide = (net.in_proj_weight if net.same_dims else net.q_proj_weight).asnumpy()
+    found = compare(net, q, k, v, weights="int8")
+    assert [layer.name for layer in found.layers] == ["", "out_proj"]
+    matrices = 4 * 64 * (64 + lengths["kdim"] + lengths["vdim"])
+    assert found.layers[0].before == matrices + (4 * 192 if not sizes else 0)
+    want = in_both(lambda: net(q, k, v)[0])
+    assert type(net.out_proj) is nn.Dense
+    small = ms.quantize(net, "int8")
+    got = in_both(lambda: small(q, k, v)[0])
+    away = np.sqrt(np.mean((got - want) ** 2) / np.mean(want**2))
+    assert 0 < away < 2e-2 and away == pytest.approx(found.whole, rel=0.2)
+    assert type(small) is SmallAttention and type(small.out_proj) is SmallDense
+    rows = small.q_proj.weight.asnumpy()
+    np.testing.assert_allclose(rows, wide[:64], atol=np.abs(wide).max() / 127)
+    other = nn.MultiheadAttention(64, 4, **sizes).set_train(False)
+    other = ms.quantize(other, "int8")
+    assert ms.load_param_into_net(other, small.parameters_dict()) == ([], [])
+    assert other(q, k, v)[0].asnumpy().tobytes() == got.tobytes()
 
 
 def test_a_layer_alone_and_what_it_reads() -> None:
@@ -222,9 +252,9 @@ def test_skipped_layers() -> None:
     net = ms.quantize(network(), skip=["body.*", "tokens"])
     kinds = [type(c) for _, c in net.cells_and_names()]
     assert kinds.count(nn.Dense) == kinds.count(nn.Linear) == kinds.count(nn.Embedding) == 1
-    assert kinds.count(SmallDense) == 2
+    assert kinds.count(SmallDense) == 5
     left = [name for name, _ in left_as_they_are(net)]
-    assert left == ["tokens", "body.0", "body.1", "attention"]
+    assert left == ["tokens", "body.0", "body.1"]
 
 
 def test_rows_that_are_scaled_to_a_norm_stay() -> None:
@@ -257,7 +287,7 @@ BAD: list[tuple[Any, type[Exception], str]] = [
      "got 48."),
     (lambda: ms.quantize(network(), "int8", skip="boby.0"), ValueError,
      "For 'quantize', 'skip' must name layers of the network ('tokens', 'body.0', 'body.1', "
-     "'attention.out_proj', 'head'), but got 'boby.0'."),
+     "'attention', 'attention.out_proj', 'head'), but got 'boby.0'."),
     (lambda: ms.quantize(with_weight(np.nan)), ValueError,
      "For 'quantize', '0.weight' must be finite, but got nan at [1, 2]."),
     (lambda: ms.quantize(with_weight(-np.inf), "bfloat16"), ValueError,
@@ -265,11 +295,11 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (lambda: ms.quantize(with_weight(1e5), "float16"), ValueError,
      "For 'quantize', '0.weight' must fit into float16, but got 100000.0."),
     (lambda: ms.quantize(nn.Conv2d(3, 4, 3)), ValueError,
-     "For 'quantize', 'network' must have a Dense, Linear or Embedding of float32 or 16-bit "
-     "floats, but got Conv2d."),
+     "For 'quantize', 'network' must have a Dense, Linear, Embedding or MultiheadAttention "
+     "of float32 or 16-bit floats, but got Conv2d."),
     (lambda: ms.quantize(nn.Dense(3, 4), skip=""), ValueError,
-     "For 'quantize', 'network' must have a Dense, Linear or Embedding of float32 or 16-bit "
-     "floats that is not skipped, but got Dense."),
+     "For 'quantize', 'network' must have a Dense, Linear, Embedding or MultiheadAttention "
+     "of float32 or 16-bit floats that is not skipped, but got Dense."),
     (lambda: ms.quantize(_Training()), TypeError,
      "For 'quantize', 'network' must be without an optimizer, whose Parameters stay floats, but "
      "got SGD in it."),

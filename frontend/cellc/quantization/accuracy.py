@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -98,30 +99,32 @@ def compare(
     made = small_layers(network, "compare", weights, group_size, symmetric, skip)
     given: dict[int, Any] = {}
 
-    def keep(cell: Cell, args: Any) -> None:
-        given.setdefault(id(cell), args)
+    def keep(cell: Cell, args: Any, names: Any) -> None:
+        given.setdefault(id(cell), (args, names))
 
     with _in_pynative():
         with ExitStack() as stack:
             for _, cell, _ in made:
-                stack.callback(cell.register_forward_pre_hook(keep).remove)
+                stack.callback(cell.register_forward_pre_hook(keep, with_kwargs=True).remove)
             want = _numbers(network(*inputs))
 
         def error(layers: Sequence[tuple[str, Cell, Cell]]) -> float:
-            if layers[0][1] is network:
-                return _error(_numbers(layers[0][2](*inputs)), want)
+            called = next((new for _, cell, new in layers if cell is network), network)
             with _replaced(network, layers):
-                return _error(_numbers(network(*inputs)), want)
+                return _error(_numbers(called(*inputs)), want)
 
         found = []
         for layer in made:
             name, cell, small = layer
-            sizes = [sum(p.nbytes for p in c.get_parameters()) for c in (cell, small)]
+            inner = {id(p) for c in cell.cells() for p in c.get_parameters()}  # layers of their own
+            sizes = [sum(p.nbytes for p in c.get_parameters() if id(p) not in inner)
+                     for c in (cell, small)]
             own, times = math.nan, (0.0, 0.0)
             if id(cell) in given:
-                args = given[id(cell)]
-                own = _error(_numbers(small(*args)), _numbers(cell(*args)))
-                times = _seconds(cell, args), _seconds(small, args)
+                args, names = given[id(cell)]
+                calls = [partial(c, *args, **names) for c in (cell, small)]
+                own = _error(_numbers(calls[1]()), _numbers(calls[0]()))
+                times = _seconds(calls[0]), _seconds(calls[1])
             found.append(LayerError(name, own, error([layer]), sizes[0], sizes[1], times))
         return Comparison(found, error(made))
 
@@ -139,7 +142,7 @@ def _in_pynative() -> Iterator[None]:
 @contextmanager
 def _replaced(network: Cell, layers: Sequence[tuple[str, Cell, Cell]]) -> Iterator[None]:
     """In the block, layers of a network are those with small weights."""
-    owners = [owner for _, owner in network.cells_and_names()]
+    owners = [*(owner for _, owner in network.cells_and_names()), *(new for *_, new in layers)]
 
     def put(pairs: dict[int, Cell]) -> None:
         for owner in owners:
@@ -167,11 +170,11 @@ def _error(got: Array, want: Array) -> float:
     return away / size if size else away
 
 
-def _seconds(cell: Cell, args: Sequence[Any]) -> float:
+def _seconds(call: Callable[[], Any]) -> float:
     least = math.inf
     for _ in range(_RUNS):
         start = time.perf_counter()
-        cell(*args)
+        call()
         least = min(least, time.perf_counter() - start)
     return least
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
+from .. import ops
 from ..core.declared import misuse
 from ..core.dispatch import apply_one
 from ..nn.cell import Cell
+from ..nn.layer.transformer import MultiheadAttention
 from ..ops.functional import arith, shapes
 from ..ops.functional.indexing import check_index
 from ..tensors.parameter import Parameter
@@ -161,6 +164,37 @@ class SmallEmbedding(_Small):
     def extend_repr(self) -> str:
         """Sizes and options."""
         return f"vocab_size={self.rows}, embedding_size={self.columns}, kind={self.kind}"
+
+
+class SmallAttention(MultiheadAttention):
+    """Attention whose projections of query, key and value have weights in few bits; what
+    `cellc.quantize` makes of a `MultiheadAttention`.
+
+    Args:
+        layer: whose other Parameters, settings and projection of the result this one shares.
+        parts: a SmallDense without bias for query, key and value each.
+    """
+
+    def __init__(self, layer: MultiheadAttention, parts: Sequence[SmallDense]) -> None:
+        Cell.__init__(self)
+        for name in ("embed_dim", "num_heads", "head_dim", "kdim", "vdim", "dropout",
+                     "add_zero_attn", "batch_first", "same_dims", "in_proj_bias", "bias_k",
+                     "bias_v", "out_proj"):
+            setattr(self, name, getattr(layer, name))
+        self.q_proj, self.k_proj, self.v_proj = parts
+
+    @property
+    def in_proj_weight(self) -> Tensor:  # type: ignore[override]
+        """The matrices in float32 one below the other, computed at each reading."""
+        return A("concat", *(part.weight for part in (self.q_proj, self.k_proj, self.v_proj)),
+                 axis=0)
+
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> Any:
+        found = [self.q_proj(query), self.k_proj(key), self.v_proj(value)]
+        if self.in_proj_bias is None:
+            return found
+        return [arith.add(x, cast_to(b, x.dtype)) for x, b in
+                zip(found, ops.chunk(self.in_proj_bias, 3, 0), strict=True)]
 
 
 def _unpaired(x: Tensor, kind: str, steps: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
@@ -14,14 +14,17 @@ from ..nn.cell.attributes import replace_cells
 from ..nn.layer.basic import Dense, Linear
 from ..nn.layer.embedding import Embedding
 from ..nn.layer.ext import EmbeddingExt
+from ..nn.layer.transformer import MultiheadAttention
 from ..nn.optim.optimizer import Optimizer
 from ..tensors.parameter import Parameter
-from .layers import SmallDense, SmallEmbedding
-from .weights import KINDS, Kind, small_weight
+from .layers import SmallAttention, SmallDense, SmallEmbedding, _Small
+from .weights import KINDS, Kind, SmallWeight, small_weight
 
 _GROUPS = {"int8": 0, "int4": 64}
 """Steps that share a scale where nothing else is said."""
 _TAKEN = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
+_Make = Callable[..., Any]
+"""Makes a layer of a class from a Parameter (some rows of it) and the class's other arguments."""
 Group = Annotated[int | None, Rule(
     "a multiple of 32, 0 for one scale a row, or None", lambda x: x is None or is_int(x),
     lambda x: x is None or (x >= 0 and x % 32 == 0))]
@@ -32,7 +35,7 @@ def quantize(
     network: Annotated[Any, instance(Cell)], weights: Annotated[Kind, one_of(*KINDS)] = "int8", *,
     group_size: Group = None, symmetric: Flag = True, skip: Sequence[str] | str = (),
 ) -> Cell:
-    """A network whose layers `Dense`, `Linear` and `Embedding` hold weights in few bits.
+    """A network with weights in few bits: those of `Dense`, `Linear`, `Embedding`, attention.
 
     Args:
         network: a Cell. It is changed in place, its layers are replaced; one that is itself such a
@@ -66,7 +69,7 @@ def quantize(
     """
     made = {id(cell): small for _, cell, small in small_layers(
         network, "quantize", weights, group_size, symmetric, skip)}
-    for _, owner in [*network.cells_and_names()]:
+    for owner in [*(cell for _, cell in network.cells_and_names()), *made.values()]:
         replace_cells(owner, made)
     found: Cell = made.get(id(network), network)
     return found
@@ -97,18 +100,27 @@ def small_layers(
                          f"({', '.join(map(repr, layers)) or 'there are none'})", repr(pattern))
     chosen = {n: c for n, c in layers.items() if not any(fnmatchcase(n, p) for p in names)}
     if not chosen:
-        raise misuse(what, "'network' must have a Dense, Linear or Embedding of float32 or "
-                     "16-bit floats" + " that is not skipped" * bool(names), type(network).__name__)
+        raise misuse(what, "'network' must have a Dense, Linear, Embedding or MultiheadAttention "
+                     "of float32 or 16-bit floats" + " that is not skipped" * bool(names),
+                     type(network).__name__)
     group = _GROUPS.get(weights, 0) if group_size is None else group_size
-    first: dict[int, Any] = {}  # layers that share a matrix, such as a tied head, share it again
+    # layers that share a matrix, such as a tied head, share it again
+    first: dict[tuple[int, int], tuple[SmallWeight, _Small]] = {}
+
+    def make(layer: Any, held: Parameter, *args: Any, begin: int = 0, rows: int = 0,
+             within: str = "") -> Any:
+        key = id(held), begin
+        matrix = held.asnumpy()[begin:begin + rows or None].astype("float32")
+        weight, like = first.get(key) or (
+            small_weight(matrix, weights, group, symmetric, what, held.name), None)
+        new = layer(weight, *args, prefix=prefix_of(held) + within, like=like)
+        first[key] = weight, new
+        return new
+
     out: list[tuple[str, Cell, Cell]] = []
     for name, cell in chosen.items():
-        held = _weight_of(cell)
-        weight, like = first.get(id(held)) or (small_weight(
-            held.asnumpy().astype("float32"), weights, group, symmetric, what, held.name), None)
-        new = _MAKERS[type(cell)](cell, weight, prefix_of(held), like)
+        new = _MAKERS[type(cell)](cell, make)
         new.set_train(cell.training)
-        first[id(held)] = weight, new
         out.append((name, cell, new))
     return out
 
@@ -121,7 +133,8 @@ def left_as_they_are(network: Cell) -> Iterator[tuple[str, Cell]]:
 
 
 def _weight_of(cell: Any) -> Parameter:
-    found: Parameter = cell.embedding_table if type(cell) is Embedding else cell.weight
+    found: Parameter = getattr(cell, next(n for n in (
+        "embedding_table", "in_proj_weight", "q_proj_weight", "weight") if hasattr(cell, n)))
     return found
 
 
@@ -131,12 +144,27 @@ def prefix_of(parameter: Parameter) -> str:
     return owner + "." * bool(owner)
 
 
-def _dense(cell: Any, weight: Any, prefix: str, like: Any) -> Cell:
-    return SmallDense(weight, cell.bias, getattr(cell, "activation", None), prefix, like)
+def _dense(cell: Any, make: _Make) -> Cell:
+    return make(SmallDense, cell.weight, cell.bias, getattr(cell, "activation", None))
 
 
-def _embedding(cell: Any, weight: Any, prefix: str, like: Any) -> Cell:
-    return SmallEmbedding(weight, _weight_of(cell).dtype, prefix, like)
+def _embedding(cell: Any, make: _Make) -> Cell:
+    held = _weight_of(cell)
+    return make(SmallEmbedding, held, held.dtype)
 
 
-_MAKERS = {Dense: _dense, Linear: _dense, Embedding: _embedding, EmbeddingExt: _embedding}
+def _attention(cell: Any, make: _Make) -> Cell:
+    """Query, key and value read a matrix each, which may be a third of one."""
+    parts = []
+    for i, name in enumerate("qkv"):
+        if cell.same_dims:
+            held, at = cell.in_proj_weight, {"begin": i * cell.embed_dim, "rows": cell.embed_dim}
+        else:
+            held, at = getattr(cell, f"{name}_proj_weight"), {}
+        parts.append(make(SmallDense, held, within=f"{name}_proj.", **at))
+    return SmallAttention(cell, parts)
+
+
+_MAKERS: dict[type, Callable[[Any, _Make], Cell]] = {
+    Dense: _dense, Linear: _dense, Embedding: _embedding, EmbeddingExt: _embedding,
+    MultiheadAttention: _attention}
