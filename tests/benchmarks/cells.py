@@ -213,4 +213,5 @@ class Encoder(nn.Cell):
         self.layers = nn.SequentialCell([EncoderLayer(width, heads) for _ in range(depth)])
 
     def construct(self, tokens):
-        return self.layers(self.norm(self.tokens(tokens) + self.positions))
+        x = self.tokens(tokens) + self.positions[:tokens.shape[1]]
+        return self.layers(self.norm(x))

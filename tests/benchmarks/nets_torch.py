@@ -372,7 +372,8 @@ class Encoder(nn.Module):
         self.layers = nn.Sequential(*[EncoderLayer(width, heads) for _ in range(depth)])
 
     def forward(self, tokens: Any) -> Any:
-        return self.layers(self.norm(self.tokens(tokens) + self.positions))
+        x = self.tokens(tokens) + self.positions[: tokens.shape[1]]
+        return self.layers(self.norm(x))
 
 
 NETWORKS: dict[str, Callable[..., Any]] = {

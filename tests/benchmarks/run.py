@@ -56,12 +56,13 @@ class Worker:
         LimitError: no answer within `limit` seconds.
     """
 
-    def __init__(self, peer: str, case: str, folder: Path, plan: Plan) -> None:
+    def __init__(self, peer: str, case: str, folder: Path, plan: Plan,
+                 program: str = "worker.py") -> None:
         self.limit = plan.limit
         tree = plan.against if peer.endswith(BEFORE) else ""
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [interpreter(peer), str(HERE / "worker.py"), peer.removesuffix(BEFORE), case,
+            [interpreter(peer), str(HERE / program), peer.removesuffix(BEFORE), case,
              str(folder)], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, cwd=folder,
             env=environment(folder) | sources(tree),
@@ -73,10 +74,10 @@ class Worker:
         self.started = Start(**answer)
         self.sleep()
 
-    def ask(self, seconds: float) -> float:
+    def ask(self, seconds: float, **which: int) -> float:
         """Seconds per call, measured for about that long."""
         self.wake()
-        self._write(json.dumps({"seconds": seconds}))
+        self._write(json.dumps({"seconds": seconds, **which}))
         found = float(self.answer()["seconds"])
         self.sleep()
         self.look()
@@ -295,7 +296,7 @@ def take_rounds(case: str, running: list[Running], plan: Plan) -> None:
             time.sleep(PAUSE)
 
 
-def quiet_slice(worker: Worker) -> tuple[float, float]:
+def quiet_slice(worker: Worker, **which: int) -> tuple[float, float]:
     """Seconds per call and what part of the processors' time the host took meanwhile.
 
     A slice that lost much is measured again; the one that lost least counts, whatever its time.
@@ -303,7 +304,7 @@ def quiet_slice(worker: Worker) -> tuple[float, float]:
     found: list[tuple[float, float]] = []
     for _ in range(1 + AGAIN):
         before, start = stolen(), time.perf_counter()
-        seconds = worker.ask(SLICE)
+        seconds = worker.ask(SLICE, **which)
         passed = (time.perf_counter() - start) * THREADS
         found.append((seconds, (stolen() - before) / passed))
         if found[-1][1] <= STOLEN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -167,3 +168,24 @@ def test_figures_are_put_together_from_several_runs(tmp_path: Path) -> None:
     assert kept.cases["mlp"][0].cold == found.cases["mlp"][0].cold
     kept.see({"2": {"fma": 200.0, "read": 60.0, "copy": 30.0, "triad": 45.0}})
     assert (kept.flops, kept.bandwidth) == (300e9, 60e9)
+
+
+def other(program: str, *args: str) -> str:
+    """What another benchmark of this folder prints."""
+    done = subprocess.run([sys.executable, RUN.with_name(program), *args], capture_output=True,
+                          text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_one_network_at_many_sizes() -> None:
+    said = other("bench_many_sizes.py", "lstm", "--rounds", "1", "--peers", "cellc graph")
+    assert len(re.findall(r"^\| 16x\d+x128 \| [0-9.]+ \|", said, re.MULTILINE)) == 10
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+def test_what_is_deployed() -> None:
+    """Peers that are missing are told; the library and the artifact give the same bits."""
+    said = other("bench_deployment.py", "lenet", "--rounds", "1", "--seconds", "0.01")
+    rows = re.findall(r"^\| (cellc(?: C library)?) \|.*\| 0e\+00 \|$", said, re.MULTILINE)
+    assert rows == ["cellc C library", "cellc"]
