@@ -23,7 +23,7 @@ from .weights import KINDS, Kind, SmallWeight, small_weight
 _GROUPS = {"int8": 0, "int4": 64}
 """Steps that share a scale where nothing else is said."""
 _TAKEN = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
-_Make = Callable[..., Any]
+_Make = Callable[..., _Small]
 """Makes a layer of a class from a Parameter (some rows of it) and the class's other arguments."""
 Group = Annotated[int | None, Rule(
     "a multiple of 32, 0 for one scale a row, or None", lambda x: x is None or is_int(x),
@@ -155,7 +155,7 @@ def _embedding(cell: Any, make: _Make) -> Cell:
 
 def _attention(cell: Any, make: _Make) -> Cell:
     """Query, key and value read a matrix each, which may be a third of one."""
-    parts = []
+    parts: list[Any] = []
     for i, name in enumerate("qkv"):
         if cell.same_dims:
             held, at = cell.in_proj_weight, {"begin": i * cell.embed_dim, "rows": cell.embed_dim}
