@@ -6,7 +6,7 @@
 All blocks of a page run in one folder, which has nothing but `samples` at first:
 
 - ```` ```python ```` runs, in one module for the whole page. An exception that ends a block is its
-  last output. ```` ```python title="net.py" ```` writes a file instead.
+  last output. ```` ```python title="net.py" ```` (any language) writes a file instead.
 - ```` ```text ```` behind such a block is what it prints.
 - ```` ```console ```` holds commands (lines that begin with `$`) and what each prints.
   A script that imports torch runs where CELLC_PEERS_PYTHON names an interpreter that has it;
@@ -80,7 +80,7 @@ def steps(page: str) -> list[Step]:
     for fence in _FENCE.finditer(page):
         language, title, body = fence.groups()
         line = page.count("\n", 0, fence.start(3)) + 1
-        if language == "python":
+        if title or language == "python":
             found.append(Step("file" if title else "python", body, line, title or ""))
         elif language == "text" and found and not page[end:fence.start()].strip():
             found[-1].shown, found[-1].place = body.splitlines(), fence.span(3)

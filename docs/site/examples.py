@@ -1,7 +1,8 @@
 """Short examples of the API reference: calls that are run while the page is made.
 
-A row of `CALLS` is the call of a name. Functions and Primitive classes that take tensors only are
-called with small ones, if they accept these and the result is short.
+A row of `CALLS` and of calls.txt is the call of a name; statements before it end with "; ".
+Functions and Primitive classes that take tensors only are called with small ones, if they accept
+these and the result is short.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import io
 import re
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,6 +85,8 @@ CALLS: dict[str, str] = {
     "set_seed": "ms.set_seed(1)",
 }
 """The call of a name, by place and name."""
+CALLS |= dict(line.split(": ", 1) for line in Path(__file__).with_name("calls.txt").read_text(
+    encoding="utf-8").splitlines())
 
 NAMESPACE: dict[str, Any] = {"ms": ms, "nn": nn, "ops": ops, "mint": mint, "mnp": mnp, "np": np}
 
@@ -94,7 +98,8 @@ def example(place: str, name: str, value: Any) -> str:
         shown = _run(call)
         if shown is None:
             raise ValueError(f"the example of {place}.{name} does not run: {call}")
-        return f">>> {call}" + (f"\n{shown}" if shown != "None" else "")
+        lines = "\n".join(f">>> {line}" for line in call.split("; "))
+        return lines + (f"\n{shown}" if shown != "None" else "")
     method = place == "Tensor"
     if (place not in PLACES and not method) or LEFT_OUT.fullmatch(name):
         return ""
@@ -156,7 +161,11 @@ def _run(call: str) -> str | None:
     try:
         with warnings.catch_warnings(), redirect_stdout(said), redirect_stderr(said):
             warnings.simplefilter("error")
-            result = eval(call, {**NAMESPACE, "__source__": call})
+            *first, last = call.split("; ")
+            names = {**NAMESPACE, "__source__": call}
+            for line in first:
+                exec(line, names)
+            result = eval(last, names)
             text = _shown(result)
     except Exception:  # it takes something else: other operands are tried
         return None

@@ -366,6 +366,29 @@ def _methods(cls: type) -> str:
     return f"<p class='cellc-part'>Methods</p><dl>{rows}</dl>" if own else ""
 
 
+def _inherited(cls: type) -> str:
+    """The section of arguments that a base has in the place of the class."""
+    docs = (inspect.cleandoc(base.__doc__ or "") for base in cls.__mro__[1:]
+            if base.__name__.startswith("_"))
+    return next((doc[doc.index("\n\nArgs:"):] for doc in docs if "\n\nArgs:" in doc), "")
+
+
+def _call(cls: type) -> str:
+    """How an object of a layer is called, and what its `construct` says about shapes."""
+    construct = getattr(cls, "construct", None)
+    doc = inspect.cleandoc(getattr(construct, "__doc__", "") or "")
+    if construct is None or construct is cellc.nn.Cell.construct or not doc:
+        return ""
+    try:
+        known = inspect.signature(construct).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    args = ", ".join(str(p.replace(annotation=p.empty)) for p in known if p.name != "self")
+    text = "" if doc.startswith("The function of the ") else described(doc)
+    return (f"<p class='cellc-part'>Call</p><pre class='cellc-sig'><b>layer</b>({escape(args)})"
+            f"</pre>{text}")
+
+
 def _same_as(doc: str) -> str:
     found = re.search(r"Source: `([^`]+)`( \(.*?\))?\.", doc)
     note = found.group(2) or "" if found else ""
@@ -389,7 +412,11 @@ def entry(place: str, name: str, value: Any) -> str:
     run = f"<p class='cellc-part'>Example</p><pre><code>{escape(shown)}</code></pre>" \
         if shown else ""
     methods = _methods(value) if isinstance(value, type) and not call else ""
-    body = (signature(place, name, value) + call + described(doc) + _facts(name, value)
+    after = ""
+    if isinstance(value, type) and issubclass(value, cellc.nn.Cell):
+        doc += _inherited(value) if "Args:" not in doc else ""
+        after = _call(value) if value is not cellc.nn.Cell else ""
+    body = (signature(place, name, value) + call + described(doc) + after + _facts(name, value)
             + methods + run + _same_as(doc))
     # A blank line would end the block of HTML.
     body = re.sub(r"\n\s*\n", "\n&#8203;\n", body)

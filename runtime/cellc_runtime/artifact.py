@@ -189,7 +189,7 @@ def describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str,
     types = list(zip(*(_types_of(p, "output") for p in programs), strict=True))
     outputs = _with_donated(list(map(_output_row, types)), entry.donated, inputs)
     names = _with_donated(
-        [_output_names(t, entry.sizes) for t in types], entry.donated,
+        [_output_names(t, entry.sizes, programs) for t in types], entry.donated,
         [entry.sizes.shown(i, s.shape) for i, s in enumerate(first.of_kind("input"))])
     return {
         "targets": list(dict.fromkeys(p.target for p in programs)),
@@ -228,14 +228,18 @@ def _output_row(types: Sequence[tuple[str, str, tuple[Any, ...]]]) -> list[Any]:
 
 
 def _output_names(
-    types: Sequence[tuple[str, str, tuple[Any, ...]]], sizes: OpenSizes
+    types: Sequence[tuple[str, str, tuple[Any, ...]]], sizes: OpenSizes,
+    programs: Sequence[Program],
 ) -> list[str]:
     """The shape of an output for people: how it follows from the open sizes."""
+    values = {tuple(p.of_kind("input")[i].shape[axis] for p in programs): sizes.symbols[s]
+              for i, axis, s in sizes.axes}
     general = max((shape for _, _, shape in types), key=lambda s: sum(type(d) is tuple for d in s))
     known = _output_row(types)[2]
     batch = "?" if sizes.batch is None else sizes.symbols[sizes.batch]
-    return [str(d) if d != ANY else shown(g) if type(g) is tuple else batch
-            for d, g in zip(known, general, strict=True)]
+    return [str(d) if d != ANY else shown(g) if type(g) is tuple else
+            values.get(tuple(shape[axis] for _, _, shape in types), batch)
+            for axis, (d, g) in enumerate(zip(known, general, strict=True))]
 
 
 class _File:
@@ -538,7 +542,7 @@ class Artifact:
                     dict.fromkeys(refusals)))
             found.sizes.find(sizes)
         except ValueError as e:
-            raise ValueError(f"{entry}: {e}") from None
+            raise ValueError(f"For {entry!r}, {e}.") from None
         raise AssertionError("a variant that serves sizes is a candidate")
 
     def _variant(self, entry: str, found: _Read, number: int) -> BoundProgram | Batched | Opened:

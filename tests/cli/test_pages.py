@@ -22,11 +22,13 @@ from .. import pages
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 RUN = ("index.md", "performance.md", "faq.md", "tutorials/*.md", "guide/*.md",
-       "coming-from/*.md")
+       "coming-from/*.md", "c-library.md", "mindir.md", "onnx.md", "planning.md",
+       "small-weights.md")
 PAGES = [p.relative_to(DOCS).as_posix() for pattern in RUN for p in sorted(DOCS.glob(pattern))]
 NEEDS = {"tutorials/several-processes.md": ("mpi4py", "MPI: no mpirun"),
          "guide/processes.md": ("mpi4py", "MPI: no mpirun"),
          "tutorials/onnx-model.md": ("onnx", "onnx is not installed"),
+         "onnx.md": ("onnx", "onnx is not installed"),
          "guide/saving.md": ("onnx", "onnx is not installed"),
          "guide/kernels.md": ("numba", "numba is not installed"),
          "tutorials/your-own.md": ("numba", "numba is not installed")}
@@ -38,7 +40,7 @@ def test_a_page_prints_what_it_shows(page: str) -> None:
     module, reason = NEEDS.get(page, ("", ""))
     if module and find_spec(module) is None:
         pytest.skip(reason)
-    if page == "tutorials/c-library.md" and shutil.which("cc") is None:
+    if page.endswith("c-library.md") and shutil.which("cc") is None:
         pytest.skip("no C compiler")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     if shutil.which("nvidia-smi") is None:
@@ -114,5 +116,6 @@ def test_every_block_of_a_page_runs_or_is_a_command_that_installs() -> None:
     for page in PAGES:
         text = (DOCS / page).read_text(encoding="utf-8")
         kinds = {line.split()[0] for line in text.splitlines() if line.startswith("```")}
-        assert kinds <= {"```", "```python", "```text", "```console", "```sh"}, page
+        assert kinds <= {"```", "```python", "```text", "```console", "```sh", "```c"}, page
+        assert not re.search(r"^```c\n|^    \$ ", text, re.M), page
         assert pages.steps(text) or "index" in page, page

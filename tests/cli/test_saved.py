@@ -148,7 +148,7 @@ def test_graphs(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("args", "words"), [
-    (["dump", "bare.cellc"], "bare.cellc: bare.cellc holds no graph of entry 'infer': it was"),
+    (["dump", "bare.cellc"], "cellc: bare.cellc holds no graph of entry 'infer': it was"),
     (["verify", "open.cellc", "-i", "y=float32[2,3,4]"], "open.cellc takes x=float32[N,S,4]: give "
      "each with --input (served: N any and S 3, 5)"),
     (["verify", "open.cellc", "-i", "x=float32[2,4,4]"], "no program serves N = 2, S = 4"),

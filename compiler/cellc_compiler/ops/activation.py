@@ -322,7 +322,8 @@ class GELU(Activation):
 
 
 class SiLU(Activation):
-    """x * sigmoid(x). Source: `mindspore.ops.silu`."""
+    """x * sigmoid(x), elementwise, also called swish: of the shape and type of x. Floats only,
+    other types are a TypeError. Source: `mindspore.ops.silu`."""
 
     name = "silu"
 
@@ -553,7 +554,8 @@ define(Activation, "softsign", "x / (1 + |x|). Source: `mindspore.ops.softsign`.
 
 
 class Mish(Activation):
-    """x * tanh(log(1 + exp(x))). Source: `mindspore.ops.mish`."""
+    """x * tanh(log(1 + exp(x))), elementwise: smooth, and negative for some x below 0. Floats only;
+    the result has the shape of x. Source: `mindspore.ops.mish`."""
 
     name = "mish"
     amp = "high"

@@ -41,7 +41,7 @@ from ..tensors.tensor import Tensor, cast_array
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
 from ..train.weights_file import read
-from .errors import UserError
+from .errors import UserError, about
 from .loading import writing
 from .open_sizes import Plan
 from .saved import graph_for, open_trusted
@@ -418,7 +418,7 @@ def load_parameters(net: Any, path: str) -> None:
     try:
         entries = read(path, "ckpt" if path.endswith(".ckpt") else "safetensors")
     except (OSError, ValueError) as e:
-        raise UserError(f"{path}: {e}") from e
+        raise about(path, e) from e
     arrays = {name: a for name, a in entries.items() if isinstance(a, np.ndarray)}
     for name, parameter in net.parameters_dict().items():
         if name not in arrays:

@@ -47,7 +47,7 @@ from .at_sizes import (
     symbolic_types,
 )
 from .entries import donated_inputs, entry_inputs, named_entries
-from .errors import UserError
+from .errors import UserError, about
 from .loading import (
     input_types,
     is_model,
@@ -337,10 +337,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(e.args[0])) from e
     except BrokenPipeError:
         raise
-    except OSError as e:
-        raise UserError(f"{args.program}: {e.strerror or e}") from e
-    except (ArtifactError, TypeError, ValueError) as e:
-        raise UserError(str(e) if args.program in str(e) else f"{args.program}: {e}") from e
+    except (OSError, ArtifactError, TypeError, ValueError) as e:
+        raise about(args.program, e) from e
 
 
 def _run_artifact(path: str, options: argparse.Namespace) -> int:

@@ -9,3 +9,9 @@ from __future__ import annotations
 
 class UserError(Exception):
     """Wrong usage, with what to do instead."""
+
+
+def about(path: str, error: Exception) -> UserError:
+    """The error of a file, which names the file once."""
+    text = (isinstance(error, OSError) and error.strerror) or str(error)
+    return UserError(text if path in text else f"{path}: {text}")

@@ -48,7 +48,7 @@ from ..viewer.sources import Sources
 from . import dumping
 from .at_sizes import at_sizes, chosen, said
 from .commands import budget_of, errors_told, gradient, named, subject_of, target_named
-from .errors import UserError
+from .errors import UserError, about
 from .loading import sample_inputs, writing
 from .open_sizes import listed_sizes
 from .saved import graph_of, input_specs, is_saved
@@ -228,10 +228,8 @@ def _of_file(args: argparse.Namespace) -> Inspected:
         if path.suffix == ".cellc":
             return _artifact(path, args)
         return _portable(path, args)
-    except OSError as e:
-        raise UserError(f"{path}: {e.strerror or e}") from e
-    except (ArtifactError, ParseError) as e:
-        raise UserError(str(e) if str(path) in str(e) else f"{path}: {e}") from e
+    except (OSError, ArtifactError, ParseError) as e:
+        raise about(str(path), e) from e
 
 
 def _folder(path: Path, args: argparse.Namespace) -> Inspected:

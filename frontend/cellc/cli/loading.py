@@ -144,10 +144,12 @@ def model_inputs(net: GraphCell, given: Sequence[str], option: str = "--input") 
     with the names of open sizes."""
     names = net.argument_names
     by_name = {parse_input(text).name: text for text in given}
-    wrong = next((n for n in by_name if n not in names), None)
-    if wrong is not None or len(by_name) != len(given):
-        raise UserError(f"{option} {wrong or given[0]}: the model takes {', '.join(names)}, each "
-                        "once")
+    for name in by_name:
+        if name not in names:
+            raise UserError(f"{option} {name}: the model has no such input; it has "
+                            f"{', '.join(names)}")
+    if len(by_name) != len(given):
+        raise UserError(f"{option} {given[0]}: an input is given twice")
     return [by_name.get(n) or f"{n}={ty.dtype.name}[{','.join(map(str, ty.shape))}]"
             for n, ty in zip(names, net.argument_types, strict=True)]
 

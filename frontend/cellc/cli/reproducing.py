@@ -10,7 +10,7 @@ from .. import testing
 from ..lang import CompileError
 from . import artifacts
 from .at_sizes import at_sizes, chosen
-from .errors import UserError
+from .errors import UserError, about
 from .loading import load_network, ordered_inputs, sample_inputs, writing
 
 
@@ -21,7 +21,7 @@ def bisect(args: argparse.Namespace) -> int:
     except (ArtifactError, CompileError, ValueError) as e:
         raise UserError(str(e)) from e
     except OSError as e:
-        raise UserError(f"{args.network}: {e.strerror or e}") from e
+        raise about(args.network, e) from e
     print(found)
     if args.output and found.case is not None:
         with writing(args.output):
@@ -49,9 +49,7 @@ def replay(args: argparse.Namespace) -> int:
     """`cellc replay`: 0 if nothing is wrong here and all is as there; see `Replay.status`."""
     try:
         found = testing.replay(args.case)
-    except (ArtifactError, ValueError) as e:
-        raise UserError(f"{args.case}: {e}") from e
-    except OSError as e:
-        raise UserError(f"{args.case}: {e.strerror or e}") from e
+    except (OSError, ArtifactError, ValueError) as e:
+        raise about(args.case, e) from e
     print(found)
     return found.status

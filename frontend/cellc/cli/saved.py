@@ -32,7 +32,7 @@ from ..tracing.exceptions import ERRORS
 from ..tracing.pytree import Box, Leaf
 from ..train.export import load
 from ..verification.values import same_bits
-from .errors import UserError
+from .errors import UserError, about
 from .loading import InputType, input_types, is_model
 from .open_sizes import typical_sizes
 
@@ -171,7 +171,7 @@ def load_saved(text: str, shapes: Sequence[Sequence[int]]) -> Saved:
     try:
         graph = graph_for(loaded, entry, shapes)
     except (ArtifactError, TypeError, ValueError) as e:
-        raise UserError(f"{text}: {e}") from e
+        raise about(text, e) from e
     outside = [v for v in graph.inputs if v.kind != "input"]
     missing = [v.name for v in outside if v.name not in loaded.weights]
     if missing:
@@ -208,10 +208,8 @@ def _opened(text: str) -> tuple[Artifact, str]:
         loaded.signature(entry)
     except KeyError as e:
         raise UserError(str(e.args[0])) from e
-    except OSError as e:
-        raise UserError(f"{path}: {e.strerror or e}") from e
-    except ArtifactError as e:
-        raise UserError(f"{path}: {e}") from e
+    except (OSError, ArtifactError) as e:
+        raise about(path, e) from e
     return loaded, entry
 
 

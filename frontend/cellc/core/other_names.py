@@ -9,6 +9,7 @@ from typing import Any
 ATTRIBUTES = {
     "cuda": "ms.set_context(device_target=...)", "cpu": "x.asnumpy()",
     "detach": "ops.stop_gradient(x)", "requires_grad": "Parameter(..., requires_grad=...)",
+    "requires_grad_": "p.requires_grad = False for each p in get_parameters()",
     "backward": "ms.grad or ms.value_and_grad", "forward": "construct",
     "eval": "set_train(False)", "train": "set_train()", "modules": "cells()",
     "parameters": "trainable_params() or get_parameters()",

@@ -59,7 +59,8 @@ def _decays(
 
 @checks_arguments
 def piecewise_constant_lr(milestone: Listed, learning_rates: Listed) -> list[float]:
-    """Each rate until its milestone (a step), which ends the list."""
+    """A list of rates for each step: learning_rates[i] from milestone[i - 1] up to milestone[i].
+    The last milestone is its length."""
     what = "piecewise_constant_lr"
     if len(milestone) != len(learning_rates):
         raise misuse(what, "the size of 'milestone' must be same with the size of 'learning_rates'",
@@ -116,7 +117,8 @@ def cosine_decay_lr(
     min_lr: NonNegativeFloat, max_lr: PositiveFloat, total_step: Steps, step_per_epoch: Positive,
     decay_epoch: Positive,
 ) -> list[float]:
-    """Half a cosine from max_lr down to min_lr in `decay_epoch` epochs."""
+    """A list of total_step rates: min_lr + (max_lr - min_lr) (1 + cos(pi epoch / decay_epoch)) / 2,
+    the last one from `decay_epoch` on."""
     check_order(min_lr, max_lr, "cosine_decay_lr")
 
     def rate(epoch: int) -> float:
@@ -152,6 +154,7 @@ def warmup_lr(
     learning_rate: NonNegativeFloat, total_step: Steps, step_per_epoch: Positive,
     warmup_epoch: Positive,
 ) -> list[float]:
-    """learning_rate * epoch / warmup_epoch, until it is the learning rate."""
+    """A list of total_step rates that rise from 0: learning_rate * epoch / warmup_epoch, then
+    learning_rate."""
     return _per_epoch(lambda epoch: learning_rate * (min(epoch, warmup_epoch) / warmup_epoch),
                       total_step, step_per_epoch)

@@ -60,7 +60,8 @@ class _Decay(Arguments, LearningRateSchedule):
 
 
 class ExponentialDecayLR(_Decay):
-    """learning_rate * decay_rate**(step / decay_steps)."""
+    """The learning rate learning_rate * decay_rate**(step / decay_steps), a scalar; `is_stair`
+    rounds the exponent down to a whole number."""
 
     def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""
@@ -79,7 +80,8 @@ class NaturalExpDecayLR(_Decay):
 
 
 class InverseDecayLR(_Decay):
-    """learning_rate / (1 + decay_rate * step / decay_steps)."""
+    """The learning rate learning_rate / (1 + decay_rate * step / decay_steps), a scalar; `is_stair`
+    rounds step / decay_steps down to a whole number."""
 
     def construct(self, global_step: Tensor) -> Any:
         """The rate of a step."""

@@ -122,7 +122,7 @@ def init_process_group(
 
 
 def destroy_process_group(group: str | None = None) -> None:
-    """End a group; all of them if None."""
+    """End a group of processes, which can then not be used; all groups if `group` is None."""
     ranks_of(group, "destroy_process_group")
     if group is None or group == _WORLD:
         processes.release()
@@ -136,18 +136,20 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether `init_process_group` was called."""
+    """Whether `init_process_group` was called and the processes are connected, as a Python bool."""
     return bool(processes.GlobalComm.INITED)
 
 
 def get_rank(group: str | None = None) -> int:
-    """This process's number in a group; -1 if it is not in it."""
+    """The number of this process in a group (all processes by default), from 0; -1 if it is not in
+    the group."""
     ranks, here = ranks_of(group, "get_rank"), world().rank
     return ranks.index(here) if here in ranks else -1
 
 
 def get_world_size(group: str | None = None) -> int:
-    """How many processes are in a group."""
+    """The number of processes of a group (all processes by default); 1 where nothing is
+    connected."""
     return len(ranks_of(group, "get_world_size"))
 
 
@@ -158,18 +160,19 @@ def get_backend(group: str | None = None) -> str:
 
 
 def get_process_group_ranks(group: str | None = None) -> list[int]:
-    """The numbers of the processes of a group."""
+    """The numbers, among all processes, of the processes of a group, in the order of the group."""
     return list(ranks_of(group, "get_process_group_ranks"))
 
 
 def get_global_rank(group: str | None, group_rank: int) -> int:
-    """The number among all processes of one of a group."""
+    """The number among all processes of the process that has the number `group_rank` in a group."""
     ranks = ranks_of(group, "get_global_rank")
     return ranks[a_rank(group_rank, "group_rank", "get_global_rank", range(len(ranks)))]
 
 
 def get_group_rank(group: str | None, global_rank: int) -> int:
-    """The number in a group of one of all processes."""
+    """The number in a group of the process that has the number `global_rank` among all
+    processes."""
     ranks = ranks_of(group, "get_group_rank")
     return ranks.index(a_rank(global_rank, "global_rank", "get_group_rank", ranks))
 
@@ -288,7 +291,8 @@ def row_counts(
 def all_reduce(
     tensor: Tensor, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> Any:
-    """`tensor` becomes the sum (or `op`) over the processes; a handle, or None."""
+    """Change `tensor` in place to the sum (`op`: sum, max, min, prod) over all processes of a
+    group. With `async_op`, a handle to wait for."""
     what = "all_reduce"
     ranks_of(group, what)
     collectives.checked_reduction(op, what)
@@ -298,7 +302,8 @@ def all_reduce(
 def reduce(
     tensor: Tensor, dst: int, op: str = "sum", group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
-    """`tensor` of the process `dst` becomes the sum (or `op`) over the processes."""
+    """Change `tensor` of the process `dst` in place to the sum (`op`: sum, max, min, prod) over all
+    processes of a group."""
     what = "reduce"
     a_rank(dst, "dst", what, ranks_of(group, what))
     collectives.checked_reduction(op, what)
@@ -309,7 +314,8 @@ def reduce(
 def broadcast(
     tensor: Tensor, src: int, group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
-    """`tensor` becomes that of the process `src`."""
+    """Change `tensor` in place to that of the process `src`, in all processes of a group; shapes
+    and types must agree."""
     what = "broadcast"
     a_rank(src, "src", what, ranks_of(group, what))
     return _exchange(what, async_op, [tensor], lambda x: collectives.broadcast(x, src, group),
@@ -319,7 +325,8 @@ def broadcast(
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: str | None = None, async_op: bool = False
 ) -> CommHandle | None:
-    """The tensors of the processes, written into those of `tensor_list`."""
+    """Write the tensors of all processes of a group into the tensors of `tensor_list`, in the order
+    of the processes. With `async_op`, a handle to wait for."""
     what = "all_gather"
     places = _list(tensor_list, "tensor_list", what, group)
     return _exchange(
@@ -462,7 +469,8 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None,
     group: str | None = None, async_op: bool = False,
 ) -> CommHandle | None:
-    """Each process's rows for this one, written into `output`."""
+    """Send the rows of `input` to all processes, and write those that each of them sends to this
+    one into `output`."""
     what = "all_to_all_single"
     as_tensor(output, what, "output")
     as_tensor(input, what, "input")
@@ -494,7 +502,7 @@ def all_to_all_v_c(
 def barrier(
     group: str | None = None, async_op: bool = False, device_ids: Any = None
 ) -> CommHandle | None:
-    """Wait for all processes of a group."""
+    """Wait until all processes of a group have called `barrier`: what each did before is done."""
     ranks_of(group, "barrier")
     return _exchange("barrier", async_op, [], lambda: collectives.barrier(group), lambda _: None)
 
@@ -503,13 +511,15 @@ def barrier(
 
 
 def send(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) -> int:
-    """Give a tensor to another process; 0."""
+    """Send a tensor to the process `dst`, which calls `recv` for one of its shape and type; returns
+    0."""
     collectives.send(tensor, dst, tag, group)
     return 0
 
 
 def recv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> Any:
-    """`tensor` becomes what another process sends; 0."""
+    """Change `tensor` in place to what the process `src` sends with `send`; returns 0. Shapes and
+    types must agree."""
     as_tensor(tensor, "recv", "tensor")
     found = collectives.receive(tensor.shape, tensor.dtype, src, tag, group)
     if "recv" in _apart:
@@ -519,13 +529,15 @@ def recv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -
 
 
 def isend(tensor: Tensor, dst: int = 0, group: str | None = None, tag: int = 0) -> CommHandle:
-    """`send`; a handle."""
+    """`send` that returns at once: a handle, whose `wait` returns when the tensor may be
+    changed."""
     collectives.send(tensor, dst, tag, group)
     return CommHandle()
 
 
 def irecv(tensor: Tensor, src: int = 0, group: str | None = None, tag: int = 0) -> Any:
-    """`recv`, done when the handle that it gives is waited for."""
+    """`recv` that returns at once: `tensor` is what was sent when `wait` of the handle has
+    returned."""
     as_tensor(tensor, "irecv", "tensor")
     collectives.a_tag(tag, "irecv")
     collectives.another_rank(src, "src", "irecv", group)
@@ -619,14 +631,16 @@ def _fill(objects: Any, found: Sequence[Any], name: str, what: str) -> None:
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: str | None = None) -> None:
-    """The objects of the processes, written into `object_list`."""
+    """Write the objects of all processes of a group into `object_list`, in the order of the
+    processes; they are pickled."""
     _fill(object_list, _all_objects(obj, group), "object_list", "all_gather_object")
 
 
 def broadcast_object_list(
     object_list: list[Any], src: int = 0, group: str | None = None, device: Any = None
 ) -> None:
-    """`object_list` becomes that of the process `src`."""
+    """Change `object_list` in place to the objects of the process `src`, in all processes of a
+    group; they are pickled."""
     what = "broadcast_object_list"
     ranks = ranks_of(group, what)
     if not isinstance(object_list, list):
@@ -667,7 +681,7 @@ def scatter_object_list(
 def send_object_list(
     object_list: list[Any], dst: int, group: str | None = None, device: Any = None
 ) -> None:
-    """Give objects to another process."""
+    """Send a list of objects, pickled, to the process `dst`, which calls `recv_object_list`."""
     data = _pickled(object_list)
     collectives.send(tensor_of(np.array([data.size], np.int64)), dst, 0, group)
     collectives.send(data, dst, 0, group)
@@ -676,7 +690,8 @@ def send_object_list(
 def recv_object_list(
     object_list: list[Any], src: int = 0, group: str | None = None, device: Any = None
 ) -> None:
-    """`object_list` becomes what another process sends."""
+    """Change `object_list` in place to the objects that the process `src` sends; they are
+    pickled."""
     size = int(collectives.receive((1,), np.int64, src, 0, group).asnumpy()[0])
     data = collectives.receive((size,), np.uint8, src, 0, group).asnumpy()
     _fill(object_list, pickle.loads(data.tobytes()), "object_list", "recv_object_list")

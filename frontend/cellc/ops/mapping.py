@@ -34,7 +34,8 @@ _OF_OTHERS = ("MapTensor", "UMonad", "IOMonad", "Env", "EnvType", "Keyword", "Pr
 
 
 def partial(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """The function with its first arguments, and some by keyword, given."""
+    """A function that calls `func` with these arguments first, as `functools.partial`, and can be
+    compiled."""
     if not callable(func):
         raise misuse("partial", "'func' must be callable", type(func).__name__, TypeError)
     return functools.partial(func, *args, **keywords)

@@ -47,7 +47,8 @@ class Softmax(OfInput, function=ops.softmax):
 
 
 class Softmin(OfX, function=ops.softmin):
-    """softmax(-x) along an axis. Source: `mindspore.nn.Softmin`."""
+    """exp(-x) / sum(exp(-x)) along `axis`, the last by default: positive numbers that add up to 1.
+    Floats only. Source: `mindspore.nn.Softmin`."""
 
     axis: Axis = -1
 
@@ -84,55 +85,69 @@ class LogSoftmaxExt(Cell):
 
 
 class ReLU(OfInput, function=ops.relu):
-    """max(x, 0). Source: `mindspore.nn.ReLU`."""
+    """max(x, 0), elementwise: of the shape and type of x. NaN stays NaN; complex numbers are a
+    TypeError. Source: `mindspore.nn.ReLU`."""
 
 
 class ReLU6(OfX, function=ops.relu6):
-    """min(max(x, 0), 6). Source: `mindspore.nn.ReLU6`."""
+    """min(max(x, 0), 6), elementwise: of the shape and type of x. Floats only, other types are a
+    TypeError. Source: `mindspore.nn.ReLU6`."""
 
 
 class SiLU(OfX, function=ops.silu):
-    """x * sigmoid(x). Source: `mindspore.nn.SiLU`."""
+    """x * sigmoid(x), elementwise, also called swish: of the shape and type of x. Floats only,
+    other types are a TypeError. Source: `mindspore.nn.SiLU`."""
 
 
 class Tanh(OfX, function=ops.tanh):
-    """tanh(x). Source: `mindspore.nn.Tanh`."""
+    """tanh(x), elementwise: between -1 and 1, of the shape of x. Ints are computed in float32.
+    Source: `mindspore.nn.Tanh`."""
 
 
 class Tanhshrink(OfX, function=ops.tanhshrink):
-    """x - tanh(x). Source: `mindspore.nn.Tanhshrink`."""
+    """x - tanh(x), elementwise: near 0 about x**3 / 3, of the shape of x. Ints are computed in
+    float32. Source: `mindspore.nn.Tanhshrink`."""
 
 
 class Sigmoid(OfX, function=ops.sigmoid):
-    """1 / (1 + exp(-x)). Source: `mindspore.nn.Sigmoid`."""
+    """1 / (1 + exp(-x)), elementwise: between 0 and 1, of the shape of x. Ints are computed in
+    float32. Source: `mindspore.nn.Sigmoid`."""
 
 
 class LogSigmoid(OfInputX, function=ops.logsigmoid):
-    """log(sigmoid(x)). Source: `mindspore.nn.LogSigmoid`."""
+    """log(sigmoid(x)) = -log(1 + exp(-x)), without overflow: of the shape of x, for floats only.
+    Source: `mindspore.nn.LogSigmoid`."""
 
 
 class Softsign(OfX, function=ops.softsign):
-    """x / (1 + |x|). Source: `mindspore.nn.Softsign`."""
+    """x / (1 + |x|), elementwise: between -1 and 1, of the shape of x. Floats only. Source:
+    `mindspore.nn.Softsign`."""
 
 
 class HSwish(OfInput, function=ops.hardswish):
-    """x * relu6(x + 3) / 6. Source: `mindspore.nn.HSwish`."""
+    """x * relu6(x + 3) / 6: a piecewise approximation of x * sigmoid(x), of the shape of x. Source:
+    `mindspore.nn.HSwish`."""
 
 
 class HSigmoid(OfInput, function=ops.hardsigmoid):
-    """relu6(x + 3) / 6. Source: `mindspore.nn.HSigmoid`."""
+    """relu6(x + 3) / 6: a piecewise linear sigmoid, 0 below -3 and 1 above 3, of the shape of x.
+    Source: `mindspore.nn.HSigmoid`."""
 
 
 class Mish(OfInputX, function=ops.mish):
-    """x * tanh(log(1 + exp(x))). Source: `mindspore.nn.Mish`."""
+    """x * tanh(log(1 + exp(x))), elementwise: smooth, and negative for some x below 0. Floats only;
+    the result has the shape of x. Source: `mindspore.nn.Mish`."""
 
 
 class SeLU(OfInputX, function=ops.selu):
-    """The scaled exponential linear unit. Source: `mindspore.nn.SeLU`."""
+    """1.0507 x where x > 0, 1.0507 * 1.6733 (exp(x) - 1) elsewhere: the scaled exponential linear
+    unit of Klambauer et al. (2017). Floats only; the result has the shape of x. Source:
+    `mindspore.nn.SeLU`."""
 
 
 class FastGelu(OfX, function=ops.fast_gelu):
-    """An approximation of gelu by one exponential. Source: `mindspore.nn.FastGelu`."""
+    """x * sigmoid(1.702 x), an approximation of gelu by one exponential: of the shape of x, for
+    floats only. Source: `mindspore.nn.FastGelu`."""
 
 
 # --- with constants ------------------------------------------------------------------------------
@@ -153,7 +168,8 @@ class GELU(Layer):
 
 
 class ELU(OfX, function=ops.elu):
-    """x where positive, alpha (exp(x) - 1) elsewhere. Source: `mindspore.nn.ELU`."""
+    """x where x > 0, alpha (exp(x) - 1) elsewhere, elementwise: it goes to -alpha for x to
+    -infinity. Floats only. Source: `mindspore.nn.ELU`."""
 
     alpha: Number = 1.0
 
@@ -165,7 +181,8 @@ class CELU(OfX, function=ops.celu):
 
 
 class LeakyReLU(OfX, function=ops.leaky_relu):
-    """x where positive, alpha x elsewhere. Source: `mindspore.nn.LeakyReLU`."""
+    """x where x > 0, alpha x elsewhere, elementwise: of the shape of x. `alpha` is 0.2 by default.
+    Ints are computed in float32. Source: `mindspore.nn.LeakyReLU`."""
 
     alpha: Number = 0.2
 
@@ -187,7 +204,8 @@ class RReLU(OfX, function=ops.rrelu):
 
 
 class Hardtanh(OfX, function=ops.hardtanh):
-    """x brought into [min_val, max_val]."""
+    """min(max(x, min_val), max_val), elementwise: x brought into [-1, 1] by default. Ints are
+    computed in float32."""
 
     min_val: PlainNumber = -1.0
     max_val: PlainNumber = 1.0
@@ -205,11 +223,13 @@ class _Shrink(OfInput):
 
 
 class SoftShrink(_Shrink, function=ops.softshrink):
-    """x moved towards 0 by lambd. Source: `mindspore.nn.SoftShrink`."""
+    """x - lambd above lambd, x + lambd below -lambd, 0 between (soft shrinkage); of the shape of x.
+    Source: `mindspore.nn.SoftShrink`."""
 
 
 class HShrink(_Shrink, function=ops.hardshrink):
-    """x where |x| > lambd, 0 elsewhere. Source: `mindspore.nn.HShrink`."""
+    """x where |x| > lambd, 0 elsewhere (hard shrinkage), of the shape of x. `lambd` is 0.5 by
+    default. Source: `mindspore.nn.HShrink`."""
 
 
 class Threshold(OfInputX, function=ops.threshold):
@@ -220,7 +240,7 @@ class Threshold(OfInputX, function=ops.threshold):
 
 
 class GLU(OfX, function=ops.glu):
-    """The first half along an axis times the sigmoid of the second. Source: `nn.GLU`."""
+    """a * sigmoid(b) for the halves a and b of x along an axis of even length. Source: `nn.GLU`."""
 
     axis: int = -1
 

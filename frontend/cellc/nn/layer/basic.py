@@ -273,7 +273,8 @@ class Dropout3d(_ChannelDropout, function=ops.dropout3d):
 
 
 class Flatten(Layer):
-    """Axes from `start_dim` to `end_dim` made one. Source: `mindspore.nn.Flatten`."""
+    """Join the axes from `start_dim` to `end_dim` in row-major order: (2, 3, 4) becomes (2, 12) by
+    default. Source: `mindspore.nn.Flatten`."""
 
     start_dim: int = 1
     end_dim: int = -1
@@ -305,7 +306,8 @@ class Unflatten(Cell):
 
 
 class Identity(Cell):
-    """The input as it is. Source: `mindspore.nn.Identity`."""
+    """The input as it is, of any shape and type: for a place where a network needs some layer.
+    Source: `mindspore.nn.Identity`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -369,7 +371,9 @@ class Upsample(OfX, function=ops.interpolate):
 
 
 class OneHot(Cell):
-    """Indices as vectors of `depth` with one entry on. Source: `mindspore.nn.OneHot`."""
+    """Each index becomes a vector of `depth` elements, `on_value` at the index and `off_value`
+    elsewhere, along a new axis; only `off_value` for an index out of range. Source:
+    `mindspore.nn.OneHot`."""
 
     def __init__(
         self, axis: int = -1, depth: int = 1, on_value: float = 1.0, off_value: float = 0.0,
@@ -421,7 +425,8 @@ class Norm(Layer):
 
 
 class Tril(Cell):
-    """The lower triangle of matrices. Source: `mindspore.nn.Tril`."""
+    """Zeros above the diagonal number k of matrices (..., m, n): k = 0 is the main one, a larger k
+    is further up. Source: `mindspore.nn.Tril`."""
 
     def construct(self, x: Tensor, k: int = 0) -> Tensor:
         """Zero above the k-th diagonal."""
@@ -429,7 +434,8 @@ class Tril(Cell):
 
 
 class Triu(Cell):
-    """The upper triangle of matrices. Source: `mindspore.nn.Triu`."""
+    """Zeros below the diagonal number k of matrices (..., m, n): k = 0 is the main one, a larger k
+    is further up. Source: `mindspore.nn.Triu`."""
 
     def construct(self, x: Tensor, k: int = 0) -> Tensor:
         """Zero below the k-th diagonal."""

@@ -35,7 +35,8 @@ class _OfGamma(Family):
 
 
 class LGamma(_OfGamma, function=ops.lgamma):
-    """The logarithm of the gamma function's size. Source: `mindspore.nn.LGamma`."""
+    """log |gamma(x)|, elementwise; infinite at 0, -1, -2, ... For float16 and float32, of the shape
+    of x. Source: `mindspore.nn.LGamma`."""
 
 
 class DiGamma(_OfGamma, function=ops.digamma):
@@ -49,7 +50,8 @@ class _WithLGamma(Cell):
 
 
 class IGamma(_WithLGamma):
-    """The lower regularized incomplete gamma function. Source: `mindspore.nn.IGamma`."""
+    """The lower regularized incomplete gamma function P(a, x), elementwise for a > 0 and x >= 0;
+    NaN elsewhere. The operands are floats and broadcast. Source: `mindspore.nn.IGamma`."""
 
     def construct(self, a: Tensor, x: Tensor) -> Tensor:
         """Exponents a > 0 and bounds x >= 0, which broadcast."""
@@ -58,7 +60,8 @@ class IGamma(_WithLGamma):
 
 
 class LBeta(_WithLGamma):
-    """The logarithm of the beta function. Source: `mindspore.nn.LBeta`."""
+    """log B(x, y) = lgamma(x) + lgamma(y) - lgamma(x + y), elementwise for positive floats; NaN
+    where an operand is not. Source: `mindspore.nn.LBeta`."""
 
     def construct(self, x: Tensor, y: Tensor) -> Tensor:
         """Tensors that broadcast. In float64, as the large terms cancel."""
@@ -176,7 +179,8 @@ class ReduceLogSumExp(Layer):
 
 
 class MatrixDiag(Cell):
-    """Vectors as diagonals of square matrices. Source: `mindspore.nn.MatrixDiag`."""
+    """Each vector of (..., n) as the diagonal of a matrix of (..., n, n) that is 0 elsewhere.
+    Source: `mindspore.nn.MatrixDiag`."""
 
     def construct(self, input_x: Tensor) -> Tensor:
         """(..., n) to (..., n, n)."""
@@ -184,7 +188,8 @@ class MatrixDiag(Cell):
 
 
 class MatrixDiagPart(Cell):
-    """The diagonals of matrices. Source: `mindspore.nn.MatrixDiagPart`."""
+    """The main diagonal of each matrix: (..., m, n) gives (..., min(m, n)). Source:
+    `mindspore.nn.MatrixDiagPart`."""
 
     def construct(self, input_x: Tensor) -> Tensor:
         """(..., m, n) to (..., min(m, n))."""
@@ -192,7 +197,8 @@ class MatrixDiagPart(Cell):
 
 
 class MatrixSetDiag(Cell):
-    """Matrices with another diagonal. Source: `mindspore.nn.MatrixSetDiag`."""
+    """Matrices (..., m, n) with their main diagonals replaced by the vectors of (..., min(m, n)).
+    Source: `mindspore.nn.MatrixSetDiag`."""
 
     def construct(self, input_x: Tensor, diagonal: Tensor) -> Tensor:
         """(..., m, n) and (..., min(m, n))."""

@@ -105,11 +105,15 @@ class _BatchNorm(_ByChannel):
 
 
 class BatchNorm1d(_BatchNorm, ranks=(2, 3)):
-    """Batch normalisation of (N, C) or (N, C, L). Source: `mindspore.nn.BatchNorm1d`."""
+    """(x - mean) / sqrt(var + eps) * gamma + beta for each channel of (N, C) or (N, C, L). Training
+    takes mean and variance from the batch and moves the averages; else the averages are used. The
+    result has the shape of x. Source: `mindspore.nn.BatchNorm1d`."""
 
 
 class BatchNorm2d(_BatchNorm, ranks=(4,)):
-    """Batch normalisation of (N, C, H, W). Source: `mindspore.nn.BatchNorm2d`."""
+    """(x - mean) / sqrt(var + eps) * gamma + beta for each channel of (N, C, H, W). Training takes
+    mean and variance from the batch and moves the averages; else the averages are used. The result
+    has the shape of x. Source: `mindspore.nn.BatchNorm2d`."""
 
 
 class BatchNorm3d(Cell):
@@ -217,11 +221,15 @@ class _InstanceNorm(_ByChannel):
 
 
 class InstanceNorm1d(_InstanceNorm, rank=3):
-    """Instance normalisation of (N, C, L). Source: `mindspore.nn.InstanceNorm1d`."""
+    """(x - mean) / sqrt(var + eps) * gamma + beta for each example and channel of (N, C, L), in
+    training and afterwards. The result has the shape of x. Source:
+    `mindspore.nn.InstanceNorm1d`."""
 
 
 class InstanceNorm2d(_InstanceNorm, rank=4):
-    """Instance normalisation of (N, C, H, W). Source: `mindspore.nn.InstanceNorm2d`."""
+    """(x - mean) / sqrt(var + eps) * gamma + beta for each example and channel of (N, C, H, W), in
+    training and afterwards. The result has the shape of x. Source:
+    `mindspore.nn.InstanceNorm2d`."""
 
 
 class InstanceNorm3d(_InstanceNorm, rank=5):

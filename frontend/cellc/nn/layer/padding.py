@@ -61,23 +61,31 @@ class _ConstantPad(SidePad):
 
 
 class ConstantPad1d(_ConstantPad, spatial=1):
-    """A value around the last axis. Source: `mindspore.nn.ConstantPad1d`."""
+    """Write `value` before and after the last axis of (N, C, L) or (C, L): L becomes L + left +
+    right. `padding` is an int or (left, right); a negative one cuts off. Source:
+    `mindspore.nn.ConstantPad1d`."""
 
 
 class ConstantPad2d(_ConstantPad, spatial=2):
-    """A value around the last two axes. Source: `mindspore.nn.ConstantPad2d`."""
+    """Write `value` around (N, C, H, W) or (C, H, W): `padding` is an int or (left, right, top,
+    bottom) and is added to W and H; a negative one cuts off. Source:
+    `mindspore.nn.ConstantPad2d`."""
 
 
 class ConstantPad3d(_ConstantPad, spatial=3):
-    """A value around the last three axes. Source: `mindspore.nn.ConstantPad3d`."""
+    """Write `value` around (N, C, D, H, W) or (C, D, H, W): `padding` is an int or (left, right,
+    top, bottom, front, back); a negative one cuts off. Source: `mindspore.nn.ConstantPad3d`."""
 
 
 class ZeroPad2d(SidePad, spatial=2):
-    """Zeros around the last two axes. Source: `mindspore.nn.ZeroPad2d`."""
+    """Zeros around (N, C, H, W) or (C, H, W): `padding` is an int or (left, right, top, bottom); a
+    negative one cuts off. Source: `mindspore.nn.ZeroPad2d`."""
 
 
 class ReflectionPad1d(SidePad, spatial=1, mode="reflect"):
-    """The last axis mirrored at its ends. Source: `mindspore.nn.ReflectionPad1d`."""
+    """Mirror (N, C, L) or (C, L) at both ends without repeating the ends: [1, 2, 3] padded by 2 is
+    [3, 2, 1, 2, 3, 2, 1]. `padding` must be smaller than L. Source:
+    `mindspore.nn.ReflectionPad1d`."""
 
 
 class ReflectionPad2d(SidePad, spatial=2, mode="reflect"):
@@ -89,7 +97,8 @@ class ReflectionPad3d(SidePad, spatial=3, mode="reflect"):
 
 
 class ReplicationPad1d(SidePad, spatial=1, mode="replicate"):
-    """The ends of the last axis repeated. Source: `mindspore.nn.ReplicationPad1d`."""
+    """Repeat the first and last element of (N, C, L) or (C, L): [1, 2] padded by 1 is [1, 1, 2, 2].
+    `padding` is an int or (left, right). Source: `mindspore.nn.ReplicationPad1d`."""
 
 
 class ReplicationPad2d(SidePad, spatial=2, mode="replicate"):

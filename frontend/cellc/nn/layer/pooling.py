@@ -454,15 +454,21 @@ class _MaxUnpool(Family):
 
 
 class MaxUnpool1d(_MaxUnpool, spatial=1, function=ops.max_unpool1d):
-    """Maxima of (N, C, L) put back. Source: `mindspore.nn.MaxUnpool1d`."""
+    """The maxima of `MaxPool1d` of (N, C, L) put back at the places that it gave, zeros elsewhere;
+    `kernel_size`, `stride` and `padding` are those of the pool. Source:
+    `mindspore.nn.MaxUnpool1d`."""
 
 
 class MaxUnpool2d(_MaxUnpool, spatial=2, function=ops.max_unpool2d):
-    """Maxima of (N, C, H, W) put back. Source: `mindspore.nn.MaxUnpool2d`."""
+    """The maxima of `MaxPool2d` of (N, C, H, W) put back at the places that it gave, zeros
+    elsewhere; `kernel_size`, `stride` and `padding` are those of the pool. Source:
+    `mindspore.nn.MaxUnpool2d`."""
 
 
 class MaxUnpool3d(_MaxUnpool, spatial=3, function=ops.max_unpool3d):
-    """Maxima of (N, C, D, H, W) put back. Source: `mindspore.nn.MaxUnpool3d`."""
+    """The maxima of `MaxPool3d` of (N, C, D, H, W) put back at the places that it gave, zeros
+    elsewhere; `kernel_size`, `stride` and `padding` are those of the pool. Source:
+    `mindspore.nn.MaxUnpool3d`."""
 
 
 # --- at drawn places ------------------------------------------------------------------------------
@@ -487,8 +493,10 @@ class _Fractional(OfInput):
 
 
 class FractionalMaxPool2d(_Fractional, function=ops.fractional_max_pool2d):
-    """The largest element of windows at drawn places of (N, C, H, W) or (C, H, W)."""
+    """The largest element of each of `output_size` windows at drawn places of (N, C, H, W) or (C,
+    H, W) (Graham, 2014)."""
 
 
 class FractionalMaxPool3d(_Fractional, function=ops.fractional_max_pool3d):
-    """`FractionalMaxPool2d` for (N, C, D, H, W) or (C, D, H, W)."""
+    """`FractionalMaxPool2d` for volumes (N, C, D, H, W) or (C, D, H, W): the largest element of
+    windows at drawn places."""

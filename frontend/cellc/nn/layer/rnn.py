@@ -130,7 +130,8 @@ class LSTMCell(_Step, kind="lstm"):
 
 
 class GRUCell(_Step, kind="gru"):
-    """A gated recurrent unit (Cho et al., 2014); gates in the order r, z, n."""
+    """One step of a gated recurrent unit (Cho et al., 2014), gates in the order r, z, n: h' = (1 -
+    z) n + z h with r, z = sigmoid(W x + b + U h + c), n = tanh(W x + b + r (U h + c))."""
 
     def construct(self, x: Tensor, hx: Tensor) -> Tensor:
         """(N, input_size) and (N, hidden_size) to the next state."""
@@ -287,8 +288,12 @@ class RNN(_RNNBase):
 
 
 class LSTM(_RNNBase, dynamic=_DynamicLSTMCPUGPU):
-    """Layers of `LSTMCell`; states are pairs (h, c)."""
+    """Layers of `LSTMCell` over sequences: (T, N, input_size), or (N, T, input_size) with
+    `batch_first`, gives outputs (T, N, hidden_size) and the last states (h, c) of each layer; with
+    `bidirectional` outputs of twice the length."""
 
 
 class GRU(_RNNBase, dynamic=_DynamicGRUCPUGPU):
-    """Layers of `GRUCell`."""
+    """Layers of `GRUCell` over sequences: (T, N, input_size), or (N, T, input_size) with
+    `batch_first`, gives outputs (T, N, hidden_size) and the last state h of each layer; with
+    `bidirectional` outputs of twice the length."""

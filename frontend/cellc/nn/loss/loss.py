@@ -86,7 +86,8 @@ class _Loss(LossBase):
 
 
 class L1Loss(LossBase):
-    """|logits - labels|."""
+    """|logits - labels|, reduced: `reduction` "mean" (default) and "sum" give a scalar, "none" the
+    broadcast shape."""
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors that broadcast."""
@@ -95,11 +96,13 @@ class L1Loss(LossBase):
 
 
 class L1LossExt(L1Loss):
-    """|logits - labels|."""
+    """|logits - labels|, reduced: `reduction` "mean" (default) and "sum" give a scalar, "none" the
+    broadcast shape."""
 
 
 class MSELoss(LossBase):
-    """(logits - labels)**2."""
+    """(logits - labels)**2, reduced: `reduction` "mean" (default) and "sum" give a scalar, "none"
+    the broadcast shape."""
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors that broadcast."""
@@ -108,7 +111,8 @@ class MSELoss(LossBase):
 
 
 class MAELoss(LossBase):
-    """|logits - label|."""
+    """|logits - label|, reduced: `reduction` "mean" (default) and "sum" give a scalar, "none" the
+    broadcast shape."""
 
     def construct(self, logits: Tensor, label: Tensor) -> Tensor:
         """Tensors that broadcast."""
@@ -117,7 +121,7 @@ class MAELoss(LossBase):
 
 
 class RMSELoss(LossBase):
-    """The root of the mean of squares."""
+    """sqrt(mean((logits - label)**2)) over all elements, a scalar; the operands broadcast."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -490,7 +494,8 @@ class HingeEmbeddingLoss(LossBase):
 
 
 class SoftMarginLoss(LossBase):
-    """log(1 + exp(-label logit))."""
+    """log(1 + exp(-labels * logits)) for labels of -1 and 1 of the shape of the logits, reduced by
+    "mean" (default), "sum" or "none"."""
 
     def construct(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Tensors of one shape, labels of 1 and -1."""

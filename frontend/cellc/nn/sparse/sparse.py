@@ -11,7 +11,8 @@ from ..cell import Cell
 
 
 class SparseToDense(Cell):
-    """A sparse tensor made dense. Source: `mindspore.nn.SparseToDense`."""
+    """A dense Tensor of a `COOTensor`: zeros of its shape with the values at its indices. Source:
+    `mindspore.nn.SparseToDense`."""
 
     def construct(self, sparse_tensor: Any) -> Tensor:
         """Return the dense form of a `COOTensor` or its like, with `indices` (n, axes), `values`

@@ -61,19 +61,22 @@ def _along(op: str, x: Tensor, axis: Any) -> Tensor:
 
 @native
 def log_softmax(logits: Tensor, axis: int = -1) -> Tensor:
-    """log(softmax(x)) along an axis, computed directly."""
+    """x - max - log(sum(exp(x - max))) along `axis`: log(softmax(x)) without its rounding to 0.
+    Floats only."""
     return _along("log_softmax", _floating(logits, "log_softmax"), axis)
 
 
 @native
 def softmin(x: Tensor, axis: int = -1, *, dtype: DType | None = None) -> Tensor:
-    """softmax(-x) along an axis."""
+    """exp(-x) / sum(exp(-x)) along `axis`, the last by default: positive numbers that add up to 1.
+    Floats only."""
     return softmax(arith.neg(x), axis, dtype=dtype)
 
 
 @native_of_any_shape
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0); NaN stays."""
+    """max(x, 0), elementwise: of the shape and type of x. NaN stays NaN; complex numbers are a
+    TypeError."""
     x = tensor(input, "relu")
     out: Tensor = x if x.dtype is bool_ else apply("relu", x)
     return become(x, out) if inplace else out
@@ -100,7 +103,7 @@ def _of_one(name: str, doc: str, op: str = "") -> _OfX:
     def function(x: Tensor) -> Tensor:
         return _activation(what, x)
 
-    return named(function, name, doc)
+    return named(function, name, f"{doc} Elementwise, of the shape and type of x, floats only.")
 
 
 fast_gelu = _of_one("fast_gelu", "x * sigmoid(1.702 x), an approximation of gelu.", "quick_gelu")
@@ -112,19 +115,22 @@ def _activation(op: str, x: Any, **attrs: Any) -> Tensor:
 
 
 def silu(input: Tensor) -> Tensor:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x), elementwise, also called swish: of the shape and type of x. Floats only,
+    other types are a TypeError."""
     return _activation("silu", input)
 
 
 @native_of_any_shape
 def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where positive, alpha (exp(x) - 1) elsewhere."""
+    """x where x > 0, alpha (exp(x) - 1) elsewhere, elementwise: it goes to -alpha for x to
+    -infinity. Floats only."""
     return _activation("elu", input_x, alpha=float(number(alpha, "elu", "alpha")))
 
 
 @native
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where positive, alpha (exp(x / alpha) - 1) elsewhere; alpha is not 0."""
+    """x where x > 0, alpha (exp(x / alpha) - 1) elsewhere: smooth at 0 for each alpha but 0. Floats
+    only."""
     a = float(number(alpha, "celu", "alpha"))
     if a == 0.0:
         raise misuse("celu", "'alpha' must not be 0")
@@ -132,13 +138,15 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu(input_x: Tensor) -> Tensor:
-    """scale * elu(x, alpha) with the constants of Klambauer et al. (2017)."""
+    """1.0507 x where x > 0, 1.0507 * 1.6733 (exp(x) - 1) elsewhere, with the constants of Klambauer
+    et al. (2017). Floats only."""
     return _activation("selu", input_x)
 
 
 @native_of_any_shape
 def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
-    """x where positive, alpha x elsewhere."""
+    """x where x > 0, alpha x elsewhere, elementwise: of the shape of x. `alpha` is 0.2 by default.
+    Ints are computed in float32."""
     a = float(number(alpha, "leaky_relu", "alpha"))
     x = tensor(input, "leaky_relu")
     return _activation("leaky_relu", inexact(x), alpha=a)
@@ -146,19 +154,21 @@ def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
 
 @native
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where positive, weight x elsewhere; one weight, or one per channel (axis 1)."""
+    """x where x > 0, weight * x elsewhere, where `weight` has one element, or one for each channel
+    (axis 1)."""
     x, w = _floating(input, "prelu"), tensor(weight, "prelu", "weight")
     if w.ndim != 1 or (w.size > 1 and (x.ndim < 2 or w.size != x.shape[1])):
         raise misuse("prelu", f"'weight' {w.shape} does not fit an input {x.shape}")
     return apply_one("prelu", x, cast_to(w, x.dtype))
 
 
-relu6 = _of_one("relu6", "x brought into [0, 6].")
+relu6 = _of_one("relu6", "min(max(x, 0), 6).")
 
 
 @native
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x brought into [min_val, max_val]."""
+    """min(max(x, min_val), max_val), elementwise: x brought into [-1, 1] by default. Ints are
+    computed in float32."""
     low, high = number(min_val, "hardtanh", "min_val"), number(max_val, "hardtanh", "max_val")
     x = tensor(input, "hardtanh")
     if low > high:
@@ -170,7 +180,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
 
 @native_of_any_shape
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """log(1 + exp(beta x)) / beta; x where beta x > threshold."""
+    """log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x > threshold. Floats
+    only."""
     return _activation("softplus", input, beta=float(number(beta, "softplus", "beta")),
                        threshold=float(number(threshold, "softplus", "threshold")))
 
@@ -182,14 +193,15 @@ mish = _of_one("mish", "x * tanh(log(1 + exp(x))).")
 
 @native
 def glu(x: Tensor, axis: int = -1) -> Tensor:
-    """The first half along an axis times the sigmoid of the second."""
+    """a * sigmoid(b) for the halves a and b of x along an axis of even length."""
     first, second = _halves(x, axis, "glu")
     return arith.mul(first, apply("sigmoid", second))
 
 
 @native
 def swiglu(input: Tensor, dim: int = -1) -> Tensor:
-    """The silu of the first half along an axis times the second."""
+    """silu(a) * b for the halves a and b of the input along an axis of even length; the result has
+    half of it. Floats only."""
     first, second = _halves(input, dim, "swiglu")
     return arith.mul(silu(first), second)
 
@@ -204,14 +216,15 @@ def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
 
 @native
 def threshold(input: Tensor, thr: float, value: float) -> Tensor:
-    """x where above `thr`, `value` elsewhere."""
+    """x where x > thr, `value` elsewhere, elementwise: of the shape and type of the input."""
     x = tensor(input, "threshold")
     return arith.where(arith.gt(x, thr), x, constant(value, x.dtype))
 
 
 @native
 def dense(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias."""
+    """input @ weight.T + bias: (..., n) with a weight of (m, n) and a bias of (m,) or None gives
+    (..., m)."""
     x, w = tensor(input, "dense"), tensor(weight, "dense", "weight")
     if x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[1] and x.dtype is w.dtype:
         if plain_calls() and (bias is None or _is_row(bias, w)):
@@ -231,7 +244,8 @@ def _is_row(bias: Any, w: Tensor) -> bool:
 
 @native
 def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
-    """A bias added along the channel axis 1 (the last of a matrix)."""
+    """input_x + bias, where bias (C,) belongs to axis 1 of input_x, the channels of (N, C) or (N,
+    C, ...)."""
     x, b = operands_of("bias_add", "input_x (n, c, ...), bias (c)", input_x, bias)
     return arith.add(x, shapes.reshape(b, (b.size,) + (1,) * (x.ndim - 2)))
 
@@ -381,7 +395,8 @@ def clip_by_norm(
 
 
 def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) -> Any:
-    """Tensors scaled by clip_norm / max(global norm, clip_norm); `use_norm` is None."""
+    """Tensors scaled by clip_norm / max(g, clip_norm), where g is the 2-norm of all of their
+    elements together. `use_norm` must be None."""
     if use_norm is not None:
         raise misuse("clip_by_global_norm", "'use_norm' must be None", repr(use_norm))
     limit = float(number(clip_norm, "clip_by_global_norm", "clip_norm"))

@@ -105,6 +105,23 @@ class _OfTwo(Protocol):
     def __call__(self, input: Any, other: Any) -> Tensor: ...
 
 
+_OF_RULES = {
+    "unary": "Elementwise; ints are computed in float32.",
+    "same": "Elementwise, in the type of the input.",
+    "_rounding": "Elementwise, to whole numbers in the type of the input; ints stay as they are.",
+    "_float_test": "Elementwise, as bools; an int or bool counts as the float of its value.",
+    "_of_truths": "Elementwise for all types, as bools; the operands broadcast. NaN is non-zero.",
+    "compare": "Bools; the operands broadcast and are promoted to one type. NaN equals nothing.",
+}
+"""What is true of all functions of a rule, for their texts."""
+
+
+def _documented(doc: str, rule: Callable[..., Tensor]) -> str:
+    common = "The operands broadcast and are promoted to one type."
+    function = getattr(rule, "func", rule)  # what a native body is a partial of
+    return f"{doc} {_OF_RULES.get(function.__name__, common)}"
+
+
 def _of_one(name: str, doc: str, rule: Callable[[str, Any], Tensor], op: str = "") -> _OfOne:
     """`rule` for an op (called `name` by default), as a public function."""
     what = op or name
@@ -112,7 +129,7 @@ def _of_one(name: str, doc: str, rule: Callable[[str, Any], Tensor], op: str = "
     def function(input: Tensor) -> Tensor:
         return rule(what, input)
 
-    return named(function, name, doc)
+    return named(function, name, _documented(doc, rule))
 
 
 def _of_two(name: str, doc: str, rule: Callable[..., Tensor], op: str = "", more: str = ""
@@ -126,7 +143,7 @@ def _of_two(name: str, doc: str, rule: Callable[..., Tensor], op: str = "", more
     def of_both(input: Any, other: Any) -> Tensor:
         return rule(what, more, input, other)
 
-    return named(of_both if more else function, name, doc)
+    return named(of_both if more else function, name, _documented(doc, rule))
 
 
 # --- arithmetic -----------------------------------------------------------------------------------
@@ -139,7 +156,8 @@ sub = _of_two(
 
 @native
 def subtract(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """input - alpha * other."""
+    """input - alpha * other: the operands broadcast and are promoted to one type; `alpha` is a
+    number."""
     return sub(input, other if alpha == 1 else mul(other, alpha))
 
 
@@ -151,7 +169,8 @@ multiply = mul
 
 @native_of_any_shape
 def true_divide(dividend: Any, divisor: Any) -> Tensor:
-    """dividend / divisor."""
+    """dividend / divisor: the operands broadcast. Ints are divided in float32; x / 0 is infinite, 0
+    / 0 is NaN."""
     if _whole_number(divisor, dividend):
         dividend, divisor = cast_to(dividend, float32), float(divisor)
     elif _whole_number(dividend, divisor):
@@ -187,7 +206,8 @@ def as_numbers(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 @native_of_any_shape
 def floor_divide(input: Any, other: Any) -> Tensor:
-    """input / other rounded towards minus infinity, in the promoted type."""
+    """input / other rounded down, in the promoted type of the operands: -7 by 2 is -4. Ints by 0
+    give 0."""
     x, y = operands("floor_divide", input, other)
     if x.dtype is bool_:
         return cast_to(apply("floor_div", *as_numbers(x, y)), bool_)
@@ -195,7 +215,7 @@ def floor_divide(input: Any, other: Any) -> Tensor:
 
 
 def floor_div(x: Any, y: Any) -> Tensor:
-    """x / y rounded towards minus infinity, in the promoted type."""
+    """x / y rounded down, in the promoted type of the operands: -7 by 2 is -4. Ints by 0 give 0."""
     return floor_divide(x, y)
 
 
@@ -206,7 +226,8 @@ remainder = _of_two(
 
 
 def floor_mod(x: Any, y: Any) -> Tensor:
-    """x - floor(x / y) * y: the remainder with the sign of the divisor."""
+    """x - floor(x / y) * y: the remainder with the sign of the divisor, -7 by 3 is 2. The operands
+    broadcast."""
     return remainder(x, y)
 
 
@@ -226,7 +247,8 @@ def _power_of(base: Tensor, exponent: Any) -> Tensor | None:
 
 @native
 def pow(input: Any, exponent: Any) -> Tensor:
-    """input ** exponent."""
+    """input ** exponent: the operands broadcast. Ints stay ints; a negative float to a power that
+    is not whole is NaN."""
     if isinstance(input, Tensor) and is_scalar(exponent) and not isinstance(exponent, bool):
         if input.dtype.kind == "uint" and isinstance(exponent, int) and exponent < 0:
             return cast_to(eq(input, 1), input.dtype)  # the fraction is cut off
@@ -240,7 +262,7 @@ def pow(input: Any, exponent: Any) -> Tensor:
 
 @native
 def neg(input: Tensor) -> Tensor:
-    """The negative of a tensor of numbers: -input."""
+    """-input, elementwise, in its type: unsigned ints wrap around, bools are a TypeError."""
     if tensor(input, "neg").dtype is bool_:
         raise misuse("neg", "bool tensors are not supported; cast to a number type", kind=TypeError)
     return same("neg", input)
@@ -250,25 +272,27 @@ negative = neg
 
 
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself, of whatever type."""
+    """The tensor itself, of whatever type: what `+x` gives. No elements are copied."""
     return tensor(input, "positive")
 
 
 @native_of_any_shape
 def abs(input: Tensor) -> Tensor:
-    """|input| (the magnitude of complex elements, in their real type)."""
+    """|input|, elementwise: of the type of the input; of complex elements the magnitude, in their
+    real type. |-128| of int8 is -128."""
     return fresh(input) if tensor(input, "abs").dtype is bool_ else same("abs", input)
 
 
 absolute = abs
 
 
-sign = _of_one("sign", "-1, 0 or 1 by the sign of each element.", same)
+sign = _of_one("sign", "-1, 0 or 1 by the sign of each element; 0 of NaN.", same)
 
 
 @native
 def sgn(input: Tensor) -> Tensor:
-    """The sign; for complex elements x / |x| (0 at 0)."""
+    """-1, 0 or 1 by the sign of each element, in its type; x / |x| of complex numbers (0 at 0).
+    Bools are a TypeError."""
     if not tensor(input, "sgn").dtype.is_complex:
         return sign(input)
     size = abs(input)
@@ -278,28 +302,32 @@ def sgn(input: Tensor) -> Tensor:
 
 @native_of_any_shape
 def square(input: Tensor) -> Tensor:
-    """input * input."""
+    """input * input, elementwise, in the type of the input: ints wrap around where they
+    overflow."""
     x = tensor(input, "square")
     return mul(x, x)
 
 
-reciprocal = _of_one("reciprocal", "1 / input.", unary)
+reciprocal = _of_one("reciprocal", "1 / input, infinite for 0.", unary)
 
 
 def inv(x: Tensor) -> Tensor:
-    """1 / x; of integers, rounded towards zero. Source: `mindspore.ops.inv`."""
+    """1 / x, elementwise, infinite for 0.0; of integers rounded towards zero, so 0 unless x is 1 or
+    -1. Source: `mindspore.ops.inv`."""
     out = unary("reciprocal", x)
     return cast_to(out, x.dtype) if x.dtype.is_integer else out
 
 
 def sqrt(x: Tensor) -> Tensor:
-    """The square root; NaN below 0."""
+    """The square root, elementwise, also of complex numbers; NaN below 0. Ints are computed in
+    float32."""
     return unary("sqrt", x)
 
 
 @native
 def exp2(input: Tensor) -> Tensor:
-    """2 ** input."""
+    """2 to the power of each element, exact for whole numbers in range. Ints are computed in
+    float32."""
     return pow(2.0, inexact(tensor(input, "exp2")))
 
 
@@ -321,14 +349,15 @@ def _rounding(op: str, input: Tensor) -> Tensor:
     return same(op, x) if x.dtype.is_inexact else fresh(x)
 
 
-floor = _of_one("floor", "The largest whole number not above each element.", _rounding)
-ceil = _of_one("ceil", "The smallest whole number not below each element.", _rounding)
-trunc = _of_one("trunc", "Each element rounded towards zero.", _rounding)
+floor = _of_one("floor", "Round down: -1.5 to -2.", _rounding)
+ceil = _of_one("ceil", "Round up: -1.5 to -1.", _rounding)
+trunc = _of_one("trunc", "Round towards zero: -1.5 to -1.", _rounding)
 
 
 @native
 def frac(x: Tensor) -> Tensor:
-    """The part of each element after the point, with its sign."""
+    """x - trunc(x), elementwise: the part after the point with its sign, -1.25 gives -0.25. Zeros
+    of ints."""
     return sub(x, trunc(x)) if tensor(x, "frac").dtype.is_inexact else mul(x, 0)
 
 
@@ -403,19 +432,20 @@ def _reachable(low: int | None, high: int | None, dtype: DType) -> tuple[int | N
 
 
 def clip(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """`clamp` under its other name."""
+    """`clamp` under its other name: min(max(x, min), max), where either bound may be None but not
+    both."""
     return _clamp(input, min, max)
 
 
 # --- comparison and logic -------------------------------------------------------------------------
 
 
-eq = _of_two("eq", "input == other, elementwise.", compare)
-ne = _of_two("ne", "input != other, elementwise.", compare)
-lt = _of_two("lt", "input < other, elementwise.", compare)
-le = _of_two("le", "input <= other, elementwise.", compare)
-gt = _of_two("gt", "input > other, elementwise.", compare)
-ge = _of_two("ge", "input >= other, elementwise.", compare)
+eq = _of_two("eq", "Whether input == other, elementwise.", compare)
+ne = _of_two("ne", "Whether input != other, elementwise.", compare)
+lt = _of_two("lt", "Whether input < other, elementwise.", compare)
+le = _of_two("le", "Whether input <= other, elementwise.", compare)
+gt = _of_two("gt", "Whether input > other, elementwise.", compare)
+ge = _of_two("ge", "Whether input >= other, elementwise.", compare)
 
 
 def _truth(x: Any, what: str) -> Tensor:
@@ -429,13 +459,14 @@ def _of_truths(op: str, *given: Any) -> Tensor:
     return apply_one(op, *[_truth(x, op) for x in given])
 
 
-logical_and = _of_two("logical_and", "Whether both are non-zero.", _of_truths)
-logical_or = _of_two("logical_or", "Whether one is non-zero.", _of_truths)
-logical_xor = _of_two("logical_xor", "Whether exactly one is non-zero.", _of_truths)
+logical_and = _of_two("logical_and", "Whether both elements are non-zero.", _of_truths)
+logical_or = _of_two("logical_or", "Whether at least one element is non-zero.", _of_truths)
+logical_xor = _of_two("logical_xor", "Whether exactly one element is non-zero.", _of_truths)
 
 
 def logical_not(input: Any) -> Tensor:
-    """Whether each element is zero."""
+    """Whether each element is 0, as bools of the same shape: not x for bools. NaN counts as
+    non-zero."""
     return _of_truths("logical_not", input)
 
 
@@ -447,13 +478,13 @@ def _bitwise(op: str, input: Any, other: Any) -> Tensor:
     return apply_one(op, x, y)
 
 
-bitwise_and = _of_two("bitwise_and", "The bitwise and of ints or bools.", _bitwise)
-bitwise_or = _of_two("bitwise_or", "The bitwise or of ints or bools.", _bitwise)
-bitwise_xor = _of_two("bitwise_xor", "The bitwise exclusive or of ints or bools.", _bitwise)
+bitwise_and = _of_two("bitwise_and", "input & other, bit by bit, of ints or bools.", _bitwise)
+bitwise_or = _of_two("bitwise_or", "input | other, bit by bit, of ints or bools.", _bitwise)
+bitwise_xor = _of_two("bitwise_xor", "input ^ other, bit by bit, of ints or bools.", _bitwise)
 bitwise_left_shift = _of_two(
-    "bitwise_left_shift", "input shifted left by `other` bits.", _bitwise, "shift_left")
+    "bitwise_left_shift", "input << other for ints: input * 2**other.", _bitwise, "shift_left")
 bitwise_right_shift = _of_two(
-    "bitwise_right_shift", "input shifted right by `other` bits (arithmetic for signed types).",
+    "bitwise_right_shift", "input >> other for ints: input / 2**other, rounded down.",
     _bitwise, "shift_right")
 bitwise_not = _of_one("bitwise_not", "All bits flipped (the logical not of bools).", same)
 
@@ -461,7 +492,8 @@ bitwise_not = _of_one("bitwise_not", "All bits flipped (the logical not of bools
 
 
 def invert(x: Tensor) -> Tensor:
-    """The bits of integers flipped. Source: `mindspore.ops.invert`."""
+    """~x: each bit of the integers flipped, -x - 1 for signed types. Floats are a TypeError.
+    Source: `mindspore.ops.invert`."""
     return bitwise_not(x)
 
 
@@ -480,25 +512,29 @@ isfinite = _of_one("isfinite", "Whether each element is neither NaN nor infinite
 
 @native
 def isposinf(input: Tensor) -> Tensor:
-    """Whether each element is +infinity."""
+    """Whether each element is +infinity, as bools of the same shape: `x == inf`. False for all
+    ints."""
     return eq(tensor(input, "isposinf"), math.inf)
 
 
 @native
 def isneginf(input: Tensor) -> Tensor:
-    """Whether each element is -infinity."""
+    """Whether each element is -infinity, as bools of the same shape: `x == -inf`. False for all
+    ints."""
     return eq(tensor(input, "isneginf"), -math.inf)
 
 
 @native
 def isreal(input: Tensor) -> Tensor:
-    """Whether the imaginary part is zero."""
+    """Whether the imaginary part of each element is zero, as bools of the same shape. True for real
+    tensors."""
     return eq(imag(tensor(input, "isreal")), 0)
 
 
 @native
 def signbit(input: Tensor) -> Tensor:
-    """Whether the sign bit is set (so -0.0 counts)."""
+    """Whether the sign bit of each element is set, as bools of the same shape: True below 0 and for
+    -0.0."""
     x = tensor(input, "signbit")
     if not x.dtype.is_float:
         return lt(x, 0)
@@ -524,7 +560,8 @@ def isclose(
 
 @native_of_any_shape
 def where(condition: Any, input: Any, other: Any) -> Tensor:
-    """input where the condition holds, other elsewhere (all broadcast)."""
+    """`input` where the condition holds, `other` elsewhere: all three broadcast; numbers and
+    tensors are promoted to one type."""
     c = _truth(condition, "where")
     x, y = operands("where", input, other)
     return apply_one("where", c, x, y)
@@ -532,13 +569,15 @@ def where(condition: Any, input: Any, other: Any) -> Tensor:
 
 @native_of_any_shape
 def select(condition: Any, input: Any, other: Any) -> Tensor:
-    """`where` under its older name."""
+    """`where` under its older name: input where the condition holds, other elsewhere, all
+    broadcast."""
     return where(condition, input, other)
 
 
 @native_of_any_shape
 def masked_fill(input_x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`value` where the mask holds, input_x elsewhere, in the type of input_x."""
+    """`value` where the mask holds, input_x elsewhere: of the broadcast shape, in the type of
+    input_x. `value` is a number or a scalar tensor."""
     x = tensor(input_x, "masked_fill", "input_x")
     if tensor(mask, "masked_fill", "mask").dtype is not bool_:
         raise misuse("masked_fill", "'mask' must be a bool tensor", mask.dtype, TypeError)
@@ -563,26 +602,30 @@ def cast(input: Any, dtype: DType) -> Tensor:
 
 @native
 def real(input: Tensor) -> Tensor:
-    """The real part."""
+    """The real part of each element, in the real type: float32 of complex64. A real tensor is
+    returned as it is."""
     return same("real", input) if tensor(input, "real").dtype.is_complex else fresh(input)
 
 
 @native
 def imag(input: Tensor) -> Tensor:
-    """The imaginary part (zeros of a real tensor)."""
+    """The imaginary part of each element, in the real type: float32 of complex64. Zeros of a real
+    tensor."""
     x = tensor(input, "imag")
     return same("imag", x) if x.dtype.is_complex else sub(x, x)
 
 
 @native
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate."""
+    """The complex conjugate: a - bi of a + bi, elementwise. Real tensors are returned as they
+    are."""
     return same("conj", input) if tensor(input, "conj").dtype.is_complex else fresh(input)
 
 
 @native
 def complex(real: Tensor, imag: Tensor) -> Tensor:
-    """real + imag * i."""
+    """real + imag * i: complex64 of float32 operands, complex128 of float64; they have one type and
+    broadcast."""
     x, y = (inexact(t) for t in operands("complex", real, imag))
     return apply_one("make_complex", x, y)
 

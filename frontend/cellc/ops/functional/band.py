@@ -238,7 +238,8 @@ def col2im(
 
 
 def padding(x: Tensor, pad_dim_size: int = 8) -> Tensor:
-    """The last axis, of length 1, extended to `pad_dim_size` by zeros."""
+    """x with zeros after its last axis, whose length must be 1, up to `pad_dim_size`: (..., 1)
+    gives (..., pad_dim_size)."""
     t = tensor(x, "padding", "x")
     size = integer(pad_dim_size, "padding", "pad_dim_size")
     if t.ndim < 2 or t.shape[-1] != 1 or size < 1:

@@ -52,17 +52,20 @@ def core(fn: Any = None, **flags: Any) -> Any:
 
 
 def scalar_to_array(input_x: Any) -> Tensor:
-    """A number as a Tensor without axes. Source: `mindspore.ops.scalar_to_array`."""
+    """A Python number as a float32 Tensor without axes, also of an int; `scalar_to_tensor` gives
+    other types. Source: `mindspore.ops.scalar_to_array`."""
     return creation.scalar_to_tensor(input_x)
 
 
 def dyn_shape(input_x: Tensor) -> Tensor:
-    """The shape as an int64 Tensor. Source: `mindspore.ops.dyn_shape`."""
+    """The shape as an int64 Tensor of one axis, where `ops.shape` gives a tuple of ints. Source:
+    `mindspore.ops.dyn_shape`."""
     return tensor_of(np.array(tensor(input_x, "dyn_shape", "input_x").shape, np.int64))
 
 
 def expand(input_x: Tensor, size: Any) -> Tensor:
-    """`broadcast_to` of a size that may be a Tensor. Source: `mindspore.ops.expand`."""
+    """`broadcast_to` of a size that may be a Tensor: axes of length 1 and new leading axes
+    repeated, -1 keeps a length. Source: `mindspore.ops.expand`."""
     return shapes.broadcast_to(tensor(input_x, "expand", "input_x"), size)
 
 
@@ -140,7 +143,8 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
 
 def i0(input: Tensor) -> Tensor:
-    """`bessel_i0`. Source: `mindspore.ops.i0`."""
+    """The modified Bessel function of the first kind of order 0, elementwise: `bessel_i0` under its
+    other name. Source: `mindspore.ops.i0`."""
     return apply_one("bessel_i0", tensor(input, "i0"))
 
 

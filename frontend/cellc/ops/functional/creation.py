@@ -57,13 +57,14 @@ def zeros(size: Any, dtype: DType | None = None) -> Tensor:
 
 @native
 def ones(shape: Any, dtype: DType | None = None) -> Tensor:
-    """A tensor of ones (float32 if `dtype` is None)."""
+    """A tensor of ones of a shape, an int or a tuple of ints; float32 if `dtype` is None."""
     return _filled(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
 
 
 @native
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
-    """A tensor filled with a number; int64 if `dtype` is None, as MindSpore does."""
+    """A tensor of the shape `size` filled with a number; int64 if `dtype` is None, as in
+    MindSpore."""
     shape = shape_of(size, "full", "size")
     if not is_scalar(fill_value):
         raise misuse("full", "'fill_value' must be a number", repr(fill_value), TypeError)
@@ -72,24 +73,25 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
 
 @native
 def fill(type: DType, shape: Any, value: Any) -> Tensor:
-    """A tensor of a given type and shape filled with a number."""
+    """A tensor of the element type `type` and the shape `shape`, filled with the number `value`."""
     return _filled(shape_of(shape, "fill"), value, dtype_of(type, "fill", "type"))
 
 
 def fills(x: Tensor, value: Any) -> Tensor:
-    """A tensor like `x` filled with a number (or the one element of a tensor)."""
+    """A tensor of the shape and type of x, filled with `value`: a number, or a tensor of one
+    element."""
     return full_like(x, value)
 
 
 @native_of_types
 def zeros_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
-    """Zeros of the shape (and, unless given, type) of `input`."""
+    """A tensor of zeros of the shape of `input`, and of its type unless `dtype` is given."""
     return full_like(input, 0, dtype=dtype)
 
 
 @native_of_types
 def ones_like(input: Tensor, *, dtype: DType | None = None) -> Tensor:
-    """Ones of the shape (and, unless given, type) of `input`."""
+    """A tensor of ones of the shape of `input`, and of its type unless `dtype` is given."""
     return full_like(input, 1, dtype=dtype)
 
 
@@ -174,7 +176,8 @@ def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
 
 @native
 def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32) -> Tensor:
-    """base ** x for x evenly spaced from start to end."""
+    """`steps` numbers base ** x for x evenly spaced from `start` to `end`, both included; base 10
+    by default."""
     a, z, b = (float(finite(_bound(v, "logspace"), "logspace", name))
                for v, name in ((start, "start"), (end, "end"), (base, "base")))
     values = b ** np.linspace(a, z, size(steps, "logspace", "steps"))
@@ -192,7 +195,8 @@ def eye(n: int, m: int | None = None, dtype: DType | None = None) -> Tensor:
 
 
 def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
-    """A rank-0 tensor of a Python number."""
+    """A Python number as a Tensor without axes, of `dtype`: float32 by default, also of ints and
+    bools."""
     if not isinstance(input_x, (bool, int, float)):
         raise misuse("scalar_to_tensor", "'input_x' must be a number", repr(input_x), TypeError)
     return Tensor(input_x, dtype)
@@ -212,12 +216,14 @@ def tuple_to_array(input_x: Any) -> Tensor:
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
-    """Rows and columns (2, n) of the lower triangle of a row by col matrix."""
+    """The row and column numbers, (2, n), of the n elements in the lower triangle of a matrix of
+    `row` by `col`, up to the diagonal number `offset`."""
     return _indices(np.tril_indices, row, col, offset, dtype, "tril_indices")
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = int64) -> Tensor:
-    """Rows and columns (2, n) of the upper triangle of a row by col matrix."""
+    """The row and column numbers, (2, n), of the n elements in the upper triangle of a matrix of
+    `row` by `col`, from the diagonal number `offset`."""
     return _indices(np.triu_indices, row, col, offset, dtype, "triu_indices")
 
 
@@ -231,7 +237,8 @@ def _indices(
 
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None) -> Tensor:
-    """The Hann window of a given length."""
+    """The Hann window 0.5 - 0.5 cos(2 pi n / (N - 1)) of `window_length` numbers, with N + 1 for N
+    if `periodic`."""
     n = size(window_length, "hann_window", "window_length")
     whole = flag(periodic, "hann_window", "periodic") and n > 1
     values = np.hanning(n + 1)[:-1] if whole else np.hanning(n)

@@ -66,25 +66,29 @@ def _float_type(dtype: DType | None, what: str) -> DType:
 
 
 def rand(*size: Any, dtype: DType | None = None, seed: Seed = None) -> Tensor:
-    """Uniform numbers in [0, 1) (float32 by default)."""
+    """Uniform numbers in [0, 1) of a given shape, float32 by default; from the seed of
+    `ms.set_seed`, in both modes the same."""
     return _draw("random_uniform", drawing_key(seed, "rand"), _size(size, "rand"),
                  _float_type(dtype, "rand"))
 
 
 def randn(*size: Any, dtype: DType | None = None, seed: Seed = None) -> Tensor:
-    """Standard normal numbers (float32 by default)."""
+    """Normal numbers of mean 0 and deviation 1 of a given shape, float32 by default; from the seed
+    of `ms.set_seed`."""
     return _draw("random_normal", drawing_key(seed, "randn"), _size(size, "randn"),
                  _float_type(dtype, "randn"))
 
 
 def rand_like(input: Tensor, seed: Seed = None, *, dtype: DType | None = None) -> Tensor:
-    """Uniform numbers in [0, 1) of the shape and type of `input`."""
+    """Uniform numbers in [0, 1) of the shape of `input`, and of its type unless `dtype` is given;
+    from the seed of `ms.set_seed`."""
     x = tensor(input, "rand_like")
     return rand(x.shape, dtype=dtype or x.dtype, seed=seed)
 
 
 def randn_like(input: Tensor, seed: Seed = None, *, dtype: DType | None = None) -> Tensor:
-    """Standard normal numbers of the shape and type of `input`."""
+    """Normal numbers of mean 0 and deviation 1 of the shape of `input`, and of its type unless
+    `dtype` is given."""
     x = tensor(input, "randn_like")
     return randn(x.shape, dtype=dtype or x.dtype, seed=seed)
 
@@ -92,7 +96,8 @@ def randn_like(input: Tensor, seed: Seed = None, *, dtype: DType | None = None) 
 def randint(
     low: int, high: int, size: Any, seed: Seed = None, *, dtype: DType | None = None
 ) -> Tensor:
-    """Uniform ints in [low, high) (int64 by default)."""
+    """Uniform ints in [low, high) of the shape `size`, int64 by default; from the seed of
+    `ms.set_seed`."""
     a, b = integer(low, "randint", "low"), integer(high, "randint", "high")
     if a >= b:
         raise misuse("randint", "'low' must be below 'high'", f"{a} and {b}")
@@ -106,13 +111,15 @@ def randint(
 def randint_like(
     input: Tensor, low: int, high: int, seed: Seed = None, *, dtype: DType | None = None
 ) -> Tensor:
-    """Uniform ints in [low, high) of the shape and type of `input`."""
+    """Uniform ints in [low, high) of the shape of `input`, and of its type unless `dtype` is given;
+    from the seed of `ms.set_seed`."""
     x = tensor(input, "randint_like")
     return randint(low, high, x.shape, seed, dtype=dtype or x.dtype)
 
 
 def standard_normal(shape: Any, seed: Seed = None) -> Tensor:
-    """Standard normal numbers, float32."""
+    """Normal numbers of mean 0 and deviation 1 of a given shape, float32; from `seed`, or that of
+    `ms.set_seed`."""
     return randn(shape_of(shape, "standard_normal"), seed=seed)
 
 
@@ -159,7 +166,8 @@ def standard_laplace(shape: Any, seed: Seed = None) -> Tensor:
 
 
 def laplace(shape: Any, mean: Any, lambda_param: Any, seed: Seed = None) -> Tensor:
-    """Laplace numbers of given mean and scale."""
+    """Numbers with the density exp(-|x - mean| / lambda_param) / (2 lambda_param), float32, of the
+    shape `shape`."""
     dims, (center, scale) = _over(shape, "laplace", mean, lambda_param)
     return arith.add(arith.mul(standard_laplace(dims, seed), scale), center)
 
@@ -245,13 +253,15 @@ def _without_replacement(x: Tensor, count: int, key: Tensor) -> Tensor:
 
 def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DType = int64
                        ) -> Tensor:
-    """Positions drawn with the probabilities softmax(logits) of each row."""
+    """`num_sample` positions for each row of logits (N, C), drawn with the probabilities
+    softmax(logits): (N, num_sample)."""
     p = apply("softmax", inexact(tensor(logits, "random_categorical", "logits")), axis=1)
     return cast_to(multinomial(p, num_sample, True, seed or None), dtype)
 
 
 def shuffle(x: Tensor, seed: Seed = None) -> Tensor:
-    """The slices of the first axis in random order."""
+    """The slices of the first axis in random order, of the same shape; draws from the seed of
+    `ms.set_seed`."""
     (t,) = operands_of("shuffle", "x (n, ...)", x)
     order = apply("random_permutation", drawing_key(seed, "shuffle"), n=t.shape[0])
     return apply_one("gather", t, order, axis=0)
@@ -291,22 +301,26 @@ def _channel_dropout(input: Tensor, p: float, training: bool, spatial: int, what
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Whole channels of (N, C, L) zeroed with probability p, the others scaled."""
+    """Each channel of (N, C, L) or (C, L) zeroed as a whole with probability p, the others times 1
+    / (1 - p), while `training`."""
     return _channel_dropout(input, p, training, 1, "dropout1d")
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Whole channels of (N, C, H, W) zeroed with probability p, the others scaled."""
+    """Each channel of (N, C, H, W) zeroed as a whole with probability p, the others times 1 / (1 -
+    p), while `training`."""
     return _channel_dropout(input, p, training, 2, "dropout2d")
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """Whole channels of (N, C, D, H, W) zeroed with probability p, the others scaled."""
+    """Each channel of (N, C, D, H, W) zeroed as a whole with probability p, the others times 1 / (1
+    - p), while `training`."""
     return _channel_dropout(input, p, training, 3, "dropout3d")
 
 
 def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3) -> Tensor:
-    """x where positive, x times a random slope from [lower, upper) elsewhere."""
+    """x where x > 0, elsewhere x times a slope drawn uniformly from [lower, upper) for each
+    element; the mean slope outside of training."""
     x = tensor(input, "rrelu")
     unit = _draw("random_uniform", next_key(), x.shape, x.dtype)
     slope = arith.add(arith.mul(unit, upper - lower), lower)

@@ -123,7 +123,8 @@ def matrix_solve(matrix: Tensor, rhs: Tensor, adjoint: bool = False) -> Tensor:
 
 @native
 def det(input: Tensor) -> Tensor:
-    """The determinants of square matrices (..., n, n)."""
+    """The determinant of each square matrix of (..., n, n), of shape (...); by LU decomposition.
+    Floats only."""
     x = _square(input, "det")
     if _empty(x.shape):
         return creation.zeros(x.shape[:-2], x.dtype)
@@ -148,19 +149,22 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
 
 @native
 def logdet(input: Tensor) -> Tensor:
-    """The logarithms of determinants; NaN where one is negative."""
+    """The logarithm of the determinant of each square matrix of (..., n, n): -infinity for 0, NaN
+    where it is negative."""
     sign, size = slogdet(input)
     return arith.where(arith.lt(sign, 0.0), math.nan, size)
 
 
 def matrix_determinant(input: Tensor) -> Tensor:
-    """`det` under its older name."""
+    """`det` under its older name: the determinant of each square matrix of (..., n, n), of shape
+    (...)."""
     return det(input)
 
 
 @native
 def log_matrix_determinant(input: Tensor) -> tuple[Tensor, Tensor]:
-    """`slogdet` under its older name."""
+    """`slogdet` under its older name: the sign and the logarithm of the size of the determinants of
+    (..., n, n)."""
     return slogdet(input)
 
 
@@ -217,7 +221,8 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 
 @native
 def cholesky_inverse(input_x: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of the matrix whose Cholesky factor is given."""
+    """The inverse of L L^T, (n, n), for its Cholesky factor L, which is lower triangular; with
+    `upper=True` that of U^T U for an upper one."""
     factor = _square(input_x, "cholesky_inverse", "input_x")
     if factor.ndim != 2:
         raise misuse("cholesky_inverse",

@@ -355,5 +355,6 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """The inverse of `fftshift`. Source: `mindspore.ops.ifftshift`."""
+    """The inverse of `fftshift`: the zero frequency moved from the middle of the axes `dim` (all if
+    None) to their start. Source: `mindspore.ops.ifftshift`."""
     return _shifted(input, dim, "ifftshift", True)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from cellc_compiler.ir.op import INTS, REQUIRED, Op, user_ops
+from cellc_compiler.ops.elementwise import Unary
 from cellc_runtime.dtypes import float32
 from cellc_runtime.lazy import names_of
 
@@ -37,6 +38,16 @@ def _prepared(op: Op, given: tuple[Any, ...]) -> list[Tensor]:
     if not xs[0].dtype.is_inexact and not any(d in op.dtypes for d in INTS):
         xs = [cast_to(x, float32) for x in xs]
     return xs
+
+
+def _text(op: Op) -> str:
+    """The text of an op, with what follows from its kind and its element types."""
+    doc = op.__doc__ or ""
+    if not isinstance(op, Unary) or op.attrs:
+        return doc
+    floats = "" if any(d in op.dtypes for d in INTS) else "; ints are computed in float32"
+    head, source, rest = doc.partition(" Source:")
+    return f"{head} Elementwise{floats}.{source}{rest}"
 
 
 @cache
@@ -74,7 +85,7 @@ def make_function(op: Op, called_x: bool = False) -> Callable[..., Any]:
     if called_x:
         fn, signature = of_x, inspect.signature(of_x)
     fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = op.__doc__
+    fn.__doc__ = _text(op)
     fn.__signature__ = signature  # type: ignore[attr-defined]  # for inspect
     return fn
 

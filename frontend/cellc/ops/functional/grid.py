@@ -23,32 +23,37 @@ from . import arith, joining, shapes
 
 @native
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Zeros above a diagonal of the last two axes."""
+    """The elements on and below the diagonal number `diagonal` of matrices (..., n, m), zeros above
+    it. 0 is the main diagonal, 1 the one above."""
     return apply_one("tril", tensor(input, "tril"), diagonal=integer(diagonal, "tril", "diagonal"))
 
 
 @native
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Zeros below a diagonal of the last two axes."""
+    """The elements on and above the diagonal number `diagonal` of matrices (..., n, m), zeros below
+    it. 0 is the main diagonal, 1 the one above."""
     return apply_one("triu", tensor(input, "triu"), diagonal=integer(diagonal, "triu", "diagonal"))
 
 
 @native
 def diag(input: Tensor) -> Tensor:
-    """A tensor of twice the axes with `input` on its diagonal, zeros elsewhere."""
+    """A tensor of twice the axes with `input` on its diagonal, zeros elsewhere: (n,) gives (n, n),
+    (n, m) gives (n, m, n, m)."""
     x = tensor(input, "diag")
     square: Tensor = apply("diag_embed", shapes.ravel(x))
     return shapes.to_shape(square, x.shape * 2)
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """A matrix with the elements of `input` on a diagonal."""
+    """A square matrix with all elements of `input` on the diagonal number `offset` (0 is the main
+    one), zeros elsewhere."""
     return apply_one("diag_embed", shapes.ravel(input),
                      offset=integer(offset, "diagflat", "offset"))
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The last axis laid out as a diagonal of two new axes dim1 and dim2."""
+    """The last axis laid out as the diagonal number `offset` of two new axes dim1 and dim2: (...,
+    n) gives (..., n, n); all else is 0."""
     x = tensor(input, "diag_embed")
     out: Tensor = apply("diag_embed", x, offset=integer(offset, "diag_embed", "offset"))
     return shapes.moveaxis(out, (-2, -1), (dim1, dim2))
@@ -56,7 +61,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @native
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two axes, as the last axis."""
+    """The diagonal number `offset` of the axes dim1 and dim2, as the last axis of the result: (n,
+    n) gives (n,)."""
     x = ranked(input, 2, None, "diagonal")
     a, b = axis_of(dim1, x.ndim, "diagonal", "dim1"), axis_of(dim2, x.ndim, "diagonal", "dim2")
     if a == b:
@@ -66,13 +72,14 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def trace(input: Tensor) -> Tensor:
-    """The sum of the diagonal of a matrix."""
+    """The sum of the main diagonal of a matrix, a scalar of its type: of x[i, i] over all i."""
     x = diagonal(input)
     return apply_one("reduce_sum", x, axes=(x.ndim - 1,), keepdims=False)
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """The Vandermonde matrix of a vector: column j is x ** (N - 1 - j)."""
+    """The Vandermonde matrix (len(x), N) of a vector: column j is x ** (N - 1 - j), so the last
+    column is 1. N is len(x) by default."""
     vector = ranked(x, 1, 1, "vander", "x")
     n = vector.shape[0] if N is None else size(N, "vander", "N")
     powers = tensor_of(np.arange(n - 1, -1, -1).astype(vector.dtype.numpy))
@@ -80,7 +87,8 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
 
 
 def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """Coordinate grids of vectors; `"xy"` puts the second vector on the first axis."""
+    """One grid for each of k vectors, of the shape of their lengths: the element of that vector at
+    each place. `"xy"` (default) swaps the first two axes, `"ij"` does not."""
     given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else inputs
     xs = [shapes.ravel(x) for x in tensors(list(given), "meshgrid", "inputs")]
     choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
@@ -99,7 +107,8 @@ def grid_lines(xs: Sequence[Tensor], indexing: str) -> tuple[tuple[Tensor, ...],
 
 
 def cartesian_prod(*inputs: Tensor) -> Tensor:
-    """All combinations of one element of each vector, as rows."""
+    """All combinations of one element of each of k vectors, as rows (n1 n2 ... nk, k); the last
+    vector varies fastest."""
     if len(inputs) == 1:
         return inputs[0]
     return joining.stack([shapes.ravel(g) for g in meshgrid(*inputs, indexing="ij")], -1)
@@ -131,7 +140,8 @@ def one_hot(
 
 @native
 def block_diag(*inputs: Tensor) -> Tensor:
-    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    """Matrices along the diagonal of a larger one, zeros elsewhere: (a, b) and (c, d) give (a + c,
+    b + d). Vectors are rows, scalars 1 by 1."""
     given = [ranked(x, 0, 2, "block_diag", f"inputs[{i}]")
              for i, x in enumerate(tensors(inputs, "block_diag", "inputs"))]
     blocks = common("block_diag", *map(shapes.atleast_2d, given))

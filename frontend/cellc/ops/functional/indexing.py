@@ -92,7 +92,8 @@ def gather_elements(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def gather_d(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """`gather_elements` under its older name."""
+    """`gather_elements` under its older name: for dim 1, out[i, j] = x[i, index[i, j]], of the
+    shape of index."""
     return gather_elements(x, dim, index)
 
 
@@ -113,7 +114,8 @@ def beside(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 @native
 def gather_nd(input_x: Tensor, indices: Tensor) -> Tensor:
-    """Slices at points: indices (..., k) address the first k axes."""
+    """Slices at points: indices (..., k) address the first k axes of the input, so the result is
+    (..., *shape[k:]). An index out of range is an IndexError."""
     x, i = tensor(input_x, "gather_nd", "input_x"), int_tensor(indices, "gather_nd", "indices")
     _check_depth(x, i, "gather_nd")
     _check_points(i, x.shape, "gather_nd")
@@ -128,13 +130,15 @@ def _check_depth(x: Tensor, points: Tensor, what: str) -> None:
 
 @native
 def index_select(input: Tensor, axis: int, index: Tensor) -> Tensor:
-    """Slices along an axis at positions of a 1-D (or 0-D) index."""
+    """Slices along `axis` at the positions of a vector of ints: with axis 1, (n, m) and an index
+    (k,) give (n, k). A position out of range is an IndexError."""
     i = ranked(int_tensor(index, "index_select", "index"), 0, 1, "index_select", "index")
     return gather(input, shapes.ravel(i), axis)
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """Elements of the flattened tensor at positions."""
+    """Elements at positions of all elements in row-major order, of the shape of `index`. A position
+    out of range is an IndexError."""
     return gather(shapes.ravel(tensor(input, "take")), int_tensor(index, "take", "index"), 0)
 
 
@@ -212,6 +216,9 @@ class _Scatter(Protocol):
     def __call__(self, input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor: ...
 
 
+_POINTS = "indices (..., k) address the first k axes; one out of range is an IndexError."
+
+
 def _at_points(name: str, doc: str, mode: str, rule: Callable[..., Tensor] = _scatter_nd
                ) -> _Scatter:
     def function(input_x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
@@ -222,21 +229,25 @@ def _at_points(name: str, doc: str, mode: str, rule: Callable[..., Tensor] = _sc
 
 tensor_scatter_update = _at_points(
     "tensor_scatter_update",
-    "input_x with the slices at points replaced: indices (..., k) address the first k axes.",
-    "update")
+    f"A copy of input_x with slices at points replaced by updates: {_POINTS}", "update")
 tensor_scatter_add = _at_points(
-    "tensor_scatter_add", "input_x with updates added at points, in order; duplicates add up.",
-    "add")
+    "tensor_scatter_add",
+    f"A copy of input_x with updates added at points, in order: {_POINTS}", "add")
 tensor_scatter_sub = _at_points(
-    "tensor_scatter_sub", "input_x with updates subtracted at points, in order.", "sub")
+    "tensor_scatter_sub",
+    f"A copy of input_x with updates subtracted at points, in order: {_POINTS}", "sub")
 tensor_scatter_mul = _at_points(
-    "tensor_scatter_mul", "input_x multiplied by updates at points, in order.", "mul")
+    "tensor_scatter_mul",
+    f"A copy of input_x multiplied by updates at points, in order: {_POINTS}", "mul")
 tensor_scatter_div = _at_points(
-    "tensor_scatter_div", "input_x divided by updates at points, in order.", "div")
+    "tensor_scatter_div",
+    f"A copy of input_x divided by updates at points, in order: {_POINTS}", "div")
 tensor_scatter_max = _at_points(
-    "tensor_scatter_max", "input_x with the larger of it and updates at points.", "max")
+    "tensor_scatter_max",
+    f"A copy of input_x with the larger of it and updates at points: {_POINTS}", "max")
 tensor_scatter_min = _at_points(
-    "tensor_scatter_min", "input_x with the smaller of it and updates at points.", "min")
+    "tensor_scatter_min",
+    f"A copy of input_x with the smaller of it and updates at points: {_POINTS}", "min")
 
 
 def _scatter_elements(x: Tensor, axis: Any, index: Any, src: Any, mode: str, what: str) -> Tensor:
@@ -263,7 +274,8 @@ def tensor_scatter_elements(
 
 @native
 def scatter(input: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
-    """out[i, index[i, j]] = src[i, j] for axis 1."""
+    """A copy of the input with src written along an axis: out[i, index[i, j]] = src[i, j] for axis
+    1. An index out of range is an IndexError."""
     return _scatter_elements(input, axis, index, src, "update", "scatter")
 
 
@@ -274,7 +286,8 @@ def scatter_add_ext(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tens
 
 @native
 def scatter_nd(indices: Tensor, updates: Tensor, shape: Any) -> Tensor:
-    """Zeros of a shape with updates added at points."""
+    """Zeros of `shape` with updates added at points: indices (..., k) address the first k axes,
+    equal ones add up. An index out of range is an IndexError."""
     new = tensor(updates, "scatter_nd", "updates")
     return _scatter_nd(
         creation.zeros(shape_of(shape, "scatter_nd"), new.dtype), indices, new, "add",
@@ -329,7 +342,8 @@ def unsorted_segment_min(x: Tensor, segment_ids: Tensor, num_segments: int) -> T
 
 
 def unsorted_segment_prod(x: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
-    """Products of the slices with one segment id."""
+    """The product of the slices with one segment id: out[s] of all x[i] with segment_ids[i] = s; 1
+    where there is none."""
     return _segments("mul", x, segment_ids, num_segments)
 
 
@@ -390,13 +404,15 @@ def assign(variable: Parameter | Tensor, value: Any) -> Tensor:
 
 
 def assign_add(variable: Parameter | Tensor, value: Any) -> Tensor:
-    """Add to a parameter or tensor; its new value."""
+    """variable += value, which broadcasts to its shape: changes a Parameter or tensor in place, and
+    returns its new value."""
     p = _variable(variable, "assign_add")
     return assign(p, arith.add(p, value))
 
 
 def assign_sub(variable: Parameter | Tensor, value: Any) -> Tensor:
-    """Subtract from a parameter or tensor; its new value."""
+    """variable -= value, which broadcasts to its shape: changes a Parameter or tensor in place, and
+    returns its new value."""
     p = _variable(variable, "assign_sub")
     return assign(p, arith.sub(p, value))
 
@@ -414,26 +430,32 @@ def _scatter_rows(input_x: Any, indices: Any, updates: Any, mode: str, what: str
 
 
 def _at_rows(name: str, doc: str, mode: str) -> _Scatter:
+    doc += " Returns the new value; an index out of range is an IndexError."
     function: Any = _at_points(name, doc, mode, _scatter_rows)
     function.__annotations__["input_x"] = "Parameter"
     made: _Scatter = function
     return made
 
 
-scatter_update = _at_rows("scatter_update", "Rows of a parameter replaced at positions.", "update")
-scatter_add = _at_rows("scatter_add", "Updates added to rows of a parameter at positions.", "add")
+scatter_update = _at_rows(
+    "scatter_update", "input_x[indices[i]] = updates[i] in a Parameter, in order.", "update")
+scatter_add = _at_rows(
+    "scatter_add", "input_x[indices[i]] += updates[i] in a Parameter, in order.", "add")
 scatter_sub = _at_rows(
-    "scatter_sub", "Updates subtracted from rows of a parameter at positions.", "sub")
-scatter_mul = _at_rows("scatter_mul", "Rows of a parameter multiplied at positions.", "mul")
-scatter_div = _at_rows("scatter_div", "Rows of a parameter divided at positions.", "div")
+    "scatter_sub", "input_x[indices[i]] -= updates[i] in a Parameter, in order.", "sub")
+scatter_mul = _at_rows(
+    "scatter_mul", "input_x[indices[i]] *= updates[i] in a Parameter, in order.", "mul")
+scatter_div = _at_rows(
+    "scatter_div", "input_x[indices[i]] /= updates[i] in a Parameter, in order.", "div")
 scatter_max = _at_rows(
-    "scatter_max", "The larger of rows of a parameter and updates at positions.", "max")
+    "scatter_max", "The larger of input_x[indices[i]] and updates[i], in a Parameter.", "max")
 scatter_min = _at_rows(
-    "scatter_min", "The smaller of rows of a parameter and updates at positions.", "min")
+    "scatter_min", "The smaller of input_x[indices[i]] and updates[i], in a Parameter.", "min")
 
 
 def scatter_nd_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
-    """Slices of a parameter at points replaced."""
+    """Replace slices of a Parameter: indices (..., k) address its first k axes; the last of equal
+    ones stays. Returns the new value."""
     return _written(input_x, tensor_scatter_update(input_x, indices, updates))
 
 
@@ -451,7 +473,7 @@ def at_points_of_a_parameter(name: str, doc: str, mode: str) -> _ScatterAt:
         what = f"tensor_scatter_{mode}"
         return _written(input_x, _scatter_nd(input_x, indices, updates, mode, what))
 
-    return named(function, name, doc)
+    return named(function, name, f"{doc} Returns the new value; {_POINTS}")
 
 
 scatter_nd_add = at_points_of_a_parameter(

@@ -82,7 +82,8 @@ def _same_bytes(x: Tensor, dtype: DType) -> Tensor:
 
 @native
 def tile(input: Tensor, dims: Any) -> Tensor:
-    """The tensor repeated dims[i] times along axis i (aligned at the last axis)."""
+    """The tensor repeated dims[i] times along axis i, aligned at the last axis: (2, 3) by (2, 1, 2)
+    gives (2, 2, 6)."""
     x = tensor(input, "tile")
     reps = shape_of(dims, "tile", "dims")
     if len(reps) < x.ndim:
@@ -115,13 +116,15 @@ def repeat_interleave(input: Tensor, repeats: Any, axis: int | None = None) -> T
 
 
 def repeat_elements(x: Tensor, rep: int, axis: int = 0) -> Tensor:
-    """Each slice along an axis repeated `rep` times."""
+    """Each slice along `axis` repeated `rep` times, one after the other: [1, 2] becomes [1, 1, 2,
+    2]."""
     return repeat_interleave(x, integer(rep, "repeat_elements", "rep"), axis)
 
 
 @native
 def rot90(input: Tensor, k: int, dims: Any) -> Tensor:
-    """Rotated k times by 90 degrees from the first of two axes to the second."""
+    """The tensor rotated k times by 90 degrees from the first of the axes `dims` to the second;
+    backwards for k < 0."""
     x = tensor(input, "rot90")
     a, b = (axis_of(d, x.ndim, "rot90", "dims") for d in ints(dims, "rot90", "dims"))
     turns = integer(k, "rot90", "k") % 4
@@ -150,7 +153,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 @native
 def concat(tensors: Any, axis: int = 0) -> Tensor:
-    """Tensors joined along an axis; they are promoted to one type."""
+    """Tensors joined along `axis`: the lengths of it add up, all others must agree, else
+    ValueError. They are promoted to one type."""
     parts = _parts(tensors, "concat")
     if len(parts) == 1:
         return fresh(parts[0])
@@ -172,7 +176,8 @@ cat = concat
 
 @native
 def stack(tensors: Any, axis: int = 0) -> Tensor:
-    """Tensors of one shape joined along a new axis."""
+    """Tensors of one shape joined along a new axis at `axis`: k of (2, 3) give (k, 2, 3) for axis
+    0. Other shapes are a ValueError."""
     parts = _parts(tensors, "stack")
     a = axis_of(axis, parts[0].ndim + 1, "stack")
     return apply_one("stack", *parts, axis=a)
@@ -180,26 +185,30 @@ def stack(tensors: Any, axis: int = 0) -> Tensor:
 
 @native
 def hstack(tensors: Any) -> Tensor:
-    """Joined along the second axis (the first of vectors)."""
+    """Tensors joined along the second axis (vectors along their only one). All other lengths must
+    agree."""
     parts = [shapes.atleast_1d(x) for x in _parts(tensors, "hstack")]
     return concat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @native
 def vstack(inputs: Any) -> Tensor:
-    """Joined along the first axis, vectors as rows."""
+    """Tensors joined along the first axis; a vector (n,) is a row (1, n). All other lengths must
+    agree."""
     return concat([shapes.atleast_2d(x) for x in _parts(inputs, "vstack")], 0)
 
 
 @native
 def dstack(tensors: Any) -> Tensor:
-    """Joined along the third axis."""
+    """Tensors joined along the third axis: (n,) counts as (1, n, 1), (m, n) as (m, n, 1). All other
+    lengths must agree."""
     return concat([shapes.atleast_3d(x) for x in _parts(tensors, "dstack")], 2)
 
 
 @native
 def column_stack(tensors: Any) -> Tensor:
-    """Joined along the second axis, vectors as columns."""
+    """Tensors joined along the second axis; a vector (n,) is a column (n, 1). The numbers of rows
+    must agree."""
     parts = [shapes.to_shape(x, (x.size, 1)) if x.ndim < 2 else x
              for x in _parts(tensors, "column_stack")]
     return concat(parts, 1)
@@ -243,7 +252,8 @@ _tensor = tensor
 
 @native
 def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` parts of one length along an axis (the last may be shorter)."""
+    """A tuple of at most `chunks` parts along `axis`, each of ceil(length / chunks) elements but
+    the last, which may be shorter."""
     x = tensor(input, "chunk")
     n = integer(chunks, "chunk", "chunks")
     if n <= 0:
@@ -269,24 +279,28 @@ def tensor_split(input: Tensor, indices_or_sections: Any, axis: int = 0) -> tupl
 
 
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along the second axis (the first of a vector)."""
+    """`tensor_split` along the second axis (the first of a vector): a number of parts, or the
+    positions where parts begin."""
     x = _tensor(input, "hsplit")
     return tensor_split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along the first axis."""
+    """`tensor_split` along the first axis: a number of parts, or the positions where parts
+    begin."""
     return tensor_split(input, indices_or_sections, 0)
 
 
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along the third axis."""
+    """`tensor_split` along the third axis: a number of parts, or the positions where parts begin.
+    The input has at least three axes."""
     return tensor_split(input, indices_or_sections, 2)
 
 
 @native
 def unstack(input_x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis, without it."""
+    """A tuple of the slices along `axis`, without that axis: (3, 2) gives three tensors of (2,) for
+    axis 0."""
     x = tensor(input_x, "unstack", "input_x")
     a = own_axis(axis, x.ndim, "unstack")
     rest = x.shape[:a] + x.shape[a + 1 :]
@@ -295,13 +309,14 @@ def unstack(input_x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
 
 @native
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """`unstack` under its other name."""
+    """`unstack` under its other name: a tuple of the slices along `dim`, without that axis."""
     return unstack(input, dim)
 
 
 @native
 def narrow(input: Tensor, axis: int, start: int, length: int) -> Tensor:
-    """`length` positions along an axis from `start`."""
+    """x[start : start + length] along `axis`, as a view; a range that does not fit is a
+    ValueError."""
     x = tensor(input, "narrow")
     a = own_axis(axis, x.ndim, "narrow")
     first, n = integer(start, "narrow", "start"), integer(length, "narrow", "length")

@@ -51,20 +51,23 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 @native
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """The product of two matrices."""
+    """The matrix product input @ mat2: (n, m) and (m, p) give (n, p). Other numbers of axes are a
+    ValueError."""
     return matmul(ranked(input, 2, 2, "mm", "input"), ranked(mat2, 2, 2, "mm", "mat2"))
 
 
 @native
 def bmm(input_x: Tensor, mat2: Tensor) -> Tensor:
-    """The products of two batches of matrices (or of two matrices)."""
+    """input_x[i] @ mat2[i] for each i: (b, n, m) and (b, m, p) give (b, n, p), two matrices their
+    product. Lengths that do not fit are a ValueError."""
     x, y = operands_of("bmm", "input_x (..., n, m), mat2 (..., m, k)", input_x, mat2)
     return matmul(x, y)
 
 
 @native
 def mv(mat: Tensor, vec: Tensor) -> Tensor:
-    """The product of a matrix and a vector."""
+    """The product of a matrix and a vector: (n, m) and (m,) give (n,), the sum of mat[i, j] vec[j]
+    over j."""
     return matmul(ranked(mat, 2, 2, "mv", "mat"), ranked(vec, 1, 1, "mv", "vec"))
 
 
@@ -79,7 +82,8 @@ def dot(input: Tensor, other: Tensor) -> Tensor:
 
 @native
 def inner(input: Tensor, other: Tensor) -> Tensor:
-    """The sums of products over the last axes of both."""
+    """The sum of products over the last axes of both: (..., n) and (m, n) give (..., m). Scalars
+    are multiplied."""
     x, y = _pair("inner", input, other)
     if x.ndim == 0 or y.ndim == 0:
         return arith.mul(x, y)
@@ -88,7 +92,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @native
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """The products of every element of one vector with every one of another."""
+    """The products of every element of one vector with every one of another: (n,) and (m,) give (n,
+    m)."""
     x, y = _pair("outer", ranked(input, 1, 1, "outer", "input"),
                  ranked(vec2, 1, 1, "outer", "vec2"))
     return arith.mul(shapes.expand_dims(x, 1), y)
@@ -99,7 +104,8 @@ ger = outer
 
 @native
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """The Kronecker product."""
+    """The Kronecker product: each element of the input times the whole of `other`; (a, b) and (c,
+    d) give (a c, b d)."""
     x, y = _pair("kron", input, other)
     n = max(x.ndim, y.ndim)
     a, b = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
@@ -138,19 +144,22 @@ def _add_product(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tenso
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2)."""
+    """beta * input + alpha * (mat1 @ mat2) for matrices (n, m) and (m, p) and an input that
+    broadcasts to (n, p)."""
     return _add_product(input, mm(mat1, mat2), beta, alpha)
 
 
 @native
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (mat @ vec)."""
+    """beta * input + alpha * (mat @ vec) for a matrix (n, m), a vector (m,) and an input that
+    broadcasts to (n,)."""
     return _add_product(input, mv(mat, vec), beta, alpha)
 
 
 @native
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * x + alpha * outer(vec1, vec2)."""
+    """beta * x + alpha * outer(vec1, vec2) for vectors (n,) and (m,) and an x that broadcasts to
+    (n, m)."""
     return _add_product(x, outer(vec1, vec2), beta, alpha)
 
 
@@ -158,7 +167,8 @@ def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """beta * input + alpha * bmm(batch1, batch2)."""
+    """beta * input + alpha * bmm(batch1, batch2) for batches (b, n, m) and (b, m, p) and an input
+    that broadcasts to (b, n, p)."""
     return _add_product(input, bmm(batch1, batch2), beta, alpha)
 
 
@@ -166,7 +176,8 @@ def baddbmm(
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
+    """beta * input + alpha * sum of batch1[i] @ batch2[i] over i, for batches (b, n, m) and (b, m,
+    p) and an input that broadcasts to (n, p)."""
     product: Tensor = apply("reduce_sum", bmm(batch1, batch2), axes=(0,), keepdims=False)
     return _add_product(input, product, beta, alpha)
 
@@ -210,7 +221,8 @@ def tensordot(x1: Tensor, x2: Tensor, axes: Any = 2) -> Tensor:
 
 
 def tensor_dot(x1: Tensor, x2: Tensor, axes: Any) -> Tensor:
-    """`tensordot` under MindSpore's name."""
+    """`tensordot` under MindSpore's older name: sums of products over pairs of axes of two
+    tensors."""
     return tensordot(x1, x2, axes)
 
 
@@ -391,7 +403,8 @@ def adjoint(x: Tensor) -> Tensor:
 
 @native
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """Square matrices multiplied with themselves n times, n not negative."""
+    """Each square matrix of (..., m, m) to the power n: multiplied with itself n times, the
+    identity for n = 0. A negative n is a ValueError."""
     x, count = tensor(input, "matrix_power"), integer(n, "matrix_power", "n")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2] or count < 0:
         raise misuse("matrix_power", "square matrices and n >= 0 are needed",

@@ -47,13 +47,15 @@ def _pointwise(op: str, input: Any, target: Any, reduction: str, what: str, **at
 
 @native
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """(input - target)**2, reduced."""
+    """(input - target)**2, elementwise with broadcasting, reduced by "mean" (default), "sum" or
+    "none". Ints are computed in float32."""
     return _pointwise("squared_error", input, target, reduction, "mse_loss")
 
 
 @native
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """|input - target|, reduced."""
+    """|input - target|, elementwise with broadcasting, reduced by "mean" (default), "sum" or
+    "none". Ints are computed in float32."""
     return _pointwise("absolute_error", input, target, reduction, "l1_loss")
 
 
@@ -61,7 +63,8 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 def smooth_l1_loss(
     input: Tensor, target: Tensor, beta: float = 1.0, reduction: str = "none"
 ) -> Tensor:
-    """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, reduced."""
+    """0.5 d**2 / beta where |d| < beta, |d| - 0.5 beta elsewhere, for d = input - target of one
+    shape; reduced by "none" (default), "mean" or "sum"."""
     b = float(number(beta, "smooth_l1_loss", "beta"))
     if b <= 0:
         raise misuse("smooth_l1_loss", "'beta' must be positive", b)
@@ -72,7 +75,8 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
-    """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, reduced."""
+    """0.5 d**2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere, for d = input - target;
+    reduced by "mean" (default), "sum" or "none"."""
     c = float(number(delta, "huber_loss", "delta"))
     if c <= 0:
         raise misuse("huber_loss", "'delta' must be positive", c)
@@ -291,7 +295,8 @@ def _picked(x: Tensor, index: Tensor, axis: int) -> Tensor:
 def binary_cross_entropy(
     logits: Tensor, labels: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """-(y log p + (1 - y) log(1 - p)) of probabilities, kept above 1e-12, reduced."""
+    """-w (y log p + (1 - y) log(1 - p)) of probabilities p (`logits`) and labels y of one shape,
+    each logarithm at least that of 1e-12; reduced by "mean" (default), "sum" or "none"."""
     what = "binary_cross_entropy"
     p, y = _floats(what, logits, labels)
     if p.shape != y.shape:
@@ -346,7 +351,8 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
 
 @native
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
-    """The cosine of the angle between vectors along an axis (the norms at least eps)."""
+    """sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps)) along `dim`: the cosine of the angle between
+    vectors, between -1 and 1. The operands broadcast."""
     given, other = _floats("cosine_similarity", x1, x2)
     a, b = arith.wide(given), arith.wide(other)
     dot = reductions.sum(arith.mul(a, b), dim)
@@ -360,7 +366,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, reduced."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, for the cosine of the
+    rows of two (N, D); reduced by "mean" (default), "sum" or "none"."""
     if not -1.0 <= number(margin, "cosine_embedding_loss", "margin") <= 1.0:
         raise misuse("cosine_embedding_loss", "'margin' must be in [-1, 1]", margin)
     a, b = _floats("cosine_embedding_loss", input1, input2)
@@ -375,7 +382,8 @@ def cosine_embedding_loss(
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, -target (input1 - input2) + margin), reduced."""
+    """max(0, -target (input1 - input2) + margin): a target of 1 asks for input1 > input2, one of -1
+    for the opposite. Reduced by "mean" (default), "sum" or "none"."""
     d = arith.sub(tensor(input1, "margin_ranking_loss"), tensor(input2, "margin_ranking_loss"))
     loss = arith.maximum(
         arith.add(arith.mul(arith.neg(tensor(target, "margin_ranking_loss", "target")), d),
@@ -387,7 +395,8 @@ def margin_ranking_loss(
 def hinge_embedding_loss(
     inputs: Tensor, targets: Tensor, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
-    """inputs where the target is 1, max(0, margin - inputs) where it is -1, reduced."""
+    """inputs where the target is 1, max(0, margin - inputs) where it is -1, of one shape; reduced
+    by "mean" (default), "sum" or "none"."""
     x, y = _floats("hinge_embedding_loss", inputs, targets)
     far = arith.maximum(arith.sub(float(margin), x), 0.0)
     loss = arith.where(arith.eq(y, 1), x, arith.where(arith.eq(y, -1), far, 0.0))
@@ -420,7 +429,8 @@ def triplet_margin_loss(
 
 @native
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target * input)), reduced."""
+    """log(1 + exp(-target * input)) for targets of -1 and 1 of the shape of the input, reduced by
+    "mean" (default), "sum" or "none"."""
     x, y = _floats("soft_margin_loss", input, target)
     z = arith.neg(arith.mul(y, x))
     out = arith.add(arith.maximum(z, 0.0), apply("log1p", apply("exp", arith.neg(arith.abs(z)))))

@@ -70,17 +70,20 @@ def mean(x: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
 def prod(
     input: Tensor, axis: Any = None, keep_dims: bool = False, dtype: DType | None = None
 ) -> Tensor:
-    """The product over axes; ints and bools are multiplied in int64."""
+    """The product over `axis` (all axes if None), 1 of no elements; ints and bools are multiplied
+    in int64."""
     return total("reduce_prod", input, axis, keep_dims, dtype)
 
 
 def any(input: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
-    """Whether one element over the axes is non-zero."""
+    """Whether at least one element over `axis` (all axes if None) is non-zero, as bools; False of
+    no elements. NaN counts as non-zero."""
     return truth("reduce_any", input, axis, keep_dims)
 
 
 def all(input: Tensor, axis: Any = None, keep_dims: bool = False) -> Tensor:
-    """Whether all elements over the axes are non-zero."""
+    """Whether all elements over `axis` (all axes if None) are non-zero, as bools; True of no
+    elements. NaN counts as non-zero."""
     return truth("reduce_all", input, axis, keep_dims)
 
 
@@ -254,12 +257,14 @@ def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tens
 
 
 def var(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
-    """The variance over axes: the sum of squared deviations over (n - ddof)."""
+    """The variance over `axis` (all axes if None): the sum of squared deviations from the mean,
+    divided by n - ddof. Floats only."""
     return spread("var", input, axis, ddof, keepdims)
 
 
 def std(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) -> Tensor:
-    """The standard deviation over axes: the square root of `var`."""
+    """The standard deviation over `axis` (all axes if None): the square root of `var`, with n -
+    ddof in the denominator. Floats only."""
     return spread("std", input, axis, ddof, keepdims)
 
 
@@ -267,7 +272,8 @@ def std(input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False) 
 def var_mean(
     input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Variance and mean over axes."""
+    """The pair of variance and mean over `axis` (all axes if None), with the arguments of `var`.
+    Floats only."""
     return var(input, axis, ddof, keepdims), mean(input, axis, keepdims)
 
 
@@ -275,13 +281,15 @@ def var_mean(
 def std_mean(
     input: Tensor, axis: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Standard deviation and mean over axes."""
+    """The pair of standard deviation and mean over `axis` (all axes if None), with the arguments of
+    `std`. Floats only."""
     return std(input, axis, ddof, keepdims), mean(input, axis, keepdims)
 
 
 @native
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """log of the sum of exponentials over axes, without overflow."""
+    """log(sum(exp(x))) over the axes `axis`, computed without overflow: max + log(sum(exp(x -
+    max))). Floats only."""
     return _reduce("logsumexp", inexact(tensor(input, "logsumexp")), dim, keepdim)
 
 
@@ -289,7 +297,8 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 def nansum(
     input: Tensor, axis: Any = None, keepdims: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """The sum over axes, NaN counting as 0."""
+    """The sum over the axes `axis` (all if None), where NaN counts as 0; ints and bools are added
+    in int64."""
     x = tensor(input, "nansum")
     x = arith.where(arith.isnan(x), 0, x) if x.dtype.is_float else x
     return sum(x, axis, keepdims, dtype=dtype)
@@ -299,7 +308,8 @@ def nansum(
 def nanmean(
     input: Tensor, axis: Any = None, keepdims: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """The mean over axes of the elements that are not NaN."""
+    """The mean over the axes `axis` (all if None) of the elements that are not NaN; NaN where all
+    are. Floats only."""
     x = inexact(tensor(input, "nanmean"))
     known = cast_to(arith.logical_not(arith.isnan(x)), x.dtype)
     return arith.div(nansum(x, axis, keepdims, dtype=dtype),
@@ -310,7 +320,8 @@ def nanmean(
 def count_nonzero(
     x: Tensor, axis: Any = (), keep_dims: bool = False, dtype: DType = int32
 ) -> Tensor:
-    """The number of non-zero elements over axes."""
+    """The number (int32) of elements that are not 0 over `axis` (all axes if None). NaN counts as
+    non-zero."""
     return sum(cast_to(arith.ne(tensor(x, "count_nonzero", "x"), 0), dtype), axis, keep_dims,
                dtype=dtype)
 
@@ -362,7 +373,8 @@ def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> T
 
 @native
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of input - other over all elements."""
+    """(sum of |input - other|**p) ** (1/p) over all elements, a scalar; p may be 0 or infinite. The
+    operands broadcast."""
     return _vector_norm(inexact(arith.sub(input, other)), number(p, "dist", "p"), None, False)
 
 
@@ -384,7 +396,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
 
 @native
 def cumsum(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
-    """The sum of each element and those before it along an axis."""
+    """The sum of each element and those before it along `axis`, of the shape of the input, in its
+    type or in `dtype`."""
     t = tensor(x, "cumsum", "x")
     t = t if dtype is None else cast_to(t, dtype_of(dtype, "cumsum"))
     if t.dtype is bool_:
@@ -394,7 +407,8 @@ def cumsum(x: Tensor, axis: int, dtype: DType | None = None) -> Tensor:
 
 @native
 def cumprod(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """The product of each element and those before it along an axis; ints in int64."""
+    """The product of each element and those before it along `dim`, of the shape of the input; ints
+    and bools are multiplied in int64."""
     t = tensor(input, "cumprod")
     to = dtype_of(dtype, "cumprod") if dtype is not None else \
         t.dtype if t.dtype.is_inexact else int64
@@ -407,12 +421,14 @@ def _running(op: str, x: Tensor, axis: int) -> Tensor:
 
 
 def cummax(input: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The largest element so far along an axis, and its position (int64)."""
+    """The largest element so far along `axis`, and its position (int64), both of the shape of the
+    input; of equal elements the last position. NaN stays."""
     return _running_extreme("cummax", input, axis)
 
 
 def cummin(input: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The smallest element so far along an axis, and its position (int64)."""
+    """The smallest element so far along `axis`, and its position (int64), both of the shape of the
+    input; of equal elements the last position. NaN stays."""
     return _running_extreme("cummin", input, axis)
 
 
@@ -425,7 +441,8 @@ def _running_extreme(op: str, input: Tensor, axis: int) -> tuple[Tensor, Tensor]
 
 @native
 def logcumsumexp(input: Tensor, axis: int) -> Tensor:
-    """log of the running sum of exponentials along an axis, without overflow."""
+    """The logarithm of the sum of exponentials of each element and those before it along `axis`,
+    computed without overflow."""
     x = tensor(input, "logcumsumexp")
     return cast_to(_running("logcumsumexp", inexact(x), axis), x.dtype)
 
@@ -435,7 +452,8 @@ def diff(
     x: Tensor, n: int = 1, axis: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """The n-th difference of neighbours along an axis."""
+    """The n-th difference of neighbours along `axis`: x[i + 1] - x[i], n times, so the axis gets
+    shorter by n. `prepend` and `append` are joined before."""
     t = ranked(x, 1, None, "diff", "x")
     a = axis_of(axis, t.ndim, "diff")
     parts = [p for p in (prepend, t, append) if p is not None]
@@ -448,7 +466,8 @@ def diff(
 
 @native
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """The integral along an axis by the trapezoid rule."""
+    """The integral of y along `dim` by the trapezoid rule, at the places x, or `dx` apart: sum of
+    (y[i] + y[i + 1]) / 2 * dx."""
     t = inexact(tensor(y, "trapz", "y"))
     a = axis_of(dim, t.ndim, "trapz", "dim")
     left, right = joining.part(t, a, 0, t.shape[a] - 1), joining.part(t, a, 1, t.shape[a])

@@ -54,7 +54,8 @@ def slice_scatter(
     input: Tensor, src: Tensor, axis: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Tensor:
-    """`input` with `input[start:end:step]` along an axis replaced by `src`."""
+    """A copy of `input` with `input[start:end:step]` along `axis` replaced by `src`, which has the
+    shape of that slice."""
     x = tensor(input, "slice_scatter")
     a = own_axis(axis, x.ndim, "slice_scatter")
     first, last = (None if v is None else integer(v, "slice_scatter", name)
@@ -107,7 +108,8 @@ def _rows(what: str, x: Any, v: Any, indices: Any, mode: str) -> Tensor:
 
 
 def inplace_add(x: Tensor, v: Tensor, indices: Any) -> Tensor:
-    """`x` with the rows of `v` added to its rows at positions; `x` keeps its value."""
+    """A copy of `x` with x[indices[i]] + v[i] as its rows at the positions `indices`; `x` itself
+    keeps its value."""
     return _rows("inplace_add", x, v, indices, "add")
 
 

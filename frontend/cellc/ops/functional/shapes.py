@@ -24,27 +24,27 @@ from ..arguments import Ints, axes_of, axis_of, choice, ints, ints_or_int, ranke
 
 
 def shape(input_x: Tensor) -> Ints:
-    """The shape as a tuple of ints."""
+    """The shape as a tuple of ints: () of a scalar, (2, 3) of a matrix of 2 rows and 3 columns."""
     return tensor(input_x, "shape", "input_x").shape
 
 
 def size(input_x: Tensor) -> int:
-    """The number of elements."""
+    """The number of elements, a Python int: the product of the shape, 1 of a scalar."""
     return tensor(input_x, "size", "input_x").size
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements."""
+    """The number of elements, a Python int: the product of the shape, 1 of a scalar."""
     return size(input)
 
 
 def rank(input_x: Tensor) -> int:
-    """The number of axes."""
+    """The number of axes, a Python int: 0 of a scalar, 2 of a matrix."""
     return tensor(input_x, "rank", "input_x").ndim
 
 
 def dtype(x: Any) -> DType:
-    """The element type, of a sparse tensor too."""
+    """The element type of a tensor, sparse ones too: what `x.dtype` gives, ms.float32 say."""
     found: DType = x.dtype if hasattr(type(x), "to_dense") else tensor(x, "dtype", "x").dtype
     return found
 
@@ -55,12 +55,13 @@ def is_tensor(obj: Any) -> bool:
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are real floats."""
+    """Whether the elements are real floats (float16, bfloat16, float32 or float64), as a Python
+    bool."""
     return tensor(input, "is_floating_point").dtype.is_float
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex."""
+    """Whether the elements are complex (complex64 or complex128), as a Python bool."""
     return tensor(input, "is_complex").dtype.is_complex
 
 
@@ -76,7 +77,8 @@ def to_shape(x: Tensor, dims: Ints) -> Tensor:
 
 @native
 def reshape(input: Tensor, shape: Any) -> Tensor:
-    """The same elements in row-major order under another shape; one -1 is worked out."""
+    """The same elements in row-major order under another shape, where one -1 is worked out. Another
+    number of elements is a ValueError."""
     x = tensor(input, "reshape")
     dims = ints(shape, "reshape", "shape")
     return to_shape(x, _known_dims(x._layout.size, dims) if x._eager else _worked_out(x.size, dims))
@@ -103,7 +105,8 @@ _known_dims = lru_cache(maxsize=4096)(_worked_out)
 
 @native_of_types
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """`reshape` to the shape of another tensor. Source: `mindspore.ops.view_as`."""
+    """`reshape` to the shape of another tensor, which must have as many elements: only its shape
+    matters. Source: `mindspore.ops.view_as`."""
     return reshape(input, tensor(other, "view_as", "other").shape)
 
 
@@ -140,14 +143,15 @@ _flat = lru_cache(maxsize=4096)(_flattened)
 
 @native
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one axis."""
+    """All elements in one axis, in row-major order: (2, 3) becomes (6,)."""
     x = tensor(input, "ravel")
     return to_shape(x, (x.size,))
 
 
 @native
 def squeeze(input: Tensor, axis: Any = None) -> Tensor:
-    """Without axes of length 1 (only the given ones, which stay if they are longer)."""
+    """The tensor without its axes of length 1, or without those of `axis`, which stay if they are
+    longer: (1, 3, 1) becomes (3,)."""
     x = tensor(input, "squeeze")
     axes = axes_of(axis, x.ndim, "squeeze")
     return to_shape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes or d != 1))
@@ -155,7 +159,8 @@ def squeeze(input: Tensor, axis: Any = None) -> Tensor:
 
 @native
 def expand_dims(input_x: Tensor, axis: int) -> Tensor:
-    """A new axis of length 1 at `axis`."""
+    """A new axis of length 1 at `axis`, which may count from the end: (2, 3) with axis -1 gives (2,
+    3, 1)."""
     x = tensor(input_x, "expand_dims", "input_x")
     a = axis_of(axis, x.ndim + 1, "expand_dims")
     return to_shape(x, (*x.shape[:a], 1, *x.shape[a:]))
@@ -163,13 +168,15 @@ def expand_dims(input_x: Tensor, axis: int) -> Tensor:
 
 @native
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """`expand_dims` under its other name."""
+    """`expand_dims` under its other name: a new axis of length 1 at `dim`, (2, 3) with dim 0 gives
+    (1, 2, 3)."""
     return expand_dims(input, dim)
 
 
 @native
 def transpose(input: Tensor, dims: Any) -> Tensor:
-    """Axes permuted: axis i of the result is axis dims[i] of the input."""
+    """The axes in another order: axis i of the result is axis dims[i] of the input, so (2, 3, 4) by
+    (2, 0, 1) is (4, 2, 3)."""
     x = tensor(input, "transpose")
     return _permuted(x, _permutation(ints(dims, "transpose", "dims"), x.ndim))
 
@@ -201,13 +208,15 @@ def _permuted(x: Tensor, perm: Ints | None) -> Tensor:
 
 
 def permute(input: Tensor, axis: Any) -> Tensor:
-    """`transpose` under its other name."""
+    """`transpose` under its other name: axis i of the result is axis axis[i] of the input, (2, 3,
+    4) by (2, 0, 1) is (4, 2, 3)."""
     return transpose(input, axis)
 
 
 @native
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Two axes exchanged."""
+    """The axes `axis0` and `axis1` exchanged, which may count from the end: (2, 3, 4) by 0 and 2 is
+    (4, 3, 2)."""
     x = tensor(input, "swapaxes")
     rank = x.ndim
     return _permuted(x, _exchange(axis_of(axis0, rank, "swapaxes"),
@@ -216,13 +225,14 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 @native
 def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """`swapaxes` under its other name."""
+    """`swapaxes` under its other name: two axes exchanged, (2, 3, 4) by 0 and 2 is (4, 3, 2)."""
     return swapaxes(input, dim0, dim1)
 
 
 @native
 def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
-    """Axes moved to other places; the rest keep their order."""
+    """The axes `source` moved to the places `destination`, which may count from the end; the rest
+    keep their order."""
     t = tensor(x, "moveaxis", "x")
     src = [axis_of(a, t.ndim, "moveaxis") for a in ints_or_int(source, "moveaxis", "source")]
     dst = [axis_of(a, t.ndim, "moveaxis")
@@ -240,7 +250,8 @@ movedim = moveaxis
 
 @native
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed; a vector or scalar as it is."""
+    """A matrix (n, m) transposed to (m, n); a vector or scalar as it is. More axes are a
+    ValueError."""
     x = ranked(input, 0, 2, "t")
     return transpose(x, (1, 0)) if x.ndim == 2 else x
 
@@ -254,7 +265,8 @@ def matrix_transpose(input: Tensor, what: str = "mT") -> Tensor:
 
 @native
 def broadcast_to(input: Tensor, shape: Any) -> Tensor:
-    """Repeated along axes of length 1 and new leading axes; -1 keeps a length."""
+    """The tensor repeated along axes of length 1 and new leading axes until it has `shape`, where
+    -1 keeps a length. A length other than 1 that differs is a ValueError."""
     x = tensor(input, "broadcast_to")
     dims = list(ints(shape, "broadcast_to", "shape"))
     lead = len(dims) - x.ndim
@@ -274,7 +286,8 @@ def broadcast_to(input: Tensor, shape: Any) -> Tensor:
 
 @native_of_types
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """`input` broadcast to the shape of `other`."""
+    """`input` broadcast to the shape of `other`: axes of length 1 and new leading axes are
+    repeated; other lengths that differ are a ValueError."""
     return broadcast_to(input, tensor(other, "expand_as", "other").shape)
 
 
@@ -286,12 +299,14 @@ def broadcast_tensors(*inputs: Tensor) -> tuple[Tensor, ...]:
 
 
 def atleast_1d(inputs: Any) -> Any:
-    """A scalar as a vector of one."""
+    """A scalar as a vector of one element, other tensors as they are; of a list or tuple, each of
+    them."""
     return _at_least(inputs, 1, lambda x: (1,))
 
 
 def atleast_2d(inputs: Any) -> Any:
-    """At least two axes, new ones in front."""
+    """A tensor with at least two axes: a scalar as (1, 1), (n,) as (1, n); of a list or tuple, each
+    of them."""
     return _at_least(inputs, 2, lambda x: (1,) * (2 - x.ndim) + x.shape)
 
 
@@ -313,7 +328,8 @@ def _at_least(inputs: Any, least: int, shape: Any) -> Any:
 
 @native
 def flip(input: Tensor, dims: Any) -> Tensor:
-    """The order of elements reversed along axes."""
+    """The elements in reverse order along the axes `dims`, of the same shape: [1, 2, 3] becomes [3,
+    2, 1]."""
     x = tensor(input, "flip")
     given = ints_or_int(dims, "flip", "dims")
     if not given or not x.ndim:
@@ -322,17 +338,17 @@ def flip(input: Tensor, dims: Any) -> Tensor:
 
 
 def reverse(x: Tensor, axis: Any) -> Tensor:
-    """`flip` under its older name."""
+    """`flip` under its older name: the elements in reverse order along the axes `axis`."""
     return flip(x, axis)
 
 
 def fliplr(input: Tensor) -> Tensor:
-    """Columns in reverse order."""
+    """The second axis in reverse order (left becomes right): for tensors of at least two axes."""
     return flip(input, 1)
 
 
 def flipud(input: Tensor) -> Tensor:
-    """Rows in reverse order."""
+    """The first axis in reverse order (up becomes down): for tensors of at least one axis."""
     return flip(input, 0)
 
 
@@ -379,6 +395,7 @@ def identity(x: Any) -> Any:
 
 
 def deepcopy(input_x: Tensor) -> Tensor:
-    """A copy of a tensor, with memory of its own."""
+    """A copy of a tensor with memory of its own: later changes in place of one do not show in the
+    other."""
     copied: Tensor = tensor(input_x, "deepcopy", "input_x").copy()
     return copied

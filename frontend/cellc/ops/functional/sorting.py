@@ -37,13 +37,16 @@ def sort(input_x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Ten
 
 @native
 def argsort(input: Tensor, axis: int = -1, descending: bool = False) -> Tensor:
-    """The positions (int32) of the elements in order along an axis."""
+    """The positions (int32) of the elements in ascending order along `axis`, or with
+    `descending=True`: x.gather_elements(axis, positions) is sorted. Equal elements keep their
+    order."""
     return sort(tensor(input, "argsort"), axis, descending)[1]
 
 
 @native
 def msort(input: Tensor) -> Tensor:
-    """Elements in ascending order along the first axis."""
+    """The elements sorted in ascending order along the first axis, of the same shape; NaN sorts
+    last."""
     return sort(input, 0)[0]
 
 
@@ -71,7 +74,8 @@ def topk(
 
 @native
 def median(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower median along an axis, and its position (int64)."""
+    """The median along `axis`, of an even number of elements the lower one, and its position
+    (int64)."""
     x = tensor(input, "median")
     a = axis_of(axis, x.ndim, "median")
     values, index = sort(x, a)

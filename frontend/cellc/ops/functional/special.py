@@ -29,14 +29,16 @@ def _inexact(op: str, input: Any, other: Any) -> Tensor:
 
 @native
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """input ** exponent, computed in float64 (complex128 for complex operands)."""
+    """input ** exponent, computed in float64 (complex128 for complex operands); tensors or numbers,
+    which broadcast."""
     x, y = operands("float_power", input, exponent)
     wide = complex128 if x.dtype.is_complex else float64
     return arith.pow(cast_to(x, wide), cast_to(y, wide))
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
-    """`clamp` of a Tensor, or of each in a list or tuple."""
+    """min(max(x, clip_value_min), clip_value_max) of a Tensor, or of each in a list or tuple of
+    them."""
     if isinstance(x, (list, tuple)):
         return type(x)(arith.clamp(v, clip_value_min, clip_value_max) for v in x)
     return arith.clamp(x, clip_value_min, clip_value_max)
@@ -44,7 +46,8 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
 
 @native
 def angle(input: Tensor) -> Tensor:
-    """The angle of a complex number in radians; 0 or pi of a real one by its sign."""
+    """The angle of a complex number in radians, in (-pi, pi]; of a real one 0, or pi where it is
+    negative."""
     x = tensor(input, "angle")
     if x.dtype.is_complex:
         return arith.same("angle", x)
@@ -54,39 +57,43 @@ def angle(input: Tensor) -> Tensor:
 
 @native
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """The complex numbers of given magnitudes and angles in radians."""
+    """abs * (cos(angle) + i sin(angle)): complex numbers of given magnitudes and angles in radians;
+    complex64 of float32."""
     size, turn = tensor(abs, "polar", "abs"), tensor(angle, "polar", "angle")
     return arith.complex(arith.mul(size, apply("cos", turn)), arith.mul(size, apply("sin", turn)))
 
 
 @native
 def view_as_real(input: Tensor) -> Tensor:
-    """A last axis of 2 with real and imaginary parts."""
+    """Complex numbers (...) as real ones (..., 2): the last axis has the real and the imaginary
+    part."""
     x = tensor(input, "view_as_real")
     return apply_one("stack", arith.real(x), arith.imag(x), axis=x.ndim)
 
 
 @native
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
-    """input + value * tensor1 * tensor2."""
+    """input + value * tensor1 * tensor2: all three broadcast; `value` is a number or a Tensor."""
     return arith.add(input, arith.mul(arith.mul(tensor1, tensor2), value))
 
 
 @native
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, value: Any = 1) -> Tensor:
-    """input + value * tensor1 / tensor2."""
+    """input + value * tensor1 / tensor2: all three broadcast; `value` is a number or a Tensor."""
     return arith.add(input, arith.mul(arith.true_divide(tensor1, tensor2), value))
 
 
 @native
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """input + weight * (end - input)."""
+    """input + weight * (end - input): from `input` at weight 0 to `end` at weight 1. The weight is
+    a number or a tensor; all broadcast."""
     return arith.add(input, arith.mul(arith.sub(end, input), weight))
 
 
 @native
 def addn(x: Any) -> Tensor:
-    """The sum of a list of tensors, from first to last."""
+    """The sum of a list or tuple of tensors, added from first to last; they broadcast and are
+    promoted to one type."""
     if not isinstance(x, (list, tuple)) or not x:
         raise misuse("addn", "'x' must be a non-empty list or tuple", repr(x), TypeError)
     total = tensor(x[0], "addn")
@@ -100,24 +107,26 @@ accumulate_n = addn
 
 @native
 def deg2rad(x: Tensor) -> Tensor:
-    """Degrees to radians."""
+    """x pi / 180, elementwise: angles in degrees as radians. Ints are computed in float32."""
     return arith.mul(inexact(tensor(x, "deg2rad")), math.pi / 180)
 
 
 @native
 def rad2deg(x: Tensor) -> Tensor:
-    """Radians to degrees."""
+    """x 180 / pi, elementwise: angles in radians as degrees. Ints are computed in float32."""
     return arith.mul(inexact(tensor(x, "rad2deg")), 180 / math.pi)
 
 
 def atan2(input: Any, other: Any) -> Tensor:
-    """The angle of the point (other, input) from the x axis, in (-pi, pi]."""
+    """The angle in radians, in [-pi, pi], of the point with coordinates (other, input) from the x
+    axis; the operands broadcast."""
     return _inexact("atan2", input, other)
 
 
 @native
 def hypot(input: Tensor, other: Tensor) -> Tensor:
-    """sqrt(input**2 + other**2), scaled so that it does not overflow."""
+    """sqrt(input**2 + other**2), elementwise with broadcasting, scaled so that the squares do not
+    overflow."""
     x, y = (arith.abs(inexact(t)) for t in operands("hypot", input, other))
     infinite = arith.logical_or(arith.isinf(x), arith.isinf(y))
     a, b = arith.where(infinite, 1.0, x), arith.where(infinite, 1.0, y)
@@ -129,14 +138,16 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 
 @native
 def copysign(x: Tensor, other: Any) -> Tensor:
-    """|x| with the sign of other."""
+    """|x| with the sign of `other` (the sign of -0.0 is negative), elementwise; the operands
+    broadcast. Ints are computed in float32."""
     a, b = (inexact(t) for t in operands("copysign", x, other))
     return arith.where(arith.signbit(b), arith.neg(arith.abs(a)), arith.abs(a))
 
 
 @native
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """0 below 0, 1 above, `values` at 0."""
+    """The step function: 0 where input < 0, 1 where input > 0, `values` where it is 0; NaN stays.
+    The operands broadcast."""
     x, v = operands("heaviside", input, values)
     one, zero = constant(1, x.dtype), constant(0, x.dtype)
     return arith.where(
@@ -145,7 +156,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 @native
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
-    """log(exp(input) + exp(other)), without overflow."""
+    """log(exp(input) + exp(other)), elementwise with broadcasting, computed without overflow."""
     x, y = (inexact(t) for t in operands("logaddexp", input, other))
     big = arith.maximum(x, y)
     out = arith.add(big, apply("log1p", apply("exp", arith.neg(arith.abs(arith.sub(x, y))))))
@@ -154,7 +165,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 
 @native
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
-    """log2(2**input + 2**other), without overflow."""
+    """log2(2**input + 2**other), elementwise with broadcasting, computed without overflow."""
     x, y = (inexact(t) for t in operands("logaddexp2", input, other))
     big = arith.maximum(x, y)
     spread = arith.mul(arith.neg(arith.abs(arith.sub(x, y))), math.log(2))
@@ -164,19 +175,22 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 
 @native
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)), x first brought into [eps, 1 - eps] if eps is given."""
+    """log(x / (1 - x)), the inverse of sigmoid, for x in (0, 1); x is first brought into [eps, 1 -
+    eps] if `eps` is given."""
     x = inexact(tensor(input, "logit"))
     return apply_one("logit", x, eps=None if eps is None else float(number(eps, "logit", "eps")))
 
 
 def xlogy(input: Any, other: Any) -> Tensor:
-    """input * log(other), 0 where input is 0 (NaN where other is NaN)."""
+    """input * log(other), 0 where input is 0 unless other is NaN: elementwise with broadcasting.
+    Ints are computed in float32."""
     return _inexact("xlogy", input, other)
 
 
 @native
 def xdivy(x: Any, y: Any) -> Tensor:
-    """x / y, 0 where x is 0."""
+    """x / y, and 0 where x is 0 even if y is 0: elementwise with broadcasting. Ints are computed in
+    float32."""
     a, b = (inexact(t) for t in operands("xdivy", x, y))
     zero = arith.eq(a, 0)
     return arith.where(zero, 0.0, arith.div(a, arith.where(zero, 1.0, b)))
@@ -184,7 +198,8 @@ def xdivy(x: Any, y: Any) -> Tensor:
 
 @native
 def sinc(input: Tensor) -> Tensor:
-    """sin(pi x) / (pi x), 1 at 0."""
+    """sin(pi x) / (pi x), 1 at x = 0, elementwise: 0 at all other whole numbers but for rounding.
+    Ints are computed in float32."""
     return apply_one("sinc", inexact(tensor(input, "sinc")))
 
 
@@ -210,36 +225,42 @@ def nan_to_num(
 
 @native
 def approximate_equal(x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Tensor:
-    """Whether |x - y| < tolerance. Source: `mindspore.ops.approximate_equal`."""
+    """Whether |x - y| < tolerance, elementwise, as bools: for values that differ by rounding.
+    `tolerance` is 1e-5 by default. Source: `mindspore.ops.approximate_equal`."""
     return arith.lt(arith.abs(arith.sub(x, y)), number(tolerance, "approximate_equal", "tolerance"))
 
 
 @native
 def ldexp(x: Tensor, other: Tensor) -> Tensor:
-    """x * 2**other. Source: `mindspore.ops.ldexp`."""
+    """x * 2**other, elementwise with broadcasting: exact unless it overflows or gets too small.
+    Ints are computed in float32. Source: `mindspore.ops.ldexp`."""
     return arith.mul(tensor(x, "ldexp", "x"), arith.exp2(inexact(tensor(other, "ldexp", "other"))))
 
 
 @native
 def truncate_div(x: Any, y: Any) -> Tensor:
-    """x / y, of ints cut towards zero. Source: `mindspore.ops.truncate_div`."""
+    """x / y, elementwise with broadcasting; the quotients of ints are cut towards zero, -7 by 2 is
+    -3. Source: `mindspore.ops.truncate_div`."""
     a, b = operands("truncate_div", x, y)
     return arith.div(a, b, rounding_mode=None if a.dtype.is_inexact else "trunc")
 
 
 def truncate_mod(x: Any, y: Any) -> Tensor:
-    """The rest of x / y, of the sign of x. Source: `mindspore.ops.truncate_mod`."""
+    """The remainder of x / y with the sign of x, elementwise with broadcasting: -7 by 2 is -1.
+    Source: `mindspore.ops.truncate_mod`."""
     return arith.fmod(x, y)
 
 
 @native_of_types
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """`input` in the element type of `other`. Source: `mindspore.ops.type_as`."""
+    """`input` converted to the element type of `other`; its shape stays, and that of `other` does
+    not matter. Source: `mindspore.ops.type_as`."""
     return cast_to(tensor(input, "type_as"), tensor(other, "type_as", "other").dtype)
 
 
 def is_nonzero(input: Tensor) -> Tensor:
-    """Whether the one element is not zero."""
+    """Whether the element of a tensor of one element is not zero. Other numbers of elements are a
+    ValueError."""
     x = tensor(input, "is_nonzero")
     if x.size != 1:
         raise misuse("is_nonzero", "one element is needed", f"shape {x.shape}")
@@ -247,7 +268,8 @@ def is_nonzero(input: Tensor) -> Tensor:
 
 
 def eps(x: Tensor) -> Tensor:
-    """The distance of 1 to the next number of the type, everywhere."""
+    """A tensor of the shape and float type of x, filled with the distance of 1 to the next number
+    of the type."""
     (t,) = operands_of("eps", "x float", x)
     steps = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
     return creation.full_like(t, steps.get(t.dtype.name, 2.0**-52))

@@ -42,7 +42,8 @@ def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Every choice of r elements of a vector, as rows."""
+    """Every choice of r elements of a vector, in its order, as rows of r; `with_replacement=True`
+    may take one twice."""
     x, n = ranked(input, 1, 1, "combinations"), size(r, "combinations", "r", 0, MOST_PARTS)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     count = math.comb(x.shape[0] + (n - 1 if with_replacement else 0), n) if n else 1
@@ -147,13 +148,15 @@ def quantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = Fa
 
 
 def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """`quantile` of what is not NaN. Source: `mindspore.ops.nanquantile`."""
+    """The quantiles `q` (in [0, 1]) along `axis` of the elements that are not NaN, linear between
+    two elements. Source: `mindspore.ops.nanquantile`."""
     return _quantile("nanquantile", input, q, axis, keepdims, True)
 
 
 @native
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distance of every pair of rows."""
+    """The distance (sum of |a - b|**p) ** (1/p) of every pair of the n rows of (..., n, m), in the
+    order 01, 02, ..., 12, ...: (..., n (n - 1) / 2)."""
     x = ranked(input, 2, None, "pdist")
     first, second = (tensor_of(np.ascontiguousarray(i)) for i in np.triu_indices(x.shape[-2], 1))
     gap = arith.sub(apply("gather", x, first, axis=x.ndim - 2),
@@ -163,7 +166,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 @native
 def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
-    """Slices along an axis scaled down to a p-norm of at most maxnorm."""
+    """Each slice along `axis` whose p-norm is above `maxnorm`, scaled down to it; the others as
+    they are."""
     x = tensor(input, "renorm")
     a = axis_of(axis, x.ndim, "renorm")
     rest = tuple(i for i in range(x.ndim) if i != a)
@@ -183,7 +187,8 @@ def vecdot(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
 @native
 def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = False, *,
                 dtype: DType | None = None) -> Tensor:
-    """The norm of vectors over axes. Source: `mindspore.ops.vector_norm`."""
+    """The norm of order `ord` (2 by default) over the axes `axis` of the absolute values: max for
+    inf, the count of non-zeros for 0. Source: `mindspore.ops.vector_norm`."""
     t = inexact(tensor(x, "vector_norm", "x"))
     t = t if dtype is None else cast_to(t, dtype_of(dtype, "vector_norm"))
     return reductions._vector_norm(t, number(ord, "vector_norm", "ord"), axis, keepdims)
@@ -191,7 +196,8 @@ def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = Fals
 
 @native
 def top_k(input_x: Tensor, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
-    """The k largest along the last axis, and where. Source: `mindspore.ops.top_k`."""
+    """The k largest elements along the last axis in descending order, and their positions (int32):
+    (..., n) gives two of (..., k). Source: `mindspore.ops.top_k`."""
     return sorting.topk(input_x, k, -1, True, sorted)
 
 

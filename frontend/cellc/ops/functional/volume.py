@@ -320,7 +320,8 @@ def lp_pool1d(
     x: Tensor, norm_type: float, kernel_size: int, stride: int | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The p-norm of each window of (N, C, L) or (C, L): (sum of x**p) ** (1/p)."""
+    """(sum of x**p) ** (1/p) over each window of `kernel_size` elements of (N, C, L) or (C, L),
+    `stride` apart (the size by default)."""
     what = "lp_pool1d"
     number(norm_type, what, "norm_type")
     size = integer(kernel_size, what, "kernel_size")
@@ -386,7 +387,8 @@ def max_unpool2d(
     x: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """`max_unpool1d` for (N, C, H, W) or (C, H, W)."""
+    """`max_unpool1d` for images (N, C, H, W) or (C, H, W): maxima at the places that `max_pool2d`
+    gave, zeros elsewhere."""
     return _max_unpool("max_unpool2d", 2, x, indices, kernel_size, stride, padding, output_size)
 
 
@@ -394,7 +396,8 @@ def max_unpool3d(
     x: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """`max_unpool1d` for (N, C, D, H, W) or (C, D, H, W)."""
+    """`max_unpool1d` for volumes (N, C, D, H, W) or (C, D, H, W): maxima at the places that
+    `max_pool3d` gave, zeros elsewhere."""
     return _max_unpool("max_unpool3d", 3, x, indices, kernel_size, stride, padding, output_size)
 
 
@@ -422,7 +425,8 @@ def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> Any:
-    """`fractional_max_pool2d` for (N, C, D, H, W) or (C, D, H, W)."""
+    """`fractional_max_pool2d` for volumes (N, C, D, H, W) or (C, D, H, W): maxima of windows at
+    drawn places."""
     return _fractional("fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio,
                        return_indices, _random_samples)
 

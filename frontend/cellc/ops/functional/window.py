@@ -336,7 +336,8 @@ def avg_pool1d(
     input_x: Tensor, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of each window of (N, C, L)."""
+    """The mean of each window of `kernel_size` elements of (N, C, L), `stride` apart (1 by
+    default); padded zeros count unless `count_include_pad=False`."""
     t, added = _batched(input_x, 1, "avg_pool1d")
     (size,), (step,), (pad,) = _window(kernel_size, stride, padding, 1, "avg_pool1d")
     out = avg_pool2d(shapes.expand_dims(t, 2), (1, size), (1, step), (0, pad), ceil_mode,
@@ -375,7 +376,8 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 
 @native
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Means of windows that divide (N, C, L) evenly."""
+    """The means of `output_size` windows that cover (N, C, L) or (C, L): window i goes from i L /
+    output_size, rounded down, to (i + 1) L / output_size, rounded up."""
     t, added = _batched(input, 1, "adaptive_avg_pool1d")
     size = (1, *positive(output_size, 1, "adaptive_avg_pool1d", "output_size"))
     out = adaptive_avg_pool2d(shapes.expand_dims(t, 2), size)
@@ -384,7 +386,8 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 
 @native
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Maxima of windows that divide (N, C, L) evenly."""
+    """The maxima of `output_size` windows that cover (N, C, L) or (C, L): window i goes from i L /
+    output_size, rounded down, to (i + 1) L / output_size, rounded up."""
     t, added = _batched(input, 1, "adaptive_max_pool1d")
     size = (1, *positive(output_size, 1, "adaptive_max_pool1d", "output_size"))
     out = adaptive_max_pool2d(shapes.expand_dims(t, 2), size)
@@ -395,7 +398,8 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Tensor:
 def lp_pool2d(
     x: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm of each window: (sum of x**p) ** (1/p)."""
+    """(sum of x**p) ** (1/p) over each window of `kernel_size` by `kernel_size` pixels of (N, C, H,
+    W), `stride` apart (the size by default)."""
     p = float(number(norm_type, "lp_pool2d", "norm_type"))
     size, step, _ = _window(kernel_size, stride, 0, 2, "lp_pool2d")
     total = avg_pool2d(arith.pow(x, p), size, step, 0, ceil_mode, True, 1)
@@ -409,7 +413,8 @@ def lp_pool2d(
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
-    """The windows of (N, C, H, W) as columns: (N, C * kH * kW, positions)."""
+    """The windows of `kernel_size` of (N, C, H, W) as columns: (N, C * kH * kW, positions), the
+    inverse of `fold` but for overlaps."""
     x = image_of(input, 2, "unfold")
     (kh, kw), (dy, dx), (py, px), (sy, sx) = (
         repeated(v, 2, "unfold", n) for v, n in
@@ -645,13 +650,15 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
 ) -> Tensor:
-    """`interpolate` under its older name."""
+    """`interpolate` under its older name: images resized by `scale_factor` or to `size`, by the
+    nearest pixel unless `mode` says else."""
     return interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)
 
 
 @native
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) rearranged to (..., C, H r, W r)."""
+    """(..., C r r, H, W) rearranged to (..., C, H r, W r): each group of r r channels becomes r by
+    r pixels."""
     x = ranked(input, 3, None, "pixel_shuffle")
     r = integer(upscale_factor, "pixel_shuffle", "upscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]
@@ -665,7 +672,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 @native
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) rearranged to (..., C r r, H, W)."""
+    """(..., C, H r, W r) rearranged to (..., C r r, H, W): each block of r by r pixels becomes
+    channels."""
     x = ranked(input, 3, None, "pixel_unshuffle")
     r = integer(downscale_factor, "pixel_unshuffle", "downscale_factor")
     lead, (c, h, w) = x.shape[:-3], x.shape[-3:]

@@ -325,7 +325,8 @@ def all_(
     self: Tensor, axis: Any = None, keep_dims: bool = False, *, dim: Any = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """Whether all elements over the axes are non-zero."""
+    """Whether all elements over `axis` (all axes if None) are non-zero, as bools; True of no
+    elements. NaN counts as non-zero."""
     return reductions.truth("reduce_all", self, axis if dim is None else dim, keep_dims or keepdim)
 
 
@@ -333,7 +334,8 @@ def any_(
     self: Tensor, axis: Any = None, keep_dims: bool = False, *, dim: Any = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """Whether one element over the axes is non-zero."""
+    """Whether at least one element over `axis` (all axes if None) is non-zero, as bools; False of
+    no elements. NaN counts as non-zero."""
     return reductions.truth("reduce_any", self, axis if dim is None else dim, keep_dims or keepdim)
 
 
