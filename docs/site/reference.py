@@ -113,7 +113,7 @@ def _by_subject(
     others = [pair for s, pairs in subjects.items() if len(pairs) < FOLDED for pair in pairs]
     kept = {s: pairs for s, pairs in subjects.items() if len(pairs) >= FOLDED}
     if others:
-        kept["further"] = sorted(others)
+        kept["other_names"] = sorted(others)
     for subject in sorted(kept, key=_title):
         yield Page(f"{path}/{subject}.md", _title(subject), f"{title} (`{shown}`).",
                    kept[subject], f"{shown}: {_title(subject)}")

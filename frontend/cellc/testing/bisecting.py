@@ -22,6 +22,7 @@ from .. import context
 from ..compiled.traced import Traced
 from ..core.module_names import function_name
 from ..verification import verify
+from ..verification.report import place_of
 from .cases import Case, in_pynative, load_case, traced_call, versions
 from .judging import Array, Judge, NodeError, Symptom, alone_graph, refuse_unknown
 from .probe import ChildJudge
@@ -83,13 +84,13 @@ class Bisection:
         if not self.found:
             return (f"{self.network}: nothing is wrong: compiled, op by op and reference agree on "
                     "these inputs")
-        node = f"{self.op} ({self.scope or 'top'}) at {self.span}" if self.op else "unknown"
+        node = place_of(self.op, self.scope, self.span) if self.op else "unknown"
         lines = [f"{self.network}: {_SYMPTOMS[self.symptom]}", f"  {self.what}",
                  f"stage: {self.stage}", f"node:  {node}", *(f"note:  {n}" for n in self.notes)]
         if self.case is not None and self.case.graph is not None:
             count = sum(not n.is_constant for n in self.case.graph.nodes)
-            lines += [f"smallest graph: {counted(count, 'node')}, {self.tried} graph"
-                      f"{'s' * (self.tried != 1)} tried", *map(_cut, self.case.text().splitlines())]
+            lines += [f"smallest graph: {counted(count, 'node')}, {counted(self.tried, 'graph')} tried",
+                      *map(_cut, self.case.text().splitlines())]
         return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Where a graph and PyNative part, though every node of the graph is right.
+"""The first op where a graph and PyNative differ, though every node of the graph is right.
 
 Such a fault is made while tracing: a name resolved wrongly, the other branch, a cast left out. So
 the values that the graph's nodes have are looked for among those that PyNative's ops give, in
@@ -54,14 +54,14 @@ def report_parting(
         d not in eager for d in digests)), None)
     theirs = next(((op, place) for op, place, digests in steps
                    if any(d not in graph for d in digests)), None)
-    where = f"{stage.name}: where the graph and PyNative part"
+    where = f"{stage.name}: the first difference between the graph and PyNative"
     other = f"PyNative computes {theirs[0]} at {theirs[1]}" if theirs is not None else \
         "PyNative computes nothing else"
+    other += ", which the graph lacks" if theirs is not None else ""
     if mine is not None:
-        report.find("trace", where, f"PyNative has no such value; {other}, which the graph has not"
-                    if theirs is not None else f"PyNative has no such value; {other}", mine)
+        report.find("trace", where, f"PyNative has no such value; {other}", mine)
     elif theirs is not None:
-        report.find("trace", where, f"{other}, which the graph has not")
+        report.find("trace", where, other)
 
 
 def _moves(node: Node) -> bool:
