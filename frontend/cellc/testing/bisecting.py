@@ -89,7 +89,8 @@ class Bisection:
                  f"stage: {self.stage}", f"node:  {node}", *(f"note:  {n}" for n in self.notes)]
         if self.case is not None and self.case.graph is not None:
             count = sum(not n.is_constant for n in self.case.graph.nodes)
-            lines += [f"smallest graph: {counted(count, 'node')}, {counted(self.tried, 'graph')} tried",
+            lines += [f"smallest graph: {counted(count, 'node')}, "
+                      f"{counted(self.tried, 'graph')} tried",
                       *map(_cut, self.case.text().splitlines())]
         return "\n".join(lines)
 
