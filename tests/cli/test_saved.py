@@ -167,6 +167,16 @@ def test_wrong_usage(args: list[str], words: str, cellc: Said) -> None:
     assert words in cellc(*args, code=2)
 
 
+@pytest.mark.parametrize("args", [
+    ("verify", "bad.cellc"), ("dump", "bad.cellc"), ("run", "bad.cellc"), ("inspect", "bad.cellc"),
+    ("replay", "bad.cellc"), ("compile", "bad.cellc", "-o", "x.cellc")])
+def test_a_damaged_file_is_named_once(args: tuple[str, ...], cellc: Said) -> None:
+    Path("bad.cellc").write_text("none")
+    said = cellc(*args, code=2)
+    assert said.startswith("cellc: bad.cellc: this is not a cellc ")
+    assert said.count("bad.cellc") == 1
+
+
 def changed(source: Path, target: Path, section: str, change: Callable[[bytes], bytes]) -> None:
     """Write an artifact with another section."""
     box = artifact.unpack(source.read_bytes(), artifact.MAGIC, artifact.VERSION, "artifact")

@@ -188,6 +188,14 @@ def test_a_sequence_of_listed_lengths(source: Path, capsys: pytest.CaptureFixtur
     assert loaded.signature().outputs[0][2] == (-1, 8)
 
 
+def test_an_output_has_the_name_of_a_listed_size(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = compiled(source, "Sequence", "float32[2,S,8]", "--sizes", "S=4,7")
+    assert "out0: float32[2, 8], out1: float32[2, S, 8]" in repr(loaded)
+    capsys.readouterr()
+
+
 def test_the_runtime_alone_serves_open_sizes(source: Path, tmp_path: Path) -> None:
     compiled(source, "Sequence", "float32[N,S,8]", "--sizes", "S=4,5")
     program = f"""

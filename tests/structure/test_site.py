@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from cellc import ops
+from cellc import nn, ops
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -64,6 +64,18 @@ def test_the_examples_of_the_reference_run(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(examples.CALLS, "nn.Dense", "nn.Dense(2)")
     with pytest.raises(ValueError, match=r"nn\.Dense does not run"):
         examples.example("nn", "Dense", None)
+
+
+def test_an_entry_of_the_reference_shows_the_call_and_inherited_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(DOCS / "site")
+    reference = importlib.import_module("reference")
+    gru = reference.entry("nn", "GRU", nn.GRU)
+    assert "<b>layer</b>(x, hx=None, seq_length=None)" in gru
+    assert "<code>batch_first</code></dt><dd>the input is (N, T, in), not (T, N, in)." in gru
+    relu = reference.entry("nn", "ReLU", nn.ReLU)
+    assert "<b>layer</b>(input)" in relu and "The function of the input" not in relu
 
 
 def test_a_broken_link_is_found() -> None:
