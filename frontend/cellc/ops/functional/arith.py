@@ -113,12 +113,12 @@ _OF_RULES = {
     "_of_truths": "Elementwise for all types, as bools; the operands broadcast. NaN is non-zero.",
     "compare": "Bools; the operands broadcast and are promoted to one type. NaN equals nothing.",
 }
-"""What is true of all functions of a rule, for their texts."""
+"""The sentence that the texts of all functions of a rule share."""
 
 
 def _documented(doc: str, rule: Callable[..., Tensor]) -> str:
     common = "The operands broadcast and are promoted to one type."
-    function = getattr(rule, "func", rule)  # what a native body is a partial of
+    function = getattr(rule, "func", rule)  # a native body is a partial
     return f"{doc} {_OF_RULES.get(function.__name__, common)}"
 
 

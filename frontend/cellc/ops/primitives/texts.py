@@ -1,4 +1,4 @@
-"""What Primitive classes compute whose functions have no text; read for docstrings only."""
+"""Texts of Primitive classes whose functions have none; read for docstrings only."""
 
 from __future__ import annotations
 
