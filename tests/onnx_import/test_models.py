@@ -329,6 +329,22 @@ def _short() -> Any:
     return proto
 
 
+def _contradictory(shape: Sequence[int | str], code: int = FLOAT) -> Callable[[], Any]:
+    def make() -> Any:
+        proto = model([N("Neg", ["x"], ["y"])], [value("x", [2, 3])], ["y"])
+        proto.graph.output[0].CopyFrom(value("y", shape, code))
+        return proto
+
+    return make
+
+
+def _other_kinds() -> Any:
+    inside = helper.make_tensor_type_proto(FLOAT, [2])
+    return model([N("Add", ["x", "s"], ["y"])], [
+        helper.make_value_info("x", helper.make_optional_type_proto(inside)),
+        helper.make_value_info("s", helper.make_sequence_type_proto(inside))], ["y"])
+
+
 def _recursive() -> Any:
     function = helper.make_function("own", "F", ["a"], ["b"], [N("F", ["a"], ["b"], domain="own")],
                                     [helper.make_opsetid("own", 1)])
@@ -347,7 +363,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "output": (_of(N("Neg", ["x"], ["z"])), "the output 'y' of the graph is given by no node"),
     "outside": (_external("../w.bin"), "no path inside of the model's folder"),
     "absolute": (_external("/etc/passwd"), "no path inside of the model's folder"),
-    "gone": (_external("w.bin"), "is not there"),
+    "gone": (_external("w.bin"),
+             "(?<=m.onnx cannot be read: )the external data 'w.bin' of 'w' is not there"),
     "cut": (_external("short.bin", 16), "ends beyond its file"),
     "link": (_external("link.bin"), "a link out of the model's folder"),
     "size": (_short, r"of shape \[1099511627776\] needs 4398046511104 bytes"),
@@ -356,9 +373,10 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
                 "op set 99"),
     "string": (lambda: model([N("Identity", ["x"], ["y"])], [value("x", [2], 8)], ["y"]),
                "elements of the type string"),
-    "optional": (lambda: model([N("Identity", ["x"], ["y"])], [helper.make_value_info(
-        "x", helper.make_optional_type_proto(helper.make_tensor_type_proto(1, [2])))], ["y"]),
-        "the input 'x' is an optional"),
+    "kinds": (_other_kinds, "the input 'x' is an optional; the input 's' is a sequence; only"),
+    "sizes": (_contradictory(["n", 4]), r"the output 'y' as float32\[n,4\], .*float32\[2,3\]"),
+    "axes": (_contradictory([6]), r"the output 'y' as float32\[6\], .*give float32\[2,3\]"),
+    "elements": (_contradictory([2, 3], 7), r"the output 'y' as int64\[2,3\], .*give float32"),
 }
 
 
@@ -371,11 +389,10 @@ def test_bad_models_are_refused(name: str, tmp_path: Path) -> None:
         ms.load(save(make(), tmp_path / "m.onnx"))
 
 
-AT_CALL: dict[str, tuple[Callable[[], Any], str]] = {
+MISFITS: dict[str, tuple[Callable[[], Any], str]] = {
     "shapes": (_of(N("MatMul", ["x", "w"], ["y"], name="product"),
-                   weights={"w": np.ones((4, 4), np.float32)}), "node 'product' .MatMul.: "),
-    "types": (_of(N("Add", ["x", "w"], ["y"]), weights={"w": np.ones(3, np.int32)}),
-              "node number 1 .Add.: .*int32"),
+                   weights={"w": np.ones((4, 4), np.float32)}), "last axis of input"),
+    "types": (_of(N("Add", ["x", "w"], ["y"]), weights={"w": np.ones(3, np.int32)}), "int32"),
     "axis": (_of(N("Softmax", ["x"], ["y"], axis=7)), "its 'axis' must be in"),
     "kind": (_of(N("Softmax", ["x"], ["y"], axis="no")), "must be of the kind int, but is str"),
     "count": (_of(N("Add", ["x"], ["y"])), "it has 1 input, but its op takes 2"),
@@ -385,14 +402,38 @@ AT_CALL: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", AT_CALL)
+@pytest.mark.parametrize("name", MISFITS)
 @pytest.mark.parametrize("mode", MODES)
 def test_faults_name_their_node(name: str, mode: int, tmp_path: Path) -> None:
-    make, why = AT_CALL[name]
+    """When it is loaded if all sizes of inputs are fixed, else when it is called."""
+    make, why = MISFITS[name]
     ms.set_context(mode=mode)
-    net = nn.GraphCell(ms.load(save(make(), tmp_path / "m.onnx")))
-    with pytest.raises((ValueError, TypeError), match=why):
+    proto = make()
+    with pytest.raises(RuntimeError, match=rf"m\.onnx cannot be read: {_NODE}.*{why}"):
+        ms.load(save(proto, tmp_path / "m.onnx"))
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    net = nn.GraphCell(ms.load(save(proto, tmp_path / "m.onnx")))
+    with pytest.raises((ValueError, TypeError), match=rf"^m\.onnx, {_NODE}.*{why}"):
         net(ops.ones((2, 3), ms.float32))
+
+
+_NODE = r"node ('product'|number 1) \(\w+\): "
+
+
+def test_a_fault_at_the_command_line_has_no_place_in_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proto = MISFITS["shapes"][0]()
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    assert main(["compile", save(proto, tmp_path / "m.onnx"), "-o", str(tmp_path / "m.cellc"),
+                 "--input", "x=float32[2,3]"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("cellc: m.onnx, node 'product' (MatMul): ") and "File" not in told
+
+
+def test_sizes_that_follow_from_elements_load(tmp_path: Path) -> None:
+    net = loaded(_of(N("NonZero", ["x"], ["at"]), N("Cast", ["at"], ["y"], to=FLOAT))(), tmp_path)
+    assert outputs_of(net, np.eye(2, 3, dtype=np.float32))[0].tolist() == [[0, 1], [0, 1]]
 
 
 def test_wrong_calls(tmp_path: Path) -> None:

@@ -270,10 +270,14 @@ def in_layer(frame: Frame) -> str:
     return f"raised in {frame.name}{cell}" + (f", with {types}" if types else "")
 
 
+_INNER = ("cellc", "contextlib", "functools")
+"""Packages whose frames lie between a user's line and a layer: decorators are of Python's own."""
+
+
 def calling_place() -> Place | None:
     """The user's line that calls a layer of cellc; None where a command of cellc does."""
     frame: FrameType | None = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "cellc":
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
         if frame.f_globals["__name__"] == "cellc.cli":
             return None
         frame = frame.f_back

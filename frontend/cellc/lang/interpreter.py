@@ -270,8 +270,9 @@ class Interpreter:
             user = _user_frame(frame)
             place = self.place(user, user.node)
             if str(user.globals.get("__name__")).startswith("cellc."):
-                place = calling_place() or place
-                notes = [in_layer(frame)]
+                named = getattr(error, "_placed", False)  # it names the node of a file
+                place = calling_place() or (None if named else place)
+                notes = [] if named else [in_layer(frame)]
             elif user is not frame:
                 notes = [in_layer(frame), *operand_notes(user)]
             self.fault = Fault(error, place, self.calls(user), notes, hint, (user, user.node))

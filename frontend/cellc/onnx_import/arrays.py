@@ -90,9 +90,9 @@ def map_file(path: str, what: str) -> memoryview:
     Raises:
         OnnxError: it cannot be read, or is no plain file.
     """
+    if not os.path.isfile(path):
+        raise OnnxError(f"{what} is not there, or no plain file")
     try:
-        if not os.path.isfile(path):
-            raise OnnxError(f"{what} is not there, or no plain file")
         with open(path, "rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")

@@ -13,14 +13,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Span
+from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import DType
 from cellc_runtime.errors import ArtifactError, counted
 from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass, field
 
-from ..core.dispatch import active_tracer
-from ..tensors.tensor import Tensor, copy_of
-from .arrays import Array, Files, array_of, element_type
+from ..core.dispatch import active_tracer, tracing
+from ..tensors.tensor import Tensor, copy_of, tensor_of
+from ..tracing.tracer import ElementsUnknown, SizeInside, Tracer
+from .arrays import TYPES, Array, Files, array_of, element_type
 from .checks import check
 from .folding import folded
 from .table import RULES, Call, Known, Value, Weight, elements
@@ -79,10 +81,11 @@ class Network:
         self._roots: dict[int, dict[str, Known]] = {}
         own = model.graph.initializers
         self.inputs = [i for i in model.graph.inputs if i.name not in own]
+        other = [i for i in self.inputs if i.kind != "tensor"]
+        if other:
+            raise OnnxError("; ".join(f"the input {i.name!r} is a{'n' * (i.kind[0] in 'o')} "
+                                      f"{i.kind}" for i in other) + "; only tensors are taken")
         for i in self.inputs:
-            if i.kind != "tensor":
-                raise OnnxError(f"the input {i.name!r} is a{'n' * (i.kind[0] in 'o')} {i.kind}; "
-                                "only tensors are taken")
             element_type(i.code, f"the input {i.name!r}")
         self.weights: dict[str, Array] = {}
         for name, raw in own.items():
@@ -90,6 +93,34 @@ class Network:
             if (name in trained or name in frozen) and array.size:
                 self.weights[name] = array
         self.frozen = frozenset(n for n in self.weights if n not in trained)
+        if all(isinstance(d, int) for i in self.inputs for d in i.dims or (None,)):
+            self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        """Walk a model whose inputs have fixed sizes once, so that nodes that do not fit are found
+        when it is loaded.
+
+        Raises:
+            OnnxError: a node takes no such inputs, or an output is not what the file declares.
+        """
+        tracer, open_forms = Tracer("onnx"), list[str]()
+        tracer.asked = lambda tensor, what: open_forms.append(what)
+        inputs = [tracer.input(TensorType(dims, dtype), "x")
+                  for dtype, dims in map(declared, self.inputs)]
+        try:
+            with tracing(tracer):
+                found = self(inputs, {name: tensor_of(w) for name, w in self.weights.items()})
+        except (*_PLAIN, lang.CompileError) as e:
+            if open_forms or isinstance(e, (SizeInside, ElementsUnknown)):
+                return  # the form of a result follows from elements: only a call can judge
+            text = str(e).removeprefix(f"{os.path.basename(self.path)}, ")
+            raise OnnxError(text.removesuffix(".")) from e
+        for output, tensor in zip(self.model.graph.outputs, found, strict=True):
+            if not _agrees(output, tensor):
+                wanted = ",".join(map(str, output.dims or ()))
+                raise OnnxError(f"it declares the output {output.name!r} as "
+                                f"{TYPES[output.code].name}[{wanted}], but its nodes give "
+                                f"{tensor._type}")
 
     def array(self, raw: RawTensor) -> Array:
         """The elements of a tensor of the file, decoded once."""
@@ -122,6 +153,15 @@ class Network:
         with at_node(self.path):
             return [run.result(v)
                     for v in run.body(self.model.graph, values, None, self.model.opsets)]
+
+
+def _agrees(output: Input, found: Tensor) -> bool:
+    """Whether a result is as an output is declared, where sizes and types are declared."""
+    if output.code not in TYPES:
+        return True
+    dims = output.dims
+    return found.dtype is TYPES[output.code] and (dims is None or (len(dims) == found.ndim and all(
+        not isinstance(d, int) or d == n for d, n in zip(dims, found.shape, strict=True))))
 
 
 class Run:
@@ -245,12 +285,12 @@ def at_node(path: str, node: Node | None = None) -> Iterator[None]:
         file, text = os.path.basename(path), str(e)
         nameless = isinstance(e, lang.CompileError) and file not in text  # of a damaged region
         if not (type(e) in _PLAIN or isinstance(e, ArtifactError) or nameless) \
-                or getattr(e, "_onnx", None):
+                or getattr(e, "_placed", None):
             raise
         kind = next((k for k in (TypeError, IndexError) if isinstance(e, k)), ValueError)
         place = file + (f", {node}" if node is not None else "")
         error = kind(f"{place}: {text.partition(chr(10))[0] if nameless else text}")
-        error._onnx = True  # type: ignore[union-attr]  # the innermost node is the one to name
+        error._placed = True  # type: ignore[union-attr]  # the innermost node is the one to name
         raise error from e
     finally:
         if tracer is not None and node is not None and span is not None:
