@@ -1,5 +1,6 @@
 """Runs MindIR files under MindSpore: `python runner.py FOLDER` reads each NAME.mindir with its
-NAME.npz (inputs `arr_0`..., wanted `out_0`...) and prints by name what differs, as JSON."""
+NAME.npz (inputs `arr_0`..., before them those of a pair `pair_0`, (`pair_1`, `pair_2`); wanted
+`out_0`... or `moments`) and prints by name what differs, as JSON."""
 
 from __future__ import annotations
 
@@ -26,11 +27,18 @@ def fault(path):
     """What is wrong with a file; empty if nothing is."""
     held = np.load(path.with_suffix(".npz"))
     given = [ms.Tensor(held[k]) for k in held.files if k.startswith("arr_")]
+    if "pair_0" in held.files:
+        first, *second = (ms.Tensor(held[f"pair_{i}"]) for i in range(3))
+        given = [ms.mutable((first, tuple(second))), *given]
     wanted = [held[k] for k in held.files if k.startswith("out_")]
     try:
         found = [t.asnumpy() for t in tensors(nn.GraphCell(ms.load(str(path)))(*given))]
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:300]
+    if "moments" in held.files:
+        return "".join(f"mean {a.mean()} and deviation {a.std()} instead of {m} and {d}; "
+                       for a, (m, d) in zip(found, held["moments"], strict=True)
+                       if abs(a.mean() - m) > 0.1 * (m + d) or abs(a.std() - d) > 0.1 * d)
     if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in wanted]:
         return f"{[(a.shape, str(a.dtype)) for a in found]} instead of " \
             f"{[(a.shape, str(a.dtype)) for a in wanted]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,16 +130,171 @@ def test_values_are_read_before_they_change(folder: Path) -> None:
         assert [[float(t) for t in net(x)] for _ in range(3)] == [[1, 2], [2, 1], [1, 2]]
 
 
+# --- open sizes, nested inputs, draws -------------------------------------------------------------
+
+
+class Sizes(nn.Cell):
+    """What a network does with sizes that are open: two of them in one shape, sums, parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense, self.norm = nn.Dense(6, 4), nn.LayerNorm((6,))
+
+    def construct(self, x: Tensor) -> tuple[Tensor, ...]:
+        batch, steps, width = x.shape
+        heads = ops.reshape(x, (batch, steps, 2, width // 2)).swapaxes(1, 2)
+        mask = ops.triu(ops.broadcast_to(Tensor([[-1e9]]), (steps, steps)), 1)
+        scores = ops.softmax(ops.matmul(heads, heads.swapaxes(2, 3)) + mask, -1)
+        mixed = ops.reshape(ops.matmul(scores, heads), (2 * batch, -1, steps))
+        return (mixed, self.dense(self.norm(x)), x[:, : steps - 1], x[:, -1], x[:, ::-1],
+                ops.arange(steps), ops.zeros((batch, steps), ms.float32), ops.tile(x, (2, 1, 1)),
+                ops.cat((x, x), 1), x.sum((0, 1)) / batch)
+
+
+_OPEN = Tensor(shape=[None, None, 6], dtype=ms.float32)
+
+
+def _open_network(folder: Path) -> list[tuple[list[Tensor], list[Any]]]:
+    """Write one with open sizes; inputs of two sizes, with what it gives."""
+    ms.set_seed(3)
+    net = Sizes()
+    ms.export(net, _OPEN, file_name=str(folder / "open"), file_format="MINDIR")
+    given = [Tensor(np.random.RandomState(n).rand(n, n + 2, 6).astype(np.float32)) for n in (2, 3)]
+    return [([x], [t.asnumpy() for t in net(x)]) for x in given]
+
+
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+def test_open_sizes_stay_open(mode: int, tmp_path: Path) -> None:
+    ms.set_context(mode=mode)
+    calls = _open_network(tmp_path)
+    net = nn.GraphCell(ms.load(str(tmp_path / "open.mindir")))
+    assert [type(d) is int for d in net.argument_types[0].dims] == [False, False, True]
+    for inputs, wanted in calls:
+        for a, b in zip(net(*inputs), wanted, strict=True):
+            np.testing.assert_allclose(a.asnumpy(), b, 1e-5, 1e-5)
+
+
+def test_a_training_step_of_open_sizes(folder: Path) -> None:
+    ms.set_seed(1)
+    net = nn.SequentialCell(nn.Dense(5, 8), nn.ReLU(), nn.Dense(8, 2))
+    step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()),
+                               nn.Momentum(net.trainable_params(), 0.1, 0.9))
+    ms.export(step, Tensor(shape=[None, 5], dtype=ms.float32),
+              Tensor(shape=[None, 2], dtype=ms.float32), file_name="t", file_format="MINDIR")
+    again = nn.GraphCell(ms.load("t.mindir"))
+    for n in (4, 3, 7):
+        x, y = Tensor(np.random.RandomState(n).rand(n, 5).astype(np.float32)), ops.ones(
+            (n, 2), ms.float32)
+        np.testing.assert_allclose(float(again(x, y)), float(step(x, y)), 1e-5)
+
+
+class Nested(nn.Cell):
+    """A pair of a tensor and a pair."""
+
+    def construct(self, pair: tuple[Tensor, tuple[Tensor, Tensor]], x: Tensor) -> Tensor:
+        return pair[0] * x + pair[1][0] - 2 * pair[1][1]
+
+
+def _three() -> list[Tensor]:
+    return [Tensor(np.arange(3, dtype=np.float32) + k) for k in range(3)]
+
+
+def test_nested_inputs(folder: Path) -> None:
+    a, b, c = _three()
+    ms.export(Nested(), (a, (b, c)), a, file_name="n", file_format="MINDIR")
+    for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
+        ms.set_context(mode=mode)
+        net = nn.GraphCell(ms.load("n.mindir"))
+        assert net((a, (b, c)), a).asnumpy().tolist() == Nested()((a, (b, c)), a).asnumpy().tolist()
+    with pytest.raises(TypeError, match="called otherwise"):
+        net(a, b, c, a)
+
+
+class Drawing(nn.Cell):
+    """Draws of each distribution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(p=0.25)
+
+    def construct(self, x: Tensor) -> tuple[Tensor, ...]:
+        low, high = Tensor(0.0, ms.float32), Tensor(2.0, ms.float32)
+        return (self.drop(x), self.drop(x), ops.standard_normal((4000,)),
+                ops.uniform((4000,), low, high), ops.randint(0, 9, (4000,)).astype(ms.float32),
+                ops.bernoulli(x, 0.25), ops.standard_laplace((4000,)),
+                ops.randperm(50).astype(ms.float32))
+
+
+MOMENTS = [(1, 0.577), (1, 0.577), (0, 1), (1, 0.577), (4, 2.582), (0.25, 0.433), (0, 1.414),
+           (24.5, 14.43)]
+"""Means and deviations of what `Drawing` gives for ones."""
+
+
+def test_draws_have_their_distributions(folder: Path) -> None:
+    x = ops.ones((4000,), ms.float32)
+    ms.export(Drawing().set_train(), x, file_name="d", file_format="MINDIR")
+    ms.set_seed(5)
+    found = [t.asnumpy() for t in nn.GraphCell(ms.load("d.mindir"))(x)]
+    for array, (mean, deviation) in zip(found, MOMENTS, strict=True):
+        assert abs(array.mean() - mean) < 5 * deviation / 4000**0.5 + 1e-6
+        assert abs(array.std() - deviation) < 0.1 * deviation
+    assert (found[0] != found[1]).any()
+
+
+class Dropped(nn.Cell):
+    """The sum of a dropped parameter, times an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = ms.Parameter(ops.ones((400,), ms.float32), name="w")
+        self.drop = nn.Dropout(p=0.5)
+
+    def construct(self, x: Tensor) -> Tensor:
+        return (self.drop(self.w) * x).sum()
+
+
+def _dropped() -> nn.Cell:
+    net = Dropped()
+    return nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 1.0)).set_train()
+
+
+def test_a_step_draws_one_mask_forwards_and_backwards(folder: Path) -> None:
+    x = ops.ones((400,), ms.float32)
+    ms.export(_dropped(), x, file_name="s", file_format="MINDIR")
+    net = nn.GraphCell(ms.load("s.mindir"))
+    kept = float(net(x)) / 2
+    moved = net.trainable_params()[0].asnumpy()
+    assert 150 < kept < 250 and (moved == -1).sum() == kept and (moved == 1).sum() == 400 - kept
+
+
+class Setting(nn.Cell):
+    """An element is set."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        x = x + 0
+        x[0, 0] = 1.0
+        return x
+
+
 def test_what_cannot_be_written(folder: Path) -> None:
-    class Nested(nn.Cell):
-        def construct(self, pair: tuple[Tensor, Tensor]) -> Tensor:
-            return pair[0] + pair[1]
+    class Named(nn.Cell):
+        def construct(self, given: dict[str, Tensor]) -> Tensor:
+            return given["a"]
+
+    class Looping(nn.Cell):
+        def construct(self, x: Tensor) -> Tensor:
+            while x.sum() < 100:
+                x = x + ops.standard_normal((3,)) ** 2
+            return x
 
     x = Tensor(np.ones(3, np.float32))
-    with pytest.raises(ValueError, match="takes nested ones: use file_format='CIR'"):
-        ms.export(Nested(), (x, x), file_name="n", file_format="MINDIR")
-    with pytest.raises(ValueError, match=r"draws .*set_train\(False\)"):
-        ms.export(nn.Dropout(p=0.5).set_train(), x, file_name="d", file_format="MINDIR")
+    with pytest.raises(ValueError, match="are tensors in tuples and lists"):
+        ms.export(Named(), {"a": x}, file_name="n", file_format="MINDIR")
+    with pytest.raises(ValueError, match=r"'random_normal' \(.*it draws in a branch or loop"):
+        ms.export(Looping(), x, file_name="d", file_format="MINDIR")
+    with pytest.raises(ValueError, match=r"'update_slice' \(.*the size x_0 is open; give the size"):
+        ms.export(Setting(), Tensor(shape=[None, 3], dtype=ms.float32), file_name="u",
+                  file_format="MINDIR")
 
     class Sums(nn.Cell):
         def construct(self, x: Tensor) -> Tensor:
@@ -157,6 +313,27 @@ def test_mindspore_reads_samples_of_every_op(tmp_path: Path) -> None:
     found = mindspore(Path(runner.__file__), [str(tmp_path)])
     assert len(found) > 600
     assert not any(found.values()), json.dumps({k: v for k, v in found.items() if v}, indent=1)
+
+
+@needs_oracle
+def test_mindspore_reads_open_sizes_nested_inputs_and_draws(tmp_path: Path) -> None:
+    for k, (inputs, wanted) in enumerate(_open_network(tmp_path)):
+        (tmp_path / f"open{k}.mindir").write_bytes((tmp_path / "open.mindir").read_bytes())
+        np.savez(tmp_path / f"open{k}.npz", *[t.asnumpy() for t in inputs],
+                 **{f"out_{i}": a for i, a in enumerate(wanted)})
+    (tmp_path / "open.mindir").unlink()
+    a, b, c = _three()
+    ms.export(Nested(), (a, (b, c)), a, file_name=str(tmp_path / "nested"), file_format="MINDIR")
+    np.savez(tmp_path / "nested.npz", a.asnumpy(), pair_0=a.asnumpy(), pair_1=b.asnumpy(),
+             pair_2=c.asnumpy(), out_0=Nested()((a, (b, c)), a).asnumpy())
+    x = ops.ones((4000,), ms.float32)
+    ms.export(Drawing().set_train(), x, file_name=str(tmp_path / "draws"), file_format="MINDIR")
+    np.savez(tmp_path / "draws.npz", x.asnumpy(), moments=np.array(MOMENTS))
+    x = ops.ones((400,), ms.float32)
+    ms.export(_dropped(), x, file_name=str(tmp_path / "mask"), file_format="MINDIR")
+    np.savez(tmp_path / "mask.npz", x.asnumpy(), moments=np.array([(400, 0)]))
+    found = mindspore(Path(runner.__file__), [str(tmp_path)])
+    assert len(found) == 5 and not any(found.values()), json.dumps(found, indent=1)
 
 
 @needs_oracle

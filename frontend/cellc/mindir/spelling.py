@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.ir.graph import Node
+from cellc_compiler.ir.dims import is_symbolic
+from cellc_compiler.ir.graph import Node, Value
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
@@ -35,15 +36,19 @@ _MOST_TRIPS = 512
 
 RULES: dict[str, Rule] = {}
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(("random_bernoulli", "random_bits", "random_exponential", "random_int",
-                     "random_normal", "random_permutation", "random_truncated_normal",
-                     "random_uniform"),
-                    "MindSpore draws other numbers; export the network as it infers "
-                    "(net.set_train(False))"),
+    "random_bits": "MindSpore draws no bits",
     "host_call": "it calls a Python function, which no file can hold",
     "custom_kernel": "its code is the user's own",
 }
 """Ops that MindIR has nothing for, and why."""
+DRAWS = frozenset((
+    "dropout", "random_bernoulli", "random_bits", "random_exponential", "random_int",
+    "random_normal", "random_permutation", "random_truncated_normal", "random_uniform"))
+"""Ops whose last operand is a key. MindSpore's draws have states of their own in place of keys."""
+
+
+class OpenSize(Exception):
+    """A primitive would need a size that is open."""
 
 
 def spells(*ops: str) -> Callable[[Rule], Rule]:
@@ -99,6 +104,10 @@ def _number(node: Node, value: float, k: int = 0) -> Any:
 
 
 def _ints(values: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes that must be known when the file is written."""
+    for v in values:
+        if is_symbolic(v):
+            raise OpenSize(f"the size {v} is open")
     return tuple(int(v) for v in values)
 
 
@@ -176,9 +185,9 @@ def _matmul(w: Writer, node: Node, a: Ref, b: Ref) -> Any:
     flags = bool(attrs["transpose_a"]), bool(attrs["transpose_b"])
     if x.rank == y.rank == 2:
         return w.op("MatMul", a, b, *flags)
-    lead = _ints(node.result.shape[:-2])
-    a, b = (r if t.shape[:-2] == lead else w.op("BroadcastTo", r, (*lead, *_ints(t.shape[-2:])))
-            for r, t in ((a, x), (b, y)))
+    lead = node.result.shape[:-2]
+    a, b = (r if t.shape[:-2] == lead else
+            w.op("BroadcastTo", r, w.sizes((*lead, *t.shape[-2:]))) for r, t in ((a, x), (b, y)))
     return w.op("BatchMatMul", a, b, *flags)
 
 
@@ -198,7 +207,7 @@ def _window(node: Node, weight: int) -> dict[str, Any]:
 spelled({
     "conv2d": lambda w, node, x, weight: w.op("Conv2D", x, weight, **_window(node, 1)),
     "conv2d_backward_data": lambda w, node, dy, weight:
-        w.op("Conv2DBackpropInput", dy, weight, _ints(node.result.shape),
+        w.op("Conv2DBackpropInput", dy, weight, w.sizes(node.result.shape),
              **_window(node, 1), data_format="NCHW"),
     "conv2d_backward_weight": lambda w, node, x, dy:
         w.op("Conv2DBackpropFilter", dy, x, _ints(node.result.shape),
@@ -281,16 +290,16 @@ def _adaptive(w: Writer, node: Node, x: Ref) -> Any:
 
 @spells("slice")
 def _slice(w: Writer, node: Node, x: Ref) -> Any:
-    shape = _ints(node.operands[0].shape)
-    start, stop, step = (_ints(node.attrs[k] or ()) for k in ("start", "stop", "step"))
-    step = step or (1,) * len(shape)
+    shape = node.operands[0].shape
+    start, stop, step = (tuple(node.attrs[k] or ()) for k in ("start", "stop", "step"))
+    step = _ints(step) or (1,) * len(shape)
     back = tuple(a for a, n in enumerate(step) if n < 0)
     if back:  # turned round, the steps lead forwards
         x = w.op("ReverseV2", x, back)
         start, stop = (tuple(shape[a] - 1 - n if a in back else n for a, n in enumerate(ends))
                        for ends in (start, stop))
-    return w.op("StridedSlice", x, start, stop, tuple(map(abs, step)), 0, 0, 0, 0, 0) \
-        if start else x
+    return w.op("StridedSlice", x, w.sizes(start), w.sizes(stop), tuple(map(abs, step)),
+                0, 0, 0, 0, 0) if start else x
 
 
 @spells("update_slice")
@@ -311,7 +320,7 @@ def _scatter(w: Writer, node: Node, x: Ref, index: Ref, updates: Ref) -> Any:
     if node.attrs["batch_dims"] or normalize_axis(
             node.attrs["axis"], node.operands[0].type.rank) != 0:
         return None
-    where = w.op("Reshape", index, (*_ints(node.operands[1].shape), 1))
+    where = w.op("ExpandDims", index, -1)
     return w.op(f"TensorScatter{node.attrs['mode'].title()}", x, where, updates)
 
 
@@ -321,10 +330,10 @@ def _split(w: Writer, node: Node, x: Ref) -> Any:
     axis = normalize_axis(node.attrs["axis"], rank)
     if len(set(sizes)) == 1:
         return w.items(w.op("Split", x, axis, len(sizes)), len(sizes))
-    shape, out, at = _ints(node.operands[0].shape), [], 0
+    shape, out, at = node.operands[0].shape, [], 0
     for n in sizes:
         start = tuple(at if a == axis else 0 for a in range(rank))
-        stop = tuple(at + n if a == axis else d for a, d in enumerate(shape))
+        stop = w.sizes([at + n if a == axis else d for a, d in enumerate(shape)])
         out.append(w.op("StridedSlice", x, start, stop, (1,) * rank, 0, 0, 0, 0, 0))
         at += n
     return out
@@ -339,7 +348,7 @@ def _stack(w: Writer, node: Node, *x: Ref) -> Any:
 def _padded(w: Writer, node: Node, x: Ref, low: Sequence[Any], high: Sequence[Any], value: Any
             ) -> Ref:
     """Rows around a tensor; MindSpore names the last axis first."""
-    sizes = tuple(int(n) for pair in zip(low[::-1], high[::-1], strict=True) for n in pair)
+    sizes = _ints([n for pair in zip(low[::-1], high[::-1], strict=True) for n in pair])
     return w.op("PadV3", x, sizes, _number(node, value), mode="constant", paddings_contiguous=True)
 
 
@@ -372,13 +381,23 @@ def _one_hot(w: Writer, node: Node, x: Ref) -> Any:
 def _positions(w: Writer, node: Node) -> Any:
     attrs, dtype = node.attrs, node.result.type.dtype.numpy
     if node.op == "eye":
-        return w.const(np.eye(attrs["n"], attrs["m"], attrs["diagonal"], dtype))
+        return w.const(np.eye(*_ints((attrs["n"], attrs["m"])), attrs["diagonal"], dtype))
+    if any(map(is_symbolic, attrs["shape"])):
+        return _counted(w, node)
     shape = _ints(attrs["shape"])
     steps = [1] * len(shape)
     axis = normalize_axis(attrs["axis"], len(shape)) if shape else 0
     steps[axis : axis + 1] = [shape[axis]] if shape else []
     return w.const(np.array(np.broadcast_to(np.arange(shape[axis] if shape else 1, dtype=dtype)
                                             .reshape(steps if shape else ()), shape)))
+
+
+def _counted(w: Writer, node: Node) -> Any:
+    """Positions along an axis of an open size: sums of ones. (MindSpore's Range takes no such.)"""
+    shape = node.attrs["shape"]
+    ones = w.op("BroadcastTo", np.array(1, np.int32), w.sizes(shape))
+    places = w.op("CumSum", ones, normalize_axis(node.attrs["axis"], len(shape)), True, False)
+    return w.op("Cast", places, _kind(node.result.type.dtype))
 
 
 @spells("tril", "triu")
@@ -441,11 +460,19 @@ def _topk(w: Writer, node: Node, x: Ref) -> Any:
     return [r if last else w.op("Transpose", r, tuple(axes)) for r in (values, places)]
 
 
+def _shape(w: Writer, dims: Sequence[Any]) -> tuple[Any, ...]:
+    """The shape of a result of Reshape, which finds one open size by itself."""
+    alone = sum(map(is_symbolic, dims)) == 1 and 0 not in dims
+    return tuple(-1 if is_symbolic(d) else int(d) for d in dims) if alone else w.sizes(dims)
+
+
 spelled({
-    "reshape": lambda w, node, x: w.op("Reshape", x, _ints(node.result.shape)),
+    "reshape": lambda w, node, x: w.op("Reshape", x, _shape(w, node.result.shape)),
     "transpose": lambda w, node, x:
         w.op("Transpose", x, _ints(node.attrs["perm"])) if node.attrs["perm"] else x,
-    "broadcast_to": lambda w, node, x: w.op("BroadcastTo", x, _ints(node.result.shape)),
+    "broadcast_to": lambda w, node, x: w.op("BroadcastTo", x, w.sizes(node.result.shape)),
+    "size_number": lambda w, node:
+        w.op("ScalarToTensor", *w.sizes([node.attrs["value"]]), _kind(node.result.type.dtype)),
     "concat": lambda w, node, *x:
         w.op("Concat", tuple(x), normalize_axis(node.attrs["axis"], node.result.type.rank)),
     "tile": lambda w, node, x: w.op("Tile", x, _ints(node.attrs["reps"])),
@@ -520,3 +547,76 @@ def _scan(w: Writer, node: Node, *x: Ref) -> Any:
     stacked = [w.op("Stack", tuple(f[j] for f in found), axis=0, num=length)
                for j in range(len(node.results) - n)]
     return [*state, *stacked]
+
+
+# --- draws ----------------------------------------------------------------------------------------
+
+
+def _key(value: Value) -> Any:
+    """What tells the key of a draw from others: the same in the passes of a step forwards and
+    backwards, which must draw the same."""
+    node = value.node
+    if node is not None and node.op == "reshape":
+        return _key(node.operands[0])
+    if node is not None and node.op == "add" and node.operands[1].node is not None and \
+            node.operands[1].node.is_constant:
+        return _key(node.operands[0]), node.operands[1].node.attrs["value"].array.tobytes()
+    return value
+
+
+def _drawn(w: Writer, node: Node, primitive: str, *args: Any) -> Ref:
+    """A draw in float32 or int32; each key is drawn once. `side_effect_hidden` keeps MindSpore from
+    taking two draws for one."""
+    key = primitive, _key(node.operands[-1]), str(node.attrs["shape"]), repr(args)
+    if key not in w.drawn:
+        w.drawn[key] = w.op(primitive, w.sizes(node.attrs["shape"]), *args, seed=0, seed2=0,
+                            side_effect_hidden=True)
+    return w.drawn[key]
+
+
+def _as_result(w: Writer, node: Node, drawn: Ref) -> Ref:
+    dtype = node.result.type.dtype
+    return drawn if dtype is dtypes.float32 else w.op("Cast", drawn, _kind(dtype))
+
+
+def _single(value: float) -> Any:
+    return np.array(value, np.float32)
+
+
+def _inverted(w: Writer, node: Node) -> Any:
+    """A normal draw between two bounds, by the inverse of its distribution."""
+    low, high = node.attrs["low"], node.attrs["high"]
+    a, b = (math.erf(v / math.sqrt(2)) for v in (low, high))
+    share = w.op("Add", w.op("Mul", _drawn(w, node, "UniformReal"), _single(b - a)), _single(a))
+    out = w.op("Mul", w.op("Erfinv", share), _single(math.sqrt(2)))
+    out = w.op("Minimum", w.op("Maximum", out, _single(low)), _single(high))
+    return _as_result(w, node, out)
+
+
+@spells("random_int")
+def _random_int(w: Writer, node: Node) -> Any:
+    ends = node.attrs["low"], node.attrs["high"]
+    if not all(-(1 << 31) <= n < 1 << 31 for n in ends):
+        return None
+    out = _drawn(w, node, "UniformInt", *(np.array(n, np.int32) for n in ends))
+    dtype = node.result.type.dtype
+    return out if dtype is dtypes.int32 else w.op("Cast", out, _kind(dtype))
+
+
+@spells("random_permutation")
+def _random_permutation(w: Writer, node: Node) -> Any:
+    drawn = w.op("UniformReal", w.sizes([node.attrs["n"]]), seed=0, seed2=0,
+                 side_effect_hidden=True)
+    return w.op("Cast", w.items(w.op("Sort", drawn, axis=0, descending=False), 2)[1],
+                _kind(node.result.type.dtype))
+
+
+spelled({
+    "random_uniform": lambda w, node: _as_result(w, node, _drawn(w, node, "UniformReal")),
+    "random_normal": lambda w, node: _as_result(w, node, _drawn(w, node, "StandardNormal")),
+    "random_bernoulli": lambda w, node:
+        w.op("Less", _drawn(w, node, "UniformReal"), _single(node.attrs["p"])),
+    "random_exponential": lambda w, node: _as_result(w, node, w.op("Neg", w.op(
+        "Log", w.op("Sub", _single(1), _drawn(w, node, "UniformReal"))))),
+    "random_truncated_normal": _inverted,
+})

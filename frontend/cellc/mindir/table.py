@@ -43,7 +43,8 @@ _MARKS = frozenset((
     "dyn_input_sizes", "format", "group_rank_ids", "groups", "in_strategy", "input_names",
     "inputs_desc", "instance_name", "io_format", "is_load", "n", "num", "out_strategy",
     "output_names", "pad_list", "primitive_function", "primitive_target", "recompute", "shape",
-    "side_effect_io", "side_effect_mem", "side_effect_propagate", "strides", "target", "visited"))
+    "side_effect_hidden", "side_effect_io", "side_effect_mem", "side_effect_propagate", "strides",
+    "target", "visited"))
 """Attributes of primitives that do not change what they compute."""
 _NEUTRAL: dict[str, Any] = {"sens": 1.0, "offset_x": 0, "shift": 0.0, "scale": 1.0, "base": -1.0,
                             "offset_a": 0, "cust": False}

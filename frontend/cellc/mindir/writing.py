@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.dims import is_symbolic
+from cellc_compiler.ir.dims import Applied, Dim, is_symbolic
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import TensorType
@@ -22,8 +22,8 @@ from cellc_runtime.protobuf import field_of, number_of, varint
 from cellc_runtime.records import dataclass
 
 from ..onnx_import.arrays import TYPES, Array
-from ..tracing.pytree import Box, Leaf, Structure
-from .spelling import ATTRIBUTED, REFUSED, RULES
+from ..tracing.pytree import Box, Known, Leaf, Structure
+from .spelling import ATTRIBUTED, DRAWS, REFUSED, RULES, OpenSize
 from .wire import MONAD, Monad
 
 CODES = {dtype: code for code, dtype in TYPES.items()}
@@ -92,17 +92,22 @@ def _attribute(name: str, value: Any, within: bool = False) -> bytes:
     return out + parts + number_of(16, 20)
 
 
-def _typed(number: int, name: str, type_: TensorType | Sequence[TensorType] | None) -> bytes:
-    """An input or output of a graph; None: it is a tuple or monad, whose type the nodes give."""
+def _typed(number: int, name: str, type_: Any) -> bytes:
+    """An input or output of a graph: a tensor's type, or nested ones; None: it is a tuple or monad,
+    whose type the nodes give."""
     if isinstance(type_, TensorType):
         kind = field_of(2, _tensor(type_.dims, type_.dtype))
     elif type_ is None:
         kind = field_of(5, number_of(16, 23))
     else:
-        parts = b"".join(field_of(17, field_of(12, _tensor(t.dims, t.dtype)) + number_of(16, 19))
-                         for t in type_)
-        kind = _text(4, "Tuple") + field_of(5, parts + number_of(16, 20))
+        kind = _text(4, "Tuple") + field_of(5, _nested_type(type_))
     return field_of(number, _text(1, name) + kind)
+
+
+def _nested_type(type_: Any) -> bytes:
+    if isinstance(type_, TensorType):
+        return field_of(12, _tensor(type_.dims, type_.dtype)) + number_of(16, 19)
+    return b"".join(field_of(17, _nested_type(t)) for t in type_) + number_of(16, 20)
 
 
 # --- the writer -----------------------------------------------------------------------------------
@@ -118,6 +123,8 @@ class Writer:
         self.types: dict[str, TensorType] = {}
         self.used: set[Value] = set()
         self.constants: dict[Any, Ref] = {}
+        self.drawn: dict[Any, Ref] = {}
+        self.axes: dict[Ref | tuple[Ref, int], Ref] = {}
 
     def ref(self, type_: TensorType | None = None, what: str = "CNode") -> Ref:
         """A new name."""
@@ -162,6 +169,44 @@ class Writer:
         """The elements of a tuple."""
         return [self.op("TupleGetItem", value, i) for i in range(count)]
 
+    def sizes(self, dims: Sequence[Any]) -> tuple[Any, ...]:
+        """Sizes as an argument of a primitive: a number for each, or the node that gives it."""
+        return tuple(self._size(d) if is_symbolic(d) else int(d) for d in dims)
+
+    def _size(self, dim: Any) -> Ref:
+        """An open size, worked out from the shapes of tensors at hand."""
+        if type(dim) is not Dim:
+            raise OpenSize(f"it needs {dim}, a number that follows from open sizes")
+        total: Any = None
+        for monomial, count in dim.terms:
+            factors = [self._atom(atom) for atom in monomial]
+            part: Any = factors.pop(0) if factors else count
+            for factor in (*factors, *([count] if monomial and count != 1 else [])):
+                part = self.op("ScalarMul", part, factor)
+            total = part if total is None else self.op("ScalarAdd", total, part)
+        assert isinstance(total, Ref)
+        return total
+
+    def _atom(self, atom: Any) -> Ref:
+        if isinstance(atom, str):
+            return self._axis(atom)
+        if isinstance(atom, Applied):
+            raise OpenSize(f"it needs {atom}, which follows from open sizes")
+        a, b = self.sizes((atom.numerator, atom.divisor))
+        return self.op("ScalarFloorDiv", a, b)
+
+    def _axis(self, symbol: str) -> Ref:
+        """The size that has this name: that of the first tensor at hand with such an axis."""
+        for value, ref in self.values.items():
+            for axis, d in enumerate(value.type.dims):
+                if type(d) is Dim and d.is_symbol and str(d) == symbol:
+                    if ref not in self.axes:
+                        self.axes[ref] = self.op("Shape", ref)
+                    if (ref, axis) not in self.axes:
+                        self.axes[ref, axis] = self.op("TupleGetItem", self.axes[ref], axis)
+                    return self.axes[ref, axis]
+        raise OpenSize(f"no tensor at hand has the open size {symbol}")
+
     def _given(self, value: Any) -> Ref:
         if isinstance(value, Ref):
             return value
@@ -179,7 +224,7 @@ class Writer:
         live = set(graph.results())
         for node in reversed(graph.nodes):
             if any(r in live for r in node.results):
-                live.update(node.operands)
+                live.update(_read(node))
         self.used |= live
         for node in graph.nodes:
             if any(r in live for r in node.results):
@@ -195,8 +240,11 @@ class Writer:
         if node.op in REFUSED:
             raise refuse(node, REFUSED[node.op])
         rule = RULES.get(node.op)
-        found = rule(self, node, *(self.of(v) for v in node.operands)) if rule else None
-        results = self._expanded(node) if found is None else found
+        try:
+            found = rule(self, node, *(self.of(v) for v in _read(node))) if rule else None
+            results = self._expanded(node) if found is None else found
+        except OpenSize as e:
+            raise refuse(node, f"{e}; give the sizes") from None
         results = (results,) if isinstance(results, Ref) else results
         for value, ref in zip(node.results, results, strict=True):
             if ref is not None:
@@ -238,6 +286,11 @@ class Writer:
         return b"".join(_typed(5, r.name, self.types.get(r.name)) for r in refs)
 
 
+def _read(node: Node) -> Sequence[Value]:
+    """The operands that a node is written with: MindSpore's draws take no key, which is last."""
+    return node.operands[:-1] if node.op in DRAWS else node.operands
+
+
 class Shared:
     """The graphs and primitives of one file."""
 
@@ -259,37 +312,40 @@ class Shared:
         return self.primitives[key][0]
 
 
-def mindir_bytes(graph: Graph, weights: Mapping[str, Array], results: Structure) -> bytes:
+def mindir_bytes(
+    graph: Graph, weights: Mapping[str, Array], results: Structure,
+    arguments: Structure | None = None,
+) -> bytes:
     """A traced graph as the bytes of a MindIR file.
 
     Args:
         weights: the values of its inputs that are no arguments, by name.
         results: how its outputs are nested.
+        arguments: how its inputs are nested (default: not at all).
 
     Raises:
         ExportError: MindIR has nothing for a node.
     """
+    # The states of generators go: MindSpore's draws have their own.
+    graph = Graph(graph.name, [v for v in graph.inputs if v.kind != "state"], graph.nodes,
+                  graph.outputs, [(v, new) for v, new in graph.updates if v.kind != "state"])
+    for node in graph.nodes:
+        if node.op not in DRAWS and not lookup(node.op).inlined:
+            drawn = next((n for n in node.walk() if n.op in DRAWS), None)
+            if drawn is not None:
+                raise refuse(drawn, "it draws in a branch or loop")
     shared = Shared()
     w = Writer("main", shared)
-    refs: list[Ref] = []
-    inputs = parameters = b""
+    inputs, refs = _taken(w, [v for v in graph.inputs if v.kind == "input"], arguments)
+    parameters = b""
     monad = w.const(MONAD)
     held: dict[Value, Ref] = {}
-    for value in graph.inputs:
-        ref = Ref(f"main:{value.name}")
-        if value.kind == "input":
-            inputs += _typed(5, ref.name, value.type)
-        elif value.name not in weights:
-            raise ExportError(f"For 'export', the network draws random numbers ({value.name}), "
-                              "which MindIR has no form for: export it as it infers "
-                              "(net.set_train(False)).")
-        else:
-            array = np.ascontiguousarray(weights[value.name])
-            parameters += field_of(3, _tensor(array.shape, value.type.dtype, ref.name,
-                                              array.tobytes(), value.name))
-            held[value] = ref
-            ref = w.op("Load", ref, monad)
-        refs.append(ref)
+    for value in graph.inputs[len(refs):]:
+        ref = held[value] = Ref(f"main:{value.name}")
+        array = np.ascontiguousarray(weights[value.name])
+        parameters += field_of(3, _tensor(array.shape, value.type.dtype, ref.name,
+                                          array.tobytes(), value.name))
+        refs.append(w.op("Load", ref, monad))
     outputs = w.graph(graph, refs)
     changed = [(held[old], w.of(new)) for old, new in graph.updates]
     if changed:
@@ -304,6 +360,40 @@ def mindir_bytes(graph: Graph, weights: Mapping[str, Array], results: Structure)
     head = _text(1, "1.1") + _text(2, "MindSpore") + _text(5, "2.10.0")
     return b"".join((head, *shared.graphs[::-1], number_of(10, 1),
                      *(p for _, p in shared.primitives.values()), number_of(13, 3)))
+
+
+def _taken(w: Writer, values: Sequence[Value], arguments: Structure | None
+           ) -> tuple[bytes, list[Ref]]:
+    """The declared inputs of the main graph, and its tensors."""
+    parts = arguments.parts if isinstance(arguments, Box) else \
+        tuple(Leaf(i) for i in range(len(values)))
+    declared, refs = b"", dict[int, Ref]()
+
+    def take(part: Structure, ref: Ref) -> Any:
+        if isinstance(part, Leaf):
+            refs[part.number] = ref
+            return values[part.number].type
+        if not isinstance(part, Box) or part.kind not in (tuple, list):
+            raise ExportError("For 'export', the inputs of a MindIR file are tensors in tuples and "
+                              f"lists, but one is {part}: use file_format='CIR'.")
+        return [take(inner, w.op("TupleGetItem", ref, i)) for i, inner in enumerate(part.parts)]
+
+    for part in parts:
+        if isinstance(part, Known):  # it is fixed, and no input
+            continue
+        first = _first(part)
+        name = values[first].name if first is not None else "empty"
+        ref = Ref(f"main:{name if isinstance(part, Leaf) else name.partition('.')[0]}")
+        declared += _typed(5, ref.name, take(part, ref))
+    return declared, [refs[i] for i in range(len(values))]
+
+
+def _first(part: Structure) -> int | None:
+    """The number of the first tensor in a structure."""
+    if isinstance(part, Leaf):
+        return part.number
+    inner = map(_first, part.parts if isinstance(part, Box) else ())
+    return next((n for n in inner if n is not None), None)
 
 
 def _assigned(w: Writer, monad: Ref, out: Ref, changed: Sequence[tuple[Ref, Ref]],

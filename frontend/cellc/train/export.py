@@ -19,7 +19,7 @@ from ..core.declared import CALLABLE, instance
 from ..nn.cell import Cell
 from ..nn.graph_cell import LoadedGraph
 from ..tensors.parameter import Parameter
-from ..tracing.pytree import Box, take_apart
+from ..tracing.pytree import take_apart
 from ..tracing.pytree_json import from_json, to_json
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         file_name: the file; its suffix is added if it is missing.
         file_format: `"MINDIR"`: MindSpore's MindIR, which MindSpore 2.10 loads (see
             docs/mindir.md). `"CIR"`: cellc's own portable file (IR and weights) for whatever a
-            graph can hold: random draws, nested arguments. `"ONNX"`: needs
-            `pip install cellc[onnx]`; sizes that `set_inputs` left open stay open, and inputs may
-            be types with open sizes themselves (`Tensor(shape=[None, 3], dtype=...)`). Weights of
-            more than 1.9 GB go to a second file, `file_name` with `.data` added.
+            graph can hold. `"ONNX"`: needs `pip install cellc[onnx]`; weights of more than 1.9 GB
+            go to a second file, `file_name` with `.data` added. In MindIR and ONNX, sizes that
+            `set_inputs` left open stay open, and inputs may be types with open sizes themselves
+            (`Tensor(shape=[None, 3], dtype=...)`).
         kwargs: for ONNX, `opset_version`: its op set, 17 to 21 (default 20). MindSpore's
             `enc_key`, `enc_mode`, `dataset`, `incremental`, `custom_func` must be left out or None.
 
@@ -96,17 +96,17 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         opset = export_onnx.OPSET if opset is None else opset
         export_onnx.onnx_model(traced, weights, opset, assumed).save(path)
         return
-    traced = trace(function, inputs, {})
-    _refuse_python(traced)
     if file_format == "CIR":
+        traced = trace(function, inputs, {})
+        _refuse_python(traced)
         portable.save(path, _network(traced, inputs))
         return
+    spec = net.get_inputs() if isinstance(net, Cell) else None
+    traced, _ = export_onnx.traced_for_export(function, inputs, spec)
+    _refuse_python(traced)
     arguments, _ = take_apart(inputs)
-    if not isinstance(arguments, Box) or any(isinstance(p, Box) for p in arguments.parts):
-        raise ValueError("For 'export', a MindIR file takes tensors one by one, but the network "
-                         "takes nested ones: use file_format='CIR'.")
     weights, _ = named_weights(traced)
-    write_atomically(path, [mindir.mindir_bytes(traced.graph, weights, traced.out)])
+    write_atomically(path, [mindir.mindir_bytes(traced.graph, weights, traced.out, arguments)])
 
 
 def _refuse_python(traced: Traced) -> None:
