@@ -221,10 +221,45 @@ def test_numbers_that_are_no_sizes() -> None:
         close(fn(x, n), x * n + 1)
 
 
-def test_options_are_refused() -> None:
-    """There are none."""
-    with pytest.raises(Exception, match="takes no 'mode' and no 'options'"):
-        compiled(lambda t: t * 2, options={"fast": True})(torch.rand(3))
+def test_packed_weights_follow_those_of_torch() -> None:
+    """Whatever torch counts is seen: changes in place, states that are loaded, other tensors."""
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
+                        nn.Linear(8 * 36, 4)).eval()
+    fast = compiled(net, options={"freezing": True})
+    with torch.no_grad():
+        for n in (2, 3, 5):
+            x = torch.rand(n, 3, 8, 8)
+            close(fast(x), net(x))
+        net[0].weight.mul_(2)
+        close(fast(x), net(x))
+        net.load_state_dict({k: v * 1.5 for k, v in net.state_dict().items()})
+        close(fast(x), net(x), 1e-4)
+        net[4].weight = nn.Parameter(torch.rand(4, 8 * 36))
+        close(fast(x), net(x), 1e-4)
+        before = fast(x)
+        net[4].weight.data.mul_(3)  # (which torch does not count: the copy is what runs)
+        close(fast(x), before)
+    assert all(g.parts == 1 and not g.missing and not g.notes for g in torch_backend.report())
+
+
+def test_packed_weights_that_are_results() -> None:
+    net = nn.Linear(4, 4, bias=False)
+    fast = compiled(lambda x: (F.linear(x, net.weight), net.weight * 1, net.weight.t()),
+                    options={"freezing": True})
+    with torch.no_grad():
+        x = torch.rand(2, 4)
+        y, same, turned = fast(x)
+        same.zero_()
+        close(fast(x)[0], y)
+        close(turned, net.weight.t())
+
+
+@pytest.mark.parametrize("options, why", [
+    ({"fast": True}, "takes no 'mode', and no option but 'freezing'"),
+    ({"freezing": 1}, "'freezing' must be a bool")])
+def test_other_options_are_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(Exception, match=why):
+        compiled(lambda t: t * 2, options=options)(torch.rand(3))
 
 
 def run_script(program: str, folder: Path) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 common: Any = lazy_module("torch._dynamo.backends.common")
 decomp: Any = lazy_module("torch._decomp")
 functorch: Any = lazy_module("torch._functorch.aot_autograd")
+guards: Any = lazy_module("torch._guards")
 partitioner: Any = lazy_module("torch.fx.passes.infra.partitioner")
 
 __all__ = ["RULES", "GraphReport", "compile_graph", "decompositions", "report"]
@@ -62,19 +63,40 @@ def compile_graph(
 ) -> Callable[..., Any]:
     """The backend: a callable in the place of a graph that torch has traced.
 
+    Args:
+        options: `options={"freezing": True}`: weights are packed ahead.
+
     Raises:
-        ValueError: options are given; there are none.
+        ValueError: another option or a mode is given.
     """
-    if options := {k: v for k, v in options.items() if v}:
-        raise misuse("torch.compile", "the backend 'cellc' takes no 'mode' and no 'options'",
-                     options)
+    given = dict(options.pop("options", None) or {})
+    freezing = given.pop("freezing", False)
+    if options := {k: v for k, v in {**options, **given}.items() if v}:
+        raise misuse("torch.compile", "the backend 'cellc' takes no 'mode', and no option but "
+                     "'freezing'", options)
+    if not isinstance(freezing, bool):
+        raise misuse("torch.compile", "the option 'freezing' must be a bool", freezing)
     lower = partial(common.aot_autograd, decompositions=decompositions())
-    compiled: Callable[..., Any] = lower(fw_compiler=_compile)(module, inputs)
+    compiled: Callable[..., Any] = lower(
+        fw_compiler=partial(_compile, freezing=freezing), bw_compiler=_compile)(module, inputs)
     return compiled
 
 
-def _compile(module: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+def _mark_weights(module: GraphModule) -> None:
+    """Mark the inputs of a graph that torch has as parameters and buffers of the model."""
+    context = guards.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    static = set(metadata.static_input_indices) if metadata is not None else set[int]()
+    for i, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        node.meta["weight"] = i in static
+
+
+def _compile(
+    module: GraphModule, inputs: Sequence[Any], freezing: bool = False
+) -> Callable[..., Any]:
     """A graph of core operators as programs, with those of torch between them."""
+    if freezing:
+        _mark_weights(module)
     lacking = missing(module.graph)
     count = sum(n.op == "call_function" for n in module.graph.nodes)
     if not lacking:

@@ -12,6 +12,7 @@ from cellc_runtime.lazy import lazy_module
 
 from ..compiled.jit import Jitted
 from ..core.lru import LRU
+from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, tensor_of
 from .network import output_of, run
 from .table import dtype_of, hint
@@ -47,6 +48,32 @@ def torch_of(tensor: Tensor) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
+class Weight:
+    """A weight of a model that programs hold packed: a copy that follows torch's tensor.
+
+    Attributes:
+        parameter: the copy; None before the first call.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.parameter: Parameter | None = None
+        self.held: tuple[torch.Tensor, int, int] | None = None
+
+    def follow(self, given: torch.Tensor) -> None:
+        """Take the elements if the tensor is another one, or torch has changed it."""
+        version = 0 if given.is_inference() else given._version
+        held = self.held
+        if held is not None and held[0] is given and held[1:] == (given.data_ptr(), version):
+            return
+        now = tensor_of(array_over(given))
+        if self.parameter is None:
+            self.parameter = Parameter(now, name=f"weight{self.number}", requires_grad=False)
+        else:
+            self.parameter.set_data(now)
+        self.held = given, given.data_ptr(), version
+
+
 class Part:
     """A part of a graph.
 
@@ -60,9 +87,13 @@ class Part:
         self.inputs = [n for n in self.graph.nodes if n.op == "placeholder"]
         self.tensors = [i for i, n in enumerate(self.inputs)
                         if isinstance(n.meta["val"], torch.Tensor)]
+        self.weights = {i: Weight(i) for i in self.tensors if self.inputs[i].meta.get("weight")
+                        and self.inputs[i].meta["val"].is_floating_point()}
+        self.tensors = [i for i in self.tensors if i not in self.weights]
         self.symbols = _symbols(self.inputs)
         self.numbers = [i for i, n in enumerate(self.inputs)
-                        if i not in self.tensors and not self._follows(n.meta["val"])]
+                        if not isinstance(n.meta["val"], torch.Tensor)
+                        and not self._follows(n.meta["val"])]
         self.is_open = any(isinstance(d, torch.SymInt) for i in self.tensors
                            for d in self.inputs[i].meta["val"].shape)
         self.runs_torch = False
@@ -80,13 +111,15 @@ class Part:
         if self.runs_torch:
             return self.module(*args)
         tensors = [self.tensor(i, args[i]) for i in self.tensors]
+        for i, weight in self.weights.items():
+            weight.follow(args[i])
         try:
             found = self._program(args)(*tensors)
         except Exception as e:
             return self._otherwise(args, e)
         given = dict(zip(self.inputs, args, strict=True))
         out = [given.get(n, n) if hasattr(n, "meta") else n for n in self.outputs]
-        owned = {id(t) for t in tensors}
+        owned = {id(t) for t in (*tensors, *(w.parameter for w in self.weights.values()))}
         for i, tensor in zip(self.computed, found, strict=True):
             y = torch_of(tensor)
             out[i] = _laid_out(y.clone() if id(tensor) in owned else y, self.orders[i])
@@ -125,6 +158,7 @@ class Part:
         def graph_of_torch(*tensors: Tensor) -> tuple[Tensor, ...]:
             values: dict[Node, Any] = dict(constants)
             values.update((self.inputs[i], t) for i, t in zip(self.tensors, tensors, strict=True))
+            values.update((self.inputs[i], w.parameter) for i, w in self.weights.items())
             values.update((self.inputs[i], n) for i, n in zip(self.numbers, numbers, strict=True))
             shapes = [values[n].shape if isinstance(n.meta["val"], torch.Tensor) else None
                       for n in self.inputs]
