@@ -226,7 +226,7 @@ def test_devices() -> None:
 
 @pytest.mark.parametrize("path", [
     "runtime.MemPool", "runtime.PluggableAllocator", "runtime.StreamLimitCtx", "memory_replay",
-    "set_device_limit", "use_mem_pool", "load_mindir", "save_mindir", "obfuscate_ckpt",
+    "set_device_limit", "use_mem_pool", "obfuscate_ckpt",
     "load_obf_params_into_net", "export_split_mindir", "flops_collection", "SummaryLandscape",
     "utils.stress_detect", "utils.runtime_execution_order_check", "ops.tensordump",
     "profiler.DynamicProfilerMonitor", "ops.DumpGradient()", "ops.FusedAdaFactor()",

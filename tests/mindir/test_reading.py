@@ -265,3 +265,36 @@ def test_forty_networks_of_mindspore(tmp_path: Path) -> None:
                  if not isinstance(v, float) or v > LOOSE.get(k, 1e-5)}
         assert not apart, json.dumps(apart, indent=1)
     assert os.listdir(tmp_path)
+
+
+def test_the_header_of_a_file_can_be_changed(folder: Path) -> None:
+    model = ms.load_mindir(str(DATA / "ConvBnPool.mindir"))
+    assert (model.producer_name, model.user_info) == ("MindSpore", {})
+    model.user_info["version"] = "pangu v100"
+    model.doc_string = "ä note"
+    ms.save_mindir(model, "made/again")
+    again = ms.load_mindir("made/again.mindir")
+    assert (again.user_info, again.doc_string) == ({"version": "pangu v100"}, "ä note")
+    assert again.model_version == model.model_version
+    inputs, wanted = stored("ConvBnPool")
+    found = nn.GraphCell(ms.load("made/again.mindir"))(*inputs)
+    np.testing.assert_allclose(found.asnumpy(), wanted[0], 1e-5, 1e-5)
+    with pytest.raises(TypeError, match="must be ModelProto, but got"):
+        ms.save_mindir({}, "x")
+    model.user_info["version"] = 3
+    with pytest.raises(TypeError, match="must hold texts, but got 3"):
+        ms.save_mindir(model, "x")
+    for name, why in (("none.mindir", "No such file"), ("text.mindir", "damaged or of another")):
+        Path("text.mindir").write_text("a text")
+        with pytest.raises(ValueError, match=f"{name} cannot be read: .*{why}"):
+            ms.load_mindir(name)
+
+
+@needs_oracle
+def test_mindspore_reads_a_changed_header(folder: Path) -> None:
+    model = ms.load_mindir(str(DATA / "LSTM.mindir"))
+    model.user_info["who"] = "we"
+    ms.save_mindir(model, "LSTM")
+    shutil.copy(DATA / "LSTM.npz", "LSTM.npz")
+    found = mindspore(Path(networks.__file__), ["read", str(folder)])
+    assert found["LSTM"] < 1e-5

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cellc_runtime.errors import ArtifactError
+from cellc_runtime.files import read_file, write_atomically
+from cellc_runtime.lazy import lazy_module
 
 from ..core.absent import absent
 from ..core.declared import checks_arguments
 from ..devices import empty_cache
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
+
+if TYPE_CHECKING:
+    from ..mindir import proto
+else:  # what reads MindIR files
+    proto = lazy_module("cellc.mindir.proto")
 
 _ONE_DEVICE = "Not on one device: it {}."
 _OWN_FILES = "Not for cellc's files: it {}."
@@ -34,13 +44,56 @@ export_split_mindir = _cluster(
     "export_split_mindir", "splits a file over devices", "export writes one for it")
 flops_collection = _cluster(
     "flops_collection", "counts operations of a graph of Ascend devices", "see cellc.profile")
-load_mindir = _file("load_mindir", "reads a file as MindSpore's protobuf", "use load")
-save_mindir = _file("save_mindir", "writes MindSpore's protobuf", "use export")
 load_obf_params_into_net = _file(
     "load_obf_params_into_net", "reads obfuscated checkpoints",
     "use load_checkpoint and load_param_into_net, and encrypt files outside")
 obfuscate_ckpt = _file(
     "obfuscate_ckpt", "obfuscates checkpoints", "use save_checkpoint, and encrypt files outside")
+
+
+@checks_arguments
+def load_mindir(file_name: str) -> proto.ModelProto:
+    """A MindIR file as an object: what it says about itself can be read and changed, its graphs
+    are kept. `load` gives the network.
+
+    Args:
+        file_name: the file.
+
+    Raises:
+        ValueError: it cannot be read, or is no MindIR file.
+
+    Source: `mindspore.load_mindir`.
+    """
+    try:
+        return proto.ModelProto(read_file(file_name))
+    except (OSError, ArtifactError) as e:
+        raise ValueError(f"For 'load_mindir', {file_name} cannot be read: {e}.") from e
+
+
+@checks_arguments
+def save_mindir(model: Any, file_name: str) -> None:
+    """Write what `load_mindir` has given to a file.
+
+    Args:
+        model: the object.
+        file_name: the file; `.mindir` is added if it is missing, and its folder is made.
+
+    Raises:
+        TypeError: `model` is something else, or holds other things than texts.
+        ValueError: the file cannot be written.
+
+    Source: `mindspore.save_mindir`.
+    """
+    if not isinstance(model, proto.ModelProto):
+        raise TypeError("For 'save_mindir', the argument 'model' must be ModelProto, but got "
+                        f"{type(model)}.")
+    pieces = model.pieces()
+    path = file_name if file_name.endswith(".mindir") else f"{file_name}.mindir"
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        write_atomically(path, pieces)
+    except OSError as e:
+        raise ValueError(f"For 'save_mindir', {path} cannot be written: {e}.") from e
 
 
 def get_ckpt_path_with_strategy(cur_ckpt_path: str, cur_strategy_path: str) -> str | None:
