@@ -355,6 +355,9 @@ def _recursive() -> Any:
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "unknown": (_unknown, r"no rules for these operators: Foo \(2, first node 'first' \(Foo\)\); "
                 r"own::Bar \(1, .*SequenceLength \(1, .*which works on sequences"),
+    "many unknown": (_of(*(N(f"No{i}", ["x"], [f"a{i}"]) for i in range(40)),
+                         N("Neg", ["x"], ["y"])),
+                     r"No0 \(1, .*; No39 \(1, first node number 40 \(No39\)\)\.$"),
     "circle": (_of(N("Add", ["x", "b"], ["a"]), N("Neg", ["a"], ["b"]), N("Neg", ["b"], ["y"])),
                "reads 'b', which comes later: the nodes are out of order or in a circle"),
     "missing": (_of(N("Neg", ["nothing"], ["y"])), "reads 'nothing', which nothing gives"),

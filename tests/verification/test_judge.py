@@ -236,6 +236,14 @@ def test_rules(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(found) > len(found) / 2  # the gradient of some samples is all zero
 
 
+def test_infinite_elements_stay_where_they_are() -> None:
+    """Those of a mask that chooses other elements in their places."""
+    chosen, other = np.eye(4, dtype=np.bool_), X[:4, :4]
+    hidden = np.where(chosen, -np.inf, other).astype(np.float32)
+    operands = [chosen, other, hidden]
+    assert not check_rule(node_of("where", *operands), operands)
+
+
 def test_rules_at_kinks() -> None:
     """The zeros that a ReLU leaves have no derivative: numbers beside them are taken."""
     assert not check_rule(node_of("relu", np.zeros((4, 4), np.float32)), [np.zeros((4, 4))])

@@ -13,7 +13,7 @@ SPECIAL = frozenset((
     "Depend", "UpdateState", "Load", "Partial", "Switch", "MakeTuple", "make_list", "MakeList",
     "TupleGetItem", "list_getitem"))
 """Primitives of the graph itself."""
-_SHOWN = 12
+_SHOWN = 100
 
 
 def check(model: Model) -> tuple[bool, frozenset[str]]:

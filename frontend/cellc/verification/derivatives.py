@@ -346,9 +346,8 @@ class Quotient:
             at = list(self.arrays)
             for i in self.wanted:
                 a = widened(at[i])
-                size = float(np.sqrt(np.mean(np.abs(a) ** 2))) if a.size else 0.0
                 with np.errstate(all="ignore"):
-                    at[i] = a + by * (size or 1.0) * _noise(self.inputs[i], self.rng)
+                    at[i] = a + by * self._move(i, a)
             with np.errstate(all="ignore"):
                 fine = all(np.isfinite(g).all() for g in self.gradients(at)) and \
                     np.isfinite(self.total(at))
@@ -358,14 +357,20 @@ class Quotient:
         if not found:
             raise Unknown("gradients that are not finite have no difference quotient")
 
+    def _move(self, i: int, a: Array) -> Array:
+        """A random direction as large as an input; an infinite element stays."""
+        finite = np.isfinite(a)
+        size = float(np.sqrt(np.mean(np.abs(a[finite]) ** 2))) if finite.any() else 0.0
+        moved: Array = np.where(finite, (size or 1.0) * _noise(self.inputs[i], self.rng), 0.0)
+        return moved
+
     def _at(self, at: list[Array], moved: Sequence[int], allowed: float) -> str:
         """Compare along one random direction of some inputs, all of which have about the same
         share in it, so that none is lost among the others."""
         grads = dict(zip(self.wanted, self.gradients(at), strict=True))
         moves, shares = {}, {}
         for i in moved:
-            size = float(np.sqrt(np.mean(np.abs(at[i]) ** 2))) if at[i].size else 0.0
-            moves[i] = (size or 1.0) * _noise(self.inputs[i], self.rng)
+            moves[i] = self._move(i, at[i])
             shares[i] = float(np.sqrt(np.sum(np.abs(grads[i] * moves[i]) ** 2)))
         largest = max(shares.values())
         for i, share in shares.items():

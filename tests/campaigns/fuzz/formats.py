@@ -90,6 +90,14 @@ def _mindir(path: Path) -> None:
               file_format="MINDIR")
 
 
+def _stored(name: str) -> Callable[[Path], Any]:
+    """A MindIR file that MindSpore wrote."""
+    return lambda path: path.write_bytes((_MINDIR / f"{name}.mindir").read_bytes())
+
+
+_MINDIR = Path(__file__).parents[2] / "mindir" / "data"
+
+
 def _case(path: Path) -> None:
     graph = Graph("case")
     x = graph.add_input(TensorType((2, 3), dtypes.float32), "x")
@@ -348,6 +356,9 @@ FORMATS: Mapping[str, Format] = {
                        hashed=True),
     "mindir": Format("sample.mindir", _mindir, onnx_sample.read,
                      mutate=onnx_sample.remade),
+    **{f"mindir {what}": Format("sample.mindir", _stored(name), onnx_sample.read,
+                                mutate=onnx_sample.remade)
+       for what, name in (("loop", "WhileBreak"), ("training", "TrainMomentum"))},
     "onnx": Format("sample.onnx", lambda p: p.write_bytes(onnx_sample.model()), onnx_sample.read,
                    mutate=onnx_sample.remade),
     "artifact": Format("sample.cellc", _artifact, _artifact_read, sealed=True, hashed=True),
