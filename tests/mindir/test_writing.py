@@ -308,7 +308,7 @@ def test_what_cannot_be_written(folder: Path) -> None:
 @needs_oracle
 def test_mindspore_reads_samples_of_every_op(tmp_path: Path) -> None:
     for op in all_ops():
-        if op.name not in UNLIKE:
+        if op.name not in UNLIKE and op.name not in spelling.DRAWS:  # (it draws other numbers)
             written(tmp_path, op)
     found = mindspore(Path(runner.__file__), [str(tmp_path)])
     assert len(found) > 600
