@@ -34,7 +34,7 @@ from ..tensors.tensor import OpenTensor
 from ..tools import profiling_gpu
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
-from ..train.export import export, named_weights
+from ..train.export import export, named_weights, write_mindir
 from . import artifacts, small_weights, watch
 from .at_sizes import (
     Opened,
@@ -262,14 +262,17 @@ def export_(args: argparse.Namespace) -> int:
         raise UserError(f"--output {path}: expected a name that ends in .onnx, .mindir or .cir")
     _, net, specs = _loaded(args, whole=True)
     with errors_told((CompileError, ImportError, TypeError, ValueError)), writing(path):
-        if path.suffix != ".onnx":
-            if args.opset is not None:
-                raise UserError("--opset goes with a .onnx file")
-            export(net, *sample_inputs(specs), file_name=str(path),
-                   file_format=path.suffix[1:].upper())
-            note = ""
-        else:
+        note = ""
+        if path.suffix == ".onnx":
             note = _onnx(net, specs, path, args.opset)
+        elif args.opset is not None:
+            raise UserError("--opset goes with a .onnx file")
+        elif path.suffix == ".mindir":
+            traced, shapes = _traced_open(net, specs)
+            export_onnx.assumed_sizes(shapes)
+            write_mindir(str(path), traced)
+        else:
+            export(net, *sample_inputs(specs), file_name=str(path), file_format="CIR")
     print(f"wrote {path}: {path.stat().st_size / 1024:.0f} KiB{note}")
     return 0
 

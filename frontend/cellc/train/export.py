@@ -19,7 +19,7 @@ from ..core.declared import CALLABLE, instance
 from ..nn.cell import Cell
 from ..nn.graph_cell import LoadedGraph
 from ..tensors.parameter import Parameter
-from ..tracing.pytree import take_apart
+from ..tracing.pytree import Structure, take_apart
 from ..tracing.pytree_json import from_json, to_json
 
 if TYPE_CHECKING:
@@ -103,8 +103,20 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         return
     spec = net.get_inputs() if isinstance(net, Cell) else None
     traced, _ = export_onnx.traced_for_export(function, inputs, spec)
+    write_mindir(path, traced, take_apart(inputs)[0])
+
+
+def write_mindir(path: str, traced: Traced, arguments: Structure | None = None) -> None:
+    """Write a traced call as a MindIR file.
+
+    Args:
+        arguments: how its inputs are nested (default: not at all).
+
+    Raises:
+        ValueError: MindIR has no form for it.
+        OSError: the file cannot be written; an older one is as it was.
+    """
     _refuse_python(traced)
-    arguments, _ = take_apart(inputs)
     weights, _ = named_weights(traced)
     write_atomically(path, [mindir.mindir_bytes(traced.graph, weights, traced.out, arguments)])
 
