@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.ir.dims import is_symbolic
+from cellc_compiler.ir.dims import is_symbolic, surely_equal
 from cellc_compiler.ir.graph import Node, Value
 from cellc_compiler.ir.types import normalize_axis
 from cellc_runtime import dtypes
@@ -298,21 +298,52 @@ def _slice(w: Writer, node: Node, x: Ref) -> Any:
         x = w.op("ReverseV2", x, back)
         start, stop = (tuple(shape[a] - 1 - n if a in back else n for a, n in enumerate(ends))
                        for ends in (start, stop))
-    return w.op("StridedSlice", x, w.sizes(start), w.sizes(stop), tuple(map(abs, step)),
-                0, 0, 0, 0, 0) if start else x
+    return _part(w, x, start, stop, tuple(map(abs, step))) if start else x
+
+
+def _part(w: Writer, x: Ref, start: Sequence[Any], stop: Sequence[Any], step: Any = None) -> Ref:
+    """The elements from `start` to before `stop`."""
+    return w.op("StridedSlice", x, w.sizes(start), w.sizes(stop), step or (1,) * len(start),
+                0, 0, 0, 0, 0)
 
 
 @spells("update_slice")
 def _update_slice(w: Writer, node: Node, x: Ref, update: Ref) -> Any:
-    shape, given = (_ints(v.shape) for v in node.operands)
-    start, step = _ints(node.attrs["start"]), node.attrs["step"]
+    start, step = node.attrs["start"], node.attrs["step"]
     if step is not None and any(n != 1 for n in step):
         return None
+    if any(is_symbolic(n) for n in (*node.operands[0].shape, *start)):
+        return _replaced(w, x, update, node.operands[0].shape, node.operands[1].shape, start)
+    shape, given = (_ints(v.shape) for v in node.operands)
+    start = _ints(start)
     stop = tuple(a + n for a, n in zip(start, given, strict=True))
     mask = np.zeros(shape, np.bool_)
     mask[tuple(slice(a, z) for a, z in zip(start, stop, strict=True))] = True
     high = tuple(d - z for d, z in zip(shape, stop, strict=True))
     return w.op("Select", w.const(mask), _padded(w, node, update, start, high, 0), x)
+
+
+def _replaced(w: Writer, x: Ref, update: Ref, shape: Sequence[Any], given: Sequence[Any],
+              start: Sequence[Any]) -> Ref:
+    """A tensor with an update from `start` on: along the first axis that it does not fill, what is
+    before it, the same of what it covers, and what is after it."""
+    axis = next((a for a, (d, n) in enumerate(zip(shape, given, strict=True))
+                 if not surely_equal(d, n)), None)
+    if axis is None:
+        return update
+    origin = [0] * len(shape)
+
+    def lines(low: Any, high: Any) -> tuple[list[Any], list[Any]]:
+        return ([*origin[:axis], low, *origin[axis + 1 :]],
+                [*shape[:axis], high, *shape[axis + 1 :]])
+
+    ends = (0, start[axis], start[axis] + given[axis], shape[axis])
+    covered = _part(w, x, *lines(*ends[1:3]))
+    inner = _replaced(w, covered, update, [*shape[:axis], given[axis], *shape[axis + 1 :]], given,
+                      [*origin[: axis + 1], *start[axis + 1 :]])
+    sides = [None if surely_equal(low, high) else _part(w, x, *lines(low, high))
+             for low, high in (ends[:2], ends[2:])]
+    return w.op("Concat", tuple(r for r in (sides[0], inner, sides[1]) if r is not None), axis)
 
 
 @spells("scatter")
@@ -332,9 +363,8 @@ def _split(w: Writer, node: Node, x: Ref) -> Any:
         return w.items(w.op("Split", x, axis, len(sizes)), len(sizes))
     shape, out, at = node.operands[0].shape, [], 0
     for n in sizes:
-        start = tuple(at if a == axis else 0 for a in range(rank))
-        stop = w.sizes([at + n if a == axis else d for a, d in enumerate(shape)])
-        out.append(w.op("StridedSlice", x, start, stop, (1,) * rank, 0, 0, 0, 0, 0))
+        start = [at if a == axis else 0 for a in range(rank)]
+        out.append(_part(w, x, start, [at + n if a == axis else d for a, d in enumerate(shape)]))
         at += n
     return out
 
@@ -475,7 +505,7 @@ spelled({
         w.op("ScalarToTensor", *w.sizes([node.attrs["value"]]), _kind(node.result.type.dtype)),
     "concat": lambda w, node, *x:
         w.op("Concat", tuple(x), normalize_axis(node.attrs["axis"], node.result.type.rank)),
-    "tile": lambda w, node, x: w.op("Tile", x, _ints(node.attrs["reps"])),
+    "tile": lambda w, node, x: w.op("Tile", x, w.sizes(node.attrs["reps"])),
     "flip": lambda w, node, x: w.op("ReverseV2", x, _ints(node.attrs["axes"])),
     "gather_elements": lambda w, node, x, index:
         w.op("GatherD", x, normalize_axis(node.attrs["dim"], node.operands[0].type.rank), index),
@@ -538,10 +568,9 @@ def _scan(w: Writer, node: Node, *x: Ref) -> Any:
     for t in order:
         now = []
         for row, type_ in zip(rows, types, strict=True):
-            shape = _ints(type_.shape)
-            part = w.op("StridedSlice", row, (t, *(0,) * (len(shape) - 1)), (t + 1, *shape[1:]),
-                        (1,) * len(shape), 0, 0, 0, 0, 0)
-            now.append(w.op("Reshape", part, shape[1:]))
+            shape = type_.shape
+            part = _part(w, row, (t, *(0,) * (len(shape) - 1)), (t + 1, *shape[1:]))
+            now.append(w.op("Reshape", part, _shape(w, shape[1:])))
         out = w.graph(body, [*state, *now, w.const(np.array(t, np.int64)), *captures])
         state, found[t] = out[:n], out[n:]
     stacked = [w.op("Stack", tuple(f[j] for f in found), axis=0, num=length)
