@@ -411,7 +411,8 @@ def _one_hot(w: Writer, node: Node, x: Ref) -> Any:
 def _positions(w: Writer, node: Node) -> Any:
     attrs, dtype = node.attrs, node.result.type.dtype.numpy
     if node.op == "eye":
-        return w.const(np.eye(*_ints((attrs["n"], attrs["m"])), attrs["diagonal"], dtype))
+        rows, columns = _ints((attrs["n"], attrs["m"]))
+        return w.const(np.eye(rows, columns, attrs["diagonal"], dtype))
     if any(map(is_symbolic, attrs["shape"])):
         return _counted(w, node)
     shape = _ints(attrs["shape"])

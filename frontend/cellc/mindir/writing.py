@@ -198,7 +198,7 @@ class Writer:
     def _axis(self, symbol: str) -> Ref:
         """The size that has this name: that of the first tensor at hand with such an axis."""
         for value, ref in self.values.items():
-            for axis, d in enumerate(value.type.dims):
+            for axis, d in enumerate(value.type.shape):
                 if type(d) is Dim and d.is_symbol and str(d) == symbol:
                     if ref not in self.axes:
                         self.axes[ref] = self.op("Shape", ref)

@@ -105,7 +105,7 @@ class Network:
         """
         tracer, open_forms = Tracer("onnx"), list[str]()
         tracer.asked = lambda tensor, what: open_forms.append(what)
-        inputs = [tracer.input(TensorType(dims, dtype), "x")
+        inputs = [tracer.input(TensorType(tuple(d for d in dims if isinstance(d, int)), dtype), "x")
                   for dtype, dims in map(declared, self.inputs)]
         try:
             with tracing(tracer):
