@@ -21,6 +21,8 @@ import torch
 
 from cellc import torch_backend
 
+from ..onnx_import.timm_networks import declare_torchvision
+
 CLOSE = 1e-4
 TORCHVISION = {
     "resnet18": 96, "vgg11_bn": 64, "mobilenet_v2": 96, "mobilenet_v3_small": 96,
@@ -40,6 +42,7 @@ SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
 
 def networks() -> Iterator[tuple[str, Callable[[], tuple[torch.nn.Module, list[Any]]]]]:
     """Names, and functions that make a network with two batches of inputs."""
+    kept = declare_torchvision()
     import timm
     import torchvision
 
@@ -51,6 +54,7 @@ def networks() -> Iterator[tuple[str, Callable[[], tuple[torch.nn.Module, list[A
         yield name, lambda n=name, s=size: (timm.create_model(n, pretrained=False), _images(s))
     for name, made in _language():
         yield name, made
+    del kept
 
 
 def _images(size: int) -> list[Any]:
