@@ -120,7 +120,7 @@ class Network:
                 wanted = ",".join(map(str, output.dims or ()))
                 raise OnnxError(f"it declares the output {output.name!r} as "
                                 f"{TYPES[output.code].name}[{wanted}], but its nodes give "
-                                f"{tensor._type}")
+                                f"{TensorType(tensor.shape, tensor.dtype)}")
 
     def array(self, raw: RawTensor) -> Array:
         """The elements of a tensor of the file, decoded once."""

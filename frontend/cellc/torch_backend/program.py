@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,10 @@ def torch_of(tensor: Tensor) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
+_changes = attrgetter("_version")
+"""torch's count of the changes of a tensor, which has no public name."""
+
+
 class Weight:
     """A weight of a model that programs hold packed: a copy that follows torch's tensor.
 
@@ -62,7 +67,7 @@ class Weight:
 
     def follow(self, given: torch.Tensor) -> None:
         """Take the elements if the tensor is another one, or torch has changed it."""
-        version = 0 if given.is_inference() else given._version
+        version = 0 if given.is_inference() else _changes(given)
         held = self.held
         if held is not None and held[0] is given and held[1:] == (given.data_ptr(), version):
             return
