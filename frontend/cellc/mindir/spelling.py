@@ -583,8 +583,8 @@ def _scan(w: Writer, node: Node, *x: Ref) -> Any:
 
 
 def _key(value: Value) -> Any:
-    """What tells the key of a draw from others: the same in the passes of a step forwards and
-    backwards, which must draw the same."""
+    """An identity for the key of a draw: the same in the passes of a step forwards and backwards,
+    which must draw the same."""
     node = value.node
     if node is not None and node.op == "reshape":
         return _key(node.operands[0])
