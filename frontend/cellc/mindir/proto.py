@@ -14,7 +14,8 @@ _USER_INFO = 14
 
 
 class ModelProto:
-    """The header of a file, and its other fields as bytes. Source: `ModelProto` of MindSpore's `mind_ir.proto`.
+    """The header of a file, and its other fields as bytes. Source: `ModelProto` of MindSpore's
+    `mind_ir.proto`.
 
     Attributes:
         ir_version, producer_name, producer_version, domain, model_version, doc_string: texts.
