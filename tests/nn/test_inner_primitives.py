@@ -200,6 +200,88 @@ def test_primitives_put_in_the_place_of_a_layers() -> None:
         Base()
 
 
+IMAGES = ops.ones((1, 2, 4, 4)).cumsum(3)
+
+
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+@pytest.mark.parametrize(("make", "name", "option", "value"), [
+    (lambda: nn.Softmax(), "softmax", "axis", 2),
+    (lambda: nn.ELU(), "elu", "alpha", 3.0),
+    (lambda: nn.LayerNorm((4,)), "layer_norm", "epsilon", 0.5),
+    (lambda: nn.LRN(2), "lrn_op", "beta", 2.0),
+], ids=lambda v: v if isinstance(v, str) else "")
+def test_a_layer_computes_by_an_option_that_is_set_on_its_primitive(
+    make: Any, name: str, option: str, value: Any, mode: int
+) -> None:
+    ms.set_context(mode=mode)
+    layer = make()
+    x = IMAGES * -0.25
+    first = layer(x)
+    setattr(getattr(layer, name), option, value)
+    found = layer(x)
+    other = make()
+    getattr(other, name).add_prim_attr(option, value)
+    assert np.array_equal(found.asnumpy(), other(x).asnumpy())
+    assert not np.array_equal(found.asnumpy(), first.asnumpy())
+
+
+def test_an_option_that_a_layer_has_not_is_refused() -> None:
+    layer = nn.Dense(3, 4)
+    with pytest.raises(ValueError, match=r"For 'Dense.matmul', 'transpose_b' was set to False"):
+        layer.matmul.transpose_b = False
+    assert layer.matmul.transpose_b is True
+    layer.matmul.transpose_b = True
+    layer.matmul.add_prim_attr("fusion", 2)
+
+    class Own(nn.Dense):
+        def construct(self, x: ms.Tensor) -> ms.Tensor:
+            return self.matmul(x, self.weight)
+
+    own, x = Own(3, 3), ops.ones((2, 3)).cumsum(0)
+    own(x)
+    own.matmul.transpose_b = False
+    assert np.allclose(own(x).asnumpy(), ops.matmul(x, own.weight).asnumpy())
+
+
+@pytest.mark.parametrize("edit", [
+    lambda p: setattr(p, "axis", 0), lambda p: p.attrs.update(axis=0),
+    lambda p: p.attrs.__setitem__("axis", 0), lambda p: setattr(p, "attrs", {"axis": 0}),
+    lambda p: vars(p).update(attrs={"axis": 0}), lambda p: p.add_prim_attr("axis", 0),
+], ids=("attribute", "update", "item", "attrs", "vars", "add_prim_attr"))
+def test_a_compiled_network_sees_options_of_its_primitives_change(edit: Any) -> None:
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.softmax = ops.Softmax(1)
+
+        def construct(self, x: ms.Tensor) -> ms.Tensor:
+            return self.softmax(x)
+
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net, x = Net(), ops.ones((2, 3)).cumsum(0)
+    assert np.array_equal(net(x).asnumpy(), ops.softmax(x, 1).asnumpy())
+    edit(net.softmax)
+    assert np.array_equal(net(x).asnumpy(), ops.softmax(x, 0).asnumpy())
+    assert np.array_equal(net(x).asnumpy(), ops.softmax(x, 0).asnumpy())
+
+
+def test_a_compiled_network_sees_options_of_a_transformation_change() -> None:
+    class Net(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.grad = ops.GradOperation()
+
+        def construct(self, x: ms.Tensor, y: ms.Tensor) -> Any:
+            return self.grad(ops.mul)(x, y)
+
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net, x = Net(), ops.ones((2,))
+    assert isinstance(net(x, x), ms.Tensor)
+    net.grad.get_all = True
+    assert len(net(x, x)) == 2
+    assert isinstance(net(x, x), tuple)
+
+
 THEIRS = """
 import json, mindspore as ms
 from mindspore import nn

@@ -26,7 +26,7 @@ from ..core.module_names import function_name, is_exactly, module_of, plain
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, stacked
-from ..tracing.reads import in_class, is_iterator
+from ..tracing.reads import in_class, is_iterator, own_attributes
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import ElementsUnknown, GraphTensor, is_variable
 from . import _model
@@ -532,10 +532,16 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         return call(vm, origin, args, kwargs, frame)
     inherited = isinstance(found, FunctionType) and is_library(found.__globals__.get("__name__"))
     if inherited or is_library(module_of(type(fn))):  # a user's Primitive inherits its `__call__`
-        if hasattr(fn, "attrs"):
-            vm.report(fn, "attrs")
+        _report_options(vm, fn)
         return library(vm, fn, args, kwargs, frame)
     return foreign(vm, fn, args, kwargs, frame)
+
+
+def _report_options(vm: Interpreter, fn: Any) -> None:
+    """Say that the options of an object of cellc are read: those of a primitive, `get_all`, ..."""
+    for name in own_attributes(fn) or ():
+        if not name.startswith("_"):
+            vm.report(fn, name)
 
 
 def _partial(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:

@@ -73,7 +73,7 @@ class MultitypeFuncGraph:
         names = tuple(_kind_name(t) for t in type_names)
 
         def keep(fn: F) -> F:
-            self.entries.append((names, fn))
+            self.entries = [*self.entries, (names, fn)]
             return fn
 
         return keep

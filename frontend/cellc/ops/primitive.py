@@ -112,9 +112,12 @@ class Primitive:
     def _told(self, name: str) -> None:
         """A mark was set: graphs that called this primitive, or layers that it is of, are stale."""
         changed(self, name)
-        for held_by in self._layers:
-            if (layer := held_by()) is not None:
-                changed(layer, "_inner")
+        for layer in self._holders():
+            changed(layer, "_inner")
+
+    def _holders(self) -> list[Any]:
+        """The living layers that hold it in place of MindSpore's."""
+        return [layer for held_by in self._layers if (layer := held_by()) is not None]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
@@ -209,6 +212,9 @@ class Primitive:
         """Set an attribute: an argument of the init, or another one that has no effect; itself."""
         if name not in self.parameters:
             self.__dict__.setdefault("_added", set()).add(name)
+        else:
+            for layer in self._holders():
+                layer._follow_option(self, name, value)
         self.attrs[name] = value
         changed(self, "attrs")
         return self

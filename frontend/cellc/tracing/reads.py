@@ -39,8 +39,8 @@ _BOOKS = frozenset(
      "_recompute_budget"}
 )
 """Attributes of Cells that their own methods change, with a notification."""
-_OFFERED = frozenset({"param_groups"})
-"""Attributes of cellc's Cells that users may change in place."""
+_OFFERED = frozenset({"param_groups", "attrs"})
+"""Attributes of cellc's own objects that users may change in place."""
 _GONE = object()
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _METHODS = (types.BuiltinMethodType, types.MethodWrapperType)
@@ -307,8 +307,6 @@ class Reads:
             self._of_bases(target, name)
             return
         kind = type(target)
-        if name == "attrs" and module_of(kind).startswith("cellc.ops."):
-            return  # the methods of primitives tell
         if isinstance(target, type):
             self._of_class(target, name)
             if kind is not type:

@@ -212,4 +212,18 @@ OBJECTS = (
     Source("z$ = #\n@ms.jit\ndef j$(a):\n    return a + z$", "", "j$(Tensor([1.0]))", ("z$ = #","j$ = ms.jit(lambda a: a * #)")),
     Source("w$ = ms.Parameter(Tensor([#.0]), name='w$')\ndef loss$(v):\n    return (v * w$ * z$).sum()\nz$ = #", "", "ms.grad(loss$)(Tensor([1.0]))", ("w$.set_data(Tensor([#.0]))","z$ = #","w$ = ms.Parameter(Tensor([#.0]), name='q$')","loss$ = lambda v: (v * v * #).sum()")),
     Source("fn$ = lambda v: v * z$\nz$ = #", "", "ops.vmap(fn$)(Tensor([1.0, 2.0]))[0] + ops.jvp(fn$, Tensor([1.0]), Tensor([1.0]))[1]", ("z$ = #","fn$ = lambda v: v + #")),
+    # Objects of the library: options of primitives, of transformations, of layers and theirs.
+    Source("", "self.s$ = ops.Softmax()", "self.s$(Tensor([[1.0, 2.0], [3.0, 5.0]]))[0, 0]", ("net.s$.axis = 0","net.s$.attrs['axis'] = 1","net.s$.attrs.update(axis=0)","net.s$.attrs = {'axis': -1}","net.s$.add_prim_attr('axis', 0)","vars(net.s$)['attrs'] = {'axis': 1}","net.s$ = ops.LogSoftmax()")),
+    Source("r$ = ops.ReduceSum()", "", "r$(Tensor([[1.0, 2.0], [3.0, 5.0]]), 1).reshape((-1,))[0] + len(r$(Tensor([[1.0, 2.0]]), 1).shape)", ("r$.keep_dims = True","r$.attrs['keep_dims'] = False","r$.keep_dims = False","r$ = ops.ReduceMax()")),
+    Source("m$ = ops.MatMul()", "", "m$(Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([[1.0, 5.0], [2.0, 7.0]]))[0, 1]", ("m$.transpose_b = True","m$.attrs['transpose_a'] = True","m$.attrs['transpose_b'] = False","m$ = ops.MatMul(True, True)")),
+    Source("def f$(a, b):\n    return a * b * b", "self.g$ = ops.GradOperation()", "len(self.g$(f$)(Tensor([2.0]), Tensor([3.0])))", ("net.g$.get_all = True","net.g$.get_all = False","net.g$ = ops.GradOperation(get_all=True)","vars(net.g$)['get_all'] = True")),
+    Source("l$ = []\ndef f$(v):\n    l$.append(float(v.item() if 0 else 1))\n    return v + len(l$)", "self.h$ = ops.HyperMap()", "self.h$(f$, (x, x))[0][0]", ("net.h$.reverse = True","net.h$.reverse = False","l$.clear()")),
+    Source("m$ = ops.MultitypeFuncGraph('m$')\n@m$.register('Number')\ndef _m$(v):\n    return v + #", "", "m$(1)", ("m$.entries = [(('Number',), lambda v: v + #)]","m$.register('Tensor')(lambda v: v)")),
+    Source("", "self.s$ = nn.Softmax()", "self.s$(Tensor([[1.0, 2.0], [3.0, 5.0]]))[0, 0]", ("net.s$.softmax.axis = 0","net.s$.axis = -1","net.s$.softmax.add_prim_attr('axis', 1)","net.s$.softmax = ops.Softmax(0)","net.s$.axis = 0")),
+    Source("", "self.d$ = nn.Dropout(p=0.5)", "self.d$(Tensor([1.0]))[0]", ("net.d$.p = 0.25","net.d$.dropout.keep_prob = 0.75","net.d$.keep_prob = 0.5")),
+    Source("", "self.p$ = nn.MaxPool2d(2, 2)", "self.p$(Tensor(np.arange(36.0).reshape(1, 1, 6, 6), ms.float32)).sum()", ("net.p$.stride = (1, 1)","net.p$.kernel_size = 3","net.p$.max_pool.strides = 3","net.p$.pad_mode = 'same'")),
+    Source("", "self.n$ = nn.LayerNorm((2,))", "self.n$(Tensor([[1.0, 4.0]]))[0, 1]", ("net.n$.epsilon = 0.5","net.n$.layer_norm.epsilon = 2.0","net.n$.begin_norm_axis = 0")),
+    Source("", "self.o$ = nn.OneHot(depth=4)", "self.o$(Tensor([1], ms.int32)).sum() + self.o$(Tensor([1], ms.int32)).shape[0]", ("net.o$.depth = 3","net.o$.onehot.axis = 0","net.o$.on_value = Tensor(#.0)")),
+    Source("", "self.e$ = nn.ELU()", "self.e$(Tensor([-1.0]))[0]", ("net.e$.alpha = #.0","net.e$.elu.alpha = #.0","net.e$ = nn.CELU(0.5)")),
+    Source("class P$(ops.Primitive):\n    def __init__(s):\n        super().__init__('P$')\n        s.k = #\n    def __call__(s, v):\n        return v + s.k", "self.p$ = P$()", "self.p$(1)", ("net.p$.k = #","net.p$ = P$()","P$.__call__ = lambda s, v: v * #")),
 )

@@ -169,6 +169,10 @@ class Attributes:
             inner_primitives.hold(self, kept)
         return kept[name]
 
+    def _follow_option(self, primitive: Any, option: str, value: Any) -> None:
+        """An option of an inner primitive is set: the layer computes by it, or refuses it."""
+        inner.follow(self, primitive, option, value)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if "_params" not in self.__dict__:
             if isinstance(value, (Attributes, Parameter)):

@@ -36,10 +36,19 @@ def _plain(primitive: str, **fixed: Any) -> Maker:
     return lambda layer: getattr(ops, primitive)(**fixed)
 
 
-def _of(primitive: str, **options: str) -> Maker:
-    """A primitive with options that are attributes of the layer."""
-    return lambda layer: getattr(operations, primitive)(
-        **{name: getattr(layer, attribute) for name, attribute in options.items()})
+class _Of:
+    """Makes a primitive whose options are attributes of the layer.
+
+    Attributes:
+        options: by option of the primitive, the attribute of the layer.
+    """
+
+    def __init__(self, primitive: str, **options: str) -> None:
+        self.primitive, self.options = primitive, options
+
+    def __call__(self, layer: Any) -> Any:
+        return getattr(operations, self.primitive)(
+            **{name: getattr(layer, attribute) for name, attribute in self.options.items()})
 
 
 def _batch_norm(training: bool) -> Maker:
@@ -106,9 +115,9 @@ _GAMMA = _plains(
 INNER: dict[str, dict[str, Maker]] = {
     "AdaptiveAvgPool1d": {
         **_plains(dtype="DType", expand="ExpandDims"), "squeeze": _plain("Squeeze", axis=(2,))},
-    "AdaptiveAvgPool2d": {"adaptive_avgpool2d": _of("AdaptiveAvgPool2D",
+    "AdaptiveAvgPool2d": {"adaptive_avgpool2d": _Of("AdaptiveAvgPool2D",
                                                     output_size="output_size")},
-    "AdaptiveAvgPool3d": {"adaptive_avg_pool3d": _of("AdaptiveAvgPool3D",
+    "AdaptiveAvgPool3d": {"adaptive_avg_pool3d": _Of("AdaptiveAvgPool3D",
                                                      output_size="output_size")},
     "AdaptiveMaxPool1d": {
         **_plains(dtype="DType", expand="ExpandDims"), "squeeze": _plain("Squeeze", axis=(2,))},
@@ -121,10 +130,10 @@ INNER: dict[str, dict[str, Maker]] = {
     "AvgPool3d": {"avg_pool": _pool("AvgPool3D")},
     "BatchNorm3d": _SHAPES,
     "BiDense": {**_BIAS, "matmul": _plain("MatMul")},
-    "CELU": {"celu": _of("CeLU", alpha="alpha")},
+    "CELU": {"celu": _Of("CeLU", alpha="alpha")},
     "CentralCrop": _plains(slice="Slice"),
     "ChannelShuffle": {**_SHAPES, "transpose": _plain("Transpose")},
-    "ClipByNorm": {"clip_by_norm": _of("ClipByNorm", axis="axis")},
+    "ClipByNorm": {"clip_by_norm": _Of("ClipByNorm", axis="axis")},
     "Conv1d": {"conv2d": _conv("Conv2D"), **_BIAS, **_ROWS},
     "Conv1dTranspose": {"conv2d_transpose": _conv("Conv2DTranspose", "in_channels"), **_BIAS,
                         **_ROWS},
@@ -147,7 +156,7 @@ INNER: dict[str, dict[str, Maker]] = {
     "DynamicLossScaleUpdateCell": _plains(less_equal="LessEqual", logic_and="LogicalAnd",
         logic_not="LogicalNot", logic_or="LogicalOr", max="Maximum", reciprocal="Reciprocal",
         select="Select"),
-    "ELU": {"elu": _of("Elu", alpha="alpha")},
+    "ELU": {"elu": _Of("Elu", alpha="alpha")},
     "Embedding": {
         **_plains(gather="Gather", expand="ExpandDims", reshape="Reshape", reshape_flat="Reshape",
             get_shp="Shape", array_mul="MatMul", concat="Concat"),
@@ -161,20 +170,20 @@ INNER: dict[str, dict[str, Maker]] = {
                          tile="Tile") | {"squeeze": _plain("Squeeze", axis=1)},
     "GLU": {"sigmoid": _plain("Sigmoid"), "dim": lambda layer: layer.axis,
             "spilt": lambda layer: ops.Split(axis=layer.axis, output_num=2)},
-    "HShrink": {"hshrink": _of("HShrink", lambd="lambd")},
+    "HShrink": {"hshrink": _Of("HShrink", lambd="lambd")},
     "HSigmoid": _plains(hsigmoid="HSigmoid"), "HSwish": _plains(hswish="HSwish"), "IGamma": _GAMMA,
     "L1Regularizer": _plains(abs="Abs", reduce_sum="ReduceSum"),
-    "LayerNorm": {"layer_norm": _of("LayerNorm", begin_norm_axis="begin_norm_axis",
+    "LayerNorm": {"layer_norm": _Of("LayerNorm", begin_norm_axis="begin_norm_axis",
                                     begin_params_axis="begin_params_axis", epsilon="epsilon")},
     "LBeta": _GAMMA,
     "LearningRateSchedule": _plains(cast="Cast", ceil="Ceil", cos="Cos", max="Maximum",
         min="Minimum", pow="Pow", sin="Sin"),
     "LGamma": _GAMMA, "Linear": _plains(dense="Dense"),
     "LogSigmoid": _plains(mul="Mul", exp="Exp", add="Add", rec="Reciprocal", log="Log"),
-    "LogSoftmax": {"log_softmax": _of("LogSoftmax", axis="axis")},
+    "LogSoftmax": {"log_softmax": _Of("LogSoftmax", axis="axis")},
     "LogSoftmaxExt": _plains(log_softmax="LogSoftmaxExt"),
     "LossBase": _REDUCED,
-    "LRN": {"lrn_op": _of("LRN", depth_radius="depth_radius", bias="bias", alpha="alpha",
+    "LRN": {"lrn_op": _Of("LRN", depth_radius="depth_radius", bias="bias", alpha="alpha",
                           beta="beta", norm_region="norm_region")},
     "MAELoss": _plains(abs="Abs"),
     "MatDet": _plains(cholesky="Cholesky", dtype="DType", square="Square"),
@@ -204,24 +213,24 @@ INNER: dict[str, dict[str, Maker]] = {
         inf_add="Add", inf_mask_mul="Mul", max_mask_mul="Mul", max_no_equal="NotEqual",
         merge_op="UnsortedSegmentSum", mul="Mul"),
     "MultilabelMarginLoss": {
-        "multilabel_margin_loss": _of("MultilabelMarginLoss", reduction="reduction")},
+        "multilabel_margin_loss": _Of("MultilabelMarginLoss", reduction="reduction")},
     "MultiMarginLoss": {
-        "multi_margin_loss": _of("MultiMarginLoss", p="p", margin="margin", reduction="reduction")},
+        "multi_margin_loss": _Of("MultiMarginLoss", p="p", margin="margin", reduction="reduction")},
     "Norm": {
         **_plains(sqrt="Sqrt", squeeze="Squeeze"),
         "reduce_sum": _plain("ReduceSum", keep_dims=True)},
-    "OneHot": {"onehot": _of("OneHot", axis="axis")},
+    "OneHot": {"onehot": _Of("OneHot", axis="axis")},
     "Pad": {"pad": lambda layer: ops.Pad(layer.paddings)},
     "PipelineCell": _plains(add="Add"),
     "PoissonNLLLoss": _plains(maximum="Maximum"),
     "PReLU": {"prelu": _plain("PReLU"), "w": lambda layer: layer.a},
     "ReduceLogSumExp": {
-        **_plains(exp="Exp", log="Log"), "max": _of("ReduceMax", keep_dims="keep_dims"),
-        "sum": _of("ReduceSum", keep_dims="keep_dims")},
+        **_plains(exp="Exp", log="Log"), "max": _Of("ReduceMax", keep_dims="keep_dims"),
+        "sum": _Of("ReduceSum", keep_dims="keep_dims")},
     "ReLU": _plains(relu="ReLU"), "ReLU6": _plains(relu6="ReLU6"),
     **{f"ReplicationPad{n}d": {"padv3": _plain("PadV3", mode="edge")} for n in (1, 2, 3)},
     "RMSELoss": _plains(dtype="DType"),
-    "Roll": {"shape_op": _plain("Shape"), "roll": _of("Roll", shifts="shift", dims="axis")},
+    "Roll": {"shape_op": _plain("Shape"), "roll": _Of("Roll", shifts="shift", dims="axis")},
     "RReLU": _plains(sign="Sign"),
     "SampledSoftmaxLoss": {
         **_plains(dtype="DType", exp="Exp", expand_dims="ExpandDims", gather_v2="Gather", log="Log",
@@ -232,14 +241,14 @@ INNER: dict[str, dict[str, Maker]] = {
         "reduce_max_true": _plain("ReduceMax", keep_dims=True),
         "reduce_sum_true": _plain("ReduceSum", keep_dims=True)},
     "SeLU": _plains(selu="SeLU"), "Sigmoid": _plains(sigmoid="Sigmoid"),
-    "SmoothL1Loss": {"smooth_l1_loss": _of("SmoothL1Loss", beta="beta", reduction="reduction")},
-    "Softmax": {"softmax": _of("Softmax", axis="axis")},
+    "SmoothL1Loss": {"smooth_l1_loss": _Of("SmoothL1Loss", beta="beta", reduction="reduction")},
+    "Softmax": {"softmax": _Of("Softmax", axis="axis")},
     "Softmax2d": {"softmax": _plain("Softmax", axis=-3), "shape": _plain("Shape")},
     "SoftmaxCrossEntropyWithLogits": {
         **_plains(softmax_cross_entropy="SoftmaxCrossEntropyWithLogits",
             sparse_softmax_cross_entropy="SparseSoftmaxCrossEntropyWithLogits"),
         "is_cpugpu": _value(True), **_ONE_HOT},
-    "SoftShrink": {"softshrink": _of("SoftShrink", lambd="lambd")},
+    "SoftShrink": {"softshrink": _Of("SoftShrink", lambd="lambd")},
     "Softsign": _plains(softsign="Softsign"),
     "SparseToDense": _plains(sparse_to_dense="SparseToDense"),
     "SSIM": {"concat": _plain("Concat", axis=1), "reduce_mean": _plain("ReduceMean")},
@@ -260,7 +269,7 @@ INNER: dict[str, dict[str, Maker]] = {
         "reduce_mean": _plain("ReduceMean", keep_dims=True)},
     "_InstanceNorm": {
         "shape": _plain("Shape"),
-        "instance_bn": _of("InstanceNorm", epsilon="eps", momentum="momentum")},
+        "instance_bn": _Of("InstanceNorm", epsilon="eps", momentum="momentum")},
     "_RNNBase": {"reverse": _plain("ReverseV2", axis=[0]),
                  "reverse_sequence": _plain("ReverseSequence", seq_dim=0, batch_dim=1)},
 }
@@ -301,6 +310,28 @@ def takes(layer: Any, name: str, value: Any) -> bool:
         f"For '{type(layer).__name__}.{name}', {given} was given, but this layer computes what "
         f"{own} does, without a call of this attribute: give it such a primitive, or write a class "
         "whose construct calls it.")
+
+
+def follow(layer: Any, primitive: Any, option: str, value: Any) -> None:
+    """Let a layer compute by an option that a program sets on one of its inner primitives.
+
+    A layer that computes by itself, without a call of the primitive, takes the value as its own
+    attribute where it has one for the option.
+
+    Raises:
+        ValueError: the layer has no such attribute.
+    """
+    name = next((n for n, held in layer._inner.items() if held is primitive), "")
+    maker = _maker(layer, name)
+    if maker is None or not _computes(type(layer)) or primitive.attrs[option] == value:
+        return
+    attribute = getattr(maker, "options", {}).get(option)
+    if attribute is None:
+        raise ValueError(
+            f"For '{type(layer).__name__}.{name}', '{option}' was set to {value!r}, but this layer "
+            f"computes what {primitive} does, without a call of this attribute: set an attribute "
+            "of the layer, or write a class whose construct calls the primitive.")
+    setattr(layer, attribute, value)
 
 
 def _computes(kind: type) -> bool:
