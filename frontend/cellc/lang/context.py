@@ -78,7 +78,9 @@ def driven(steps: Steps) -> Outcome:
 
 def unwrapped(error: BaseException) -> BaseException:
     """An exception of the program; Python puts a StopIteration in a RuntimeError on its way out of
-    steps."""
+    steps, and `Closing` stands for another."""
+    if type(error) is Closing:
+        return Closed()
     cause = error.__cause__
     wrapped = type(error) is RuntimeError and isinstance(cause, StopIteration) and \
         error.args == ("generator raised StopIteration",) and not hasattr(error, "of_program")
@@ -86,8 +88,13 @@ def unwrapped(error: BaseException) -> BaseException:
 
 
 class Closed(GeneratorExit):
-    """Raised where a generator of the program yields when the program closes it. (Python raises
-    the base class when it drops the steps: nothing of the program runs then.)"""
+    """What a generator of the program sees where it yields when the program closes it. (Python
+    raises the base class when it drops the steps: nothing of the program runs then.)"""
+
+
+class Closing(BaseException):
+    """Thrown into the steps of a generator that the program closes: a GeneratorExit thrown into
+    steps drops those that they go through."""
 
 
 def with_statement(vm: Interpreter, node: ast.With, frame: Frame) -> Outcome:
@@ -129,7 +136,7 @@ def with_steps(
     except _OF_TRACING as e:
         leave(*((type(e), e, e.__traceback__) if of_generator else ()))
         raise
-    except (Exception, Closed) as raised:
+    except (Exception, Closed, Closing) as raised:
         error = unwrapped(raised)
         vm.mark(error, frame)
         if leave(type(error), error, error.__traceback__):
@@ -305,7 +312,7 @@ def _guarded(vm: Interpreter, node: ast.Try, frame: Frame, body: Body) -> Steps:
             outcome = yield from ran(body(vm, node.body, frame))
     except _OF_TRACING:
         raise
-    except (Exception, Closed) as e:
+    except (Exception, Closed, Closing) as e:
         vm.frame = frame
         return (yield from _handle(vm, node, unwrapped(e), frame, body))
     if not outcome.falls or not node.orelse:

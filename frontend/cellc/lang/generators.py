@@ -19,7 +19,16 @@ from .analysis import body_of
 from .asking import avoidable, decided
 from .assignment import assign_to
 from .builtin_functions import BUILTINS
-from .context import GENERATED, Body, Closed, Steps, special, try_steps, unwrapped, with_steps
+from .context import (
+    GENERATED,
+    Body,
+    Closing,
+    Steps,
+    special,
+    try_steps,
+    unwrapped,
+    with_steps,
+)
 from .control import condition
 from .errors import Cascade, CompileError
 from .iteration import Foreign, walk
@@ -54,13 +63,16 @@ class GeneratorOfProgram(Foreign):
         """Raise an exception at the `yield` where it stands."""
         error = value if isinstance(value, BaseException) else \
             kind if isinstance(kind, BaseException) else kind()
+        if type(error) is Closing:
+            self.close()  # Python goes on outside with the exception, whatever this one makes of it
+            raise error
         return self._resumed(lambda: self.native.throw(error))
 
     def close(self) -> None:
         """End it: its `finally` blocks run."""
         try:
-            self.throw(Closed())
-        except (GeneratorExit, StopIteration):
+            self._resumed(lambda: self.native.throw(Closing()))
+        except (GeneratorExit, Closing, StopIteration):
             return
         raise RuntimeError("generator ignored GeneratorExit")
 
