@@ -223,3 +223,37 @@ def gradient_graph(
     zeros = [g if g is not None else b.zeros_like(v) for g, v in zip(grads, values, strict=True)]
     out.outputs = [*outputs, *zeros]
     return out
+
+
+def halves(graph: Graph, kept: int, given: int) -> tuple[Graph, Graph]:
+    """Split a gradient graph before the first node that reads a cotangent.
+
+    The nodes keep their order, by which a further derivative adds up what it gathers.
+
+    Args:
+        graph: as `gradient_graph` gives it with `sens`; it becomes the first part.
+        kept: how many of its outputs the first part gives.
+        given: how many of its inputs, the last ones, are cotangents.
+
+    Returns:
+        The part that needs no cotangent, which gives `kept` outputs, then what the other part
+        reads; and that part, which takes these and the cotangents and gives the gradients.
+    """
+    count = len(graph.inputs) - given
+    cotangents, gradients = graph.inputs[count:], graph.outputs[kept:]
+    at = next((i for i, node in enumerate(graph.nodes)
+               if not set(cotangents).isdisjoint(node.operands)), len(graph.nodes))
+    first, last = graph.nodes[:at], graph.nodes[at:]
+    made = {*cotangents, *(v for node in last for v in node.results)}
+    read = dict.fromkeys(v for v in [*(v for node in last for v in node.operands), *gradients]
+                         if v not in made)
+    again = [n for n in first if not n.operands and not n.regions
+             and any(v in read for v in n.results)]  # constants: each part has its own
+    held = [v for v in read if v.node not in again]
+    rest = Graph(graph.name, [*held, *cotangents], again + last, gradients)
+    second = Graph(graph.name + "_back")
+    inputs = [second.add_input(v.type, f"value{i}") for i, v in enumerate(rest.inputs)]
+    second.outputs, _ = clone_into(Builder(second), rest, inputs)
+    graph.inputs, graph.nodes = graph.inputs[:count], first
+    graph.outputs = [*graph.outputs[:kept], *held]
+    return graph, second

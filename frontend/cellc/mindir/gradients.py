@@ -14,7 +14,7 @@ from ..ops.functional import activation, arith, indexing, loss, reductions
 from ..ops.functional import shapes as shapes_of
 from ..ops.primitives import find
 from ..tensors.tensor import Tensor
-from ..transforms.jacobian import vjp
+from ..transforms.vjp import vjp
 from .rules import rsqrt
 
 

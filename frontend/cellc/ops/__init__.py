@@ -43,7 +43,8 @@ _LATER = {
         "is_initialized isend new_group recv recv_object_list reduce reduce_scatter "
         "reduce_scatter_tensor reduce_scatter_tensor_uneven scatter_object_list scatter_tensor "
         "send send_object_list set_comm_ops_inplace",
-    "..transforms.jacobian": "jacfwd jacrev jvp vjp",
+    "..transforms.jacobian": "jacfwd jacrev jvp",
+    "..transforms.vjp": "vjp",
     "..transforms.taylor": "derivative jet",
     "..transforms.vmap": "vmap",
     ".primitives.instances": "scalar_cast",

@@ -22,6 +22,7 @@ from ..ops.functional.volume import adaptive_avg_pool3d as adaptive_avg_pool3d, 
 from ..ops.functional.zeta_functions import polygamma as polygamma, zeta as zeta
 from ..ops.primitives.instances import scalar_cast as scalar_cast
 from ..transforms.gradient import GradOperation as GradOperation, get_grad as get_grad, grad as grad, value_and_grad as value_and_grad
-from ..transforms.jacobian import jacfwd as jacfwd, jacrev as jacrev, jvp as jvp, vjp as vjp
+from ..transforms.jacobian import jacfwd as jacfwd, jacrev as jacrev, jvp as jvp
 from ..transforms.taylor import derivative as derivative, jet as jet
+from ..transforms.vjp import vjp as vjp
 from ..transforms.vmap import vmap as vmap

@@ -30,7 +30,7 @@ from ..eager import implicit_recording
 from ..eager.recorder import active_recordings, aliases, recording, tensor_hooks
 from ..tensors import views
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, Tensors, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from ..tracing.pytree import (
     Box,
     Structure,
@@ -126,14 +126,14 @@ def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
     return tuple(p for p in positions if take_apart(args[p])[1])
 
 
-def _chosen(structure: Structure, positions: Sequence[int]) -> list[int]:
+def leaves_at(structure: Structure, positions: Sequence[int]) -> list[int]:
     """The tensors of the differentiated arguments."""
     assert isinstance(structure, Box)
     given = [part for group in structure.parts for part in cast("Box", group).parts]
     return [leaf.number for p in positions for leaf in leaves_of(given[p])]
 
 
-def _seeds(structure: Structure, tensors: Tensors, request: Request, sens: Any) -> list[int]:
+def seeds_of(structure: Structure, tensors: Tensors, request: Request, sens: Any) -> list[int]:
     """Which of the outputs are differentiated: none, where there are only Python's own numbers,
     which no argument changes."""
     first: list[int] = list(range(len(tensors)))
@@ -175,25 +175,34 @@ def _eager(
     kwargs: Mapping[str, Any], sens: Any,
 ) -> Computed:
     structure, leaves = take_apart((args, dict(kwargs)))
-    weights = request.weights or ()
-    chosen = _chosen(structure, positions)
+    chosen = leaves_at(structure, positions)
     run = None if active_recordings() else implicit_recording.take(request.fn, structure, leaves)
     if run is None:
-        run = _recorded(request, structure, leaves, chosen)
-    seeds = _seeds(run.out, run.results, request, sens)
+        run = recorded(request, structure, leaves, chosen)
+    seeds = seeds_of(run.out, run.results, request, sens)
     given = take_apart(sens)[1] if sens is not None else None
-    numbers = [*(run.numbers.get(i) for i in chosen), *(run.weights.get(id(p)) for p in weights)]
+    numbers = [*(run.numbers.get(i) for i in chosen),
+               *(run.weights.get(id(p)) for p in request.weights or ())]
     found = iter(run.recording.gradients(
         [run.results[i] for i in seeds], given, [n for n in numbers if n is not None], last=True))
     grads = [None if n is None else next(found) for n in numbers]
-    sources = [*(leaves[i] for i in chosen), *weights]
+    value = put_together(run.out, run.given)
+    return shaped(request, positions, (*args, *kwargs.values()), leaves, chosen, grads, value)
+
+
+def shaped(
+    request: Request, positions: Sequence[int], args: Sequence[Any], leaves: Tensors,
+    chosen: Sequence[int], grads: Grads, value: Any,
+) -> Computed:
+    """Gradients of the chosen leaves, then of the weights, in the structures of the arguments;
+    those that are None are zeros."""
+    sources = [*(leaves[i] for i in chosen), *(request.weights or ())]
     full = iter([g if g is not None else zeros_of(t)
                  for g, t in zip(grads, sources, strict=True)])
-    return Computed(put_together(run.out, run.given),
-                    _rebuild((*args, *kwargs.values()), positions, full), list(full))
+    return Computed(value, _rebuild(args, positions, full), list(full))
 
 
-def _recorded(
+def recorded(
     request: Request, structure: Structure, leaves: Tensors, chosen: Sequence[int]
 ) -> implicit_recording.Run:
     """A run of the function that the gradient goes back through."""
@@ -223,12 +232,34 @@ def zeros_of(t: Tensor) -> Tensor:
 # --- traced --------------------------------------------------------------------------------------
 
 
-def _traced(
-    tracer: Tracer, request: Request, positions: Sequence[int], args: tuple[Any, ...],
-    kwargs: Mapping[str, Any], sens: Any,
-) -> Computed:
-    structure, leaves = take_apart((args, dict(kwargs)))
-    weights = request.weights or ()
+@dataclass(slots=True)
+class TracedRun:
+    """A function that is traced for its gradient.
+
+    Attributes:
+        value: what it gives.
+        found: what `derive` has added.
+        read: for each weight, whether the function reads it.
+    """
+
+    value: Any
+    found: list[Tensor]
+    read: list[bool]
+
+
+def traced_run(
+    tracer: Tracer, fn: Any, structure: Structure, leaves: Tensors, chosen: Sequence[int],
+    weights: Sequence[Parameter], seeds: Callable[[Structure, Tensors], list[int]],
+    derive: Callable[[Graph, list[int], list[int]], Graph], more: Tensors = (),
+) -> TracedRun:
+    """Trace a function into the graph at hand, together with what follows from its graph.
+
+    Args:
+        seeds: which tensors of what it gives are differentiated.
+        derive: (graph, positions of inputs to differentiate by, seeds) -> the graph, with more
+            outputs.
+        more: tensors for the inputs that `derive` adds.
+    """
     before = [tracer.lift(p) for p in weights]
     shape: list[tuple[Structure, list[int]]] = []
     written: list[int] = []
@@ -236,36 +267,50 @@ def _traced(
     def run(inputs: list[Tensor]) -> list[Tensor]:
         call_args, call_kwargs = put_together(structure, inputs)
         given = [tracer.lift(t) for t in inputs]
-        out, tensors = take_apart(
-            lang.interpret_call(tracer, request.fn, call_args, call_kwargs))
-        shape.append((out, _seeds(out, tensors, request, sens)))
+        out, tensors = take_apart(lang.interpret_call(tracer, fn, call_args, call_kwargs))
+        shape.append((out, seeds(out, tensors)))
         written[:] = [i for i, (t, value) in enumerate(zip(inputs, given, strict=True))
                       if tracer.lift(t) is not value]
         return [*tensors, *(inputs[i] for i in written)]
 
-    chosen = _chosen(structure, positions)
     read: set[Value] = set()
 
     def transform(graph: Graph, captures: Sequence[Value]) -> Graph:
         place = {v: len(leaves) + i for i, v in enumerate(captures)}
         read.update(place)
-        wanted = chosen + [place[v] for v in before if v in place]
-        return autodiff.gradient_graph(graph, wanted, seeded=shape[-1][1], sens=sens is not None)
+        wanted = [*chosen, *(place[v] for v in before if v in place)]
+        return derive(graph, wanted, shape[-1][1])
 
-    more = take_apart(sens)[1] if sens is not None else ()
-    results, grads = inlined(tracer, leaves, run, transform, more)
+    results, found = inlined(tracer, leaves, run, transform, more)
     views.check_arguments(leaves, written)
     for i, new in zip(written, results[len(results) - len(written):], strict=True):
         views.change(leaves[i], new)
-    it = iter(grads[len(chosen):])
+    return TracedRun(put_together(shape[-1][0], results), found, [v in read for v in before])
+
+
+def _traced(
+    tracer: Tracer, request: Request, positions: Sequence[int], args: tuple[Any, ...],
+    kwargs: Mapping[str, Any], sens: Any,
+) -> Computed:
+    structure, leaves = take_apart((args, dict(kwargs)))
+    weights = request.weights or ()
+    chosen = leaves_at(structure, positions)
+
+    def derive(graph: Graph, wanted: list[int], seeds: list[int]) -> Graph:
+        return autodiff.gradient_graph(graph, wanted, seeded=seeds, sens=sens is not None)
+
+    run = traced_run(
+        tracer, request.fn, structure, leaves, chosen, weights,
+        lambda out, tensors: seeds_of(out, tensors, request, sens), derive,
+        take_apart(sens)[1] if sens is not None else ())
+    it = iter(run.found[len(chosen):])
     weight_grads: list[Tensor] = [
-        hooked(p, next(it)) if v in read else tracer._zeros(v.type)
-        for p, v in zip(weights, before, strict=True)
+        hooked(p, next(it)) if read else tracer._zeros(tracer.lift(p).type)
+        for p, read in zip(weights, run.read, strict=True)
     ]
     own = (hooked(request.hooked[i], g) if i in request.hooked else g
-           for i, g in zip(chosen, grads, strict=False))
-    return Computed(put_together(shape[-1][0], results),
-                    _rebuild((*args, *kwargs.values()), positions, own), weight_grads)
+           for i, g in zip(chosen, run.found, strict=False))
+    return Computed(run.value, _rebuild((*args, *kwargs.values()), positions, own), weight_grads)
 
 
 def inlined(

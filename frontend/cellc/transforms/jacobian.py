@@ -1,4 +1,4 @@
-"""`jvp`, `vjp`, `jacfwd` and `jacrev` in both modes.
+"""`jvp`, `jacfwd` and `jacrev` in both modes.
 
 While a graph is traced the function becomes a region that autodiff transforms and that is
 inlined; eagerly it is recorded, and the recording is transformed in the same way into one program.
@@ -22,23 +22,19 @@ from .. import context
 from ..calls.bprop import check_like
 from ..calls.replay import replay
 from ..compiled.entries import EntryTable
-from ..compiled.inline import call_here, inline
+from ..compiled.inline import inline
 from ..core.dispatch import active_tracer, apply, apply_one
 from ..eager import backward
 from ..eager.recorder import active_recordings, aliases, recording
-from ..tensors.parameter import Parameter
 from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from ..tracing.pytree import Box, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import Tracer
 from .gradient import (
-    GradFunction,
     Inner,
     check_distinct,
     check_flags,
     check_function,
-    checked_weights,
     inlined,
-    make_request,
     zeros_of,
 )
 
@@ -352,77 +348,6 @@ def _jvp(fn: Any, has_aux: bool) -> Transformed:
         return (out.value(tensors), out.shaped(moved), *out.aux(tensors))
 
     return Transformed("jvp", fn, evaluate)
-
-
-# --- vjp -----------------------------------------------------------------------------------------
-
-
-def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
-    """The outputs of `fn` and a function that takes cotangents back through it.
-
-    Args:
-        fn: a Cell or function of tensors that gives a Tensor or a tuple of them.
-        inputs: its arguments.
-        weights: Parameters to differentiate with respect to as well, or None.
-        has_aux: only the first output is differentiated; the others are returned as a third
-            result (as they are if there is one, else as a tuple).
-
-    Returns:
-        The outputs; a function that takes a cotangent for each of them and gives a tuple of the
-        cotangents of the inputs, and with `weights` a pair of those and those of the weights. It
-        runs `fn` anew, so it goes by the values that Parameters have then.
-
-    Raises:
-        ValueError: with has_aux, one output only.
-
-    Source: `mindspore.vjp`.
-    """
-    check_function(fn)
-    check_flags("The ", has_aux=has_aux)
-    if not inputs:
-        raise TypeError("For 'vjp', 'fn' must take at least one input, but none is given.")
-    args = tensors_of("vjp", "inputs", inputs)
-    listed = weights if isinstance(weights, Parameter) else checked_weights(weights)
-    value, *aux = _outputs(fn, has_aux)(args)
-    return (value, Pullback(_cotangents(fn, listed, has_aux), args, value), *aux)
-
-
-@lru_cache(maxsize=64)
-def _outputs(fn: Any, has_aux: bool) -> Transformed:
-    def evaluate(args: tuple[Tensor, ...]) -> Any:
-        out = Outputs("vjp", call_here(fn, args), has_aux)
-        return (out.value(out.tensors), *out.aux(out.tensors))
-
-    return Transformed("vjp", fn, evaluate)
-
-
-@lru_cache(maxsize=64)
-def _cotangents(fn: Any, weights: Any, has_aux: bool) -> GradFunction:
-    request = make_request(fn, 0, weights, has_aux, True)
-    request.all_inputs, request.single, request.positions = True, False, None
-    return GradFunction(request, False, drop_aux=True)
-
-
-class Pullback:
-    """The second result of `vjp`: maps cotangents of the outputs to those of the inputs."""
-
-    def __init__(self, function: GradFunction, args: tuple[Tensor, ...], value: Any) -> None:
-        self.function = function
-        self.args = args
-        self.value = value
-
-    def __call__(self, *v: Any) -> Any:
-        many = isinstance(self.value, tuple)
-        if len(v) == 1 and isinstance(v[0], (tuple, list)):
-            v = tuple(v[0])
-        outputs = self.value if many else (self.value,)
-        given = tensors_of("vjp", "v", v)
-        if len(given) != len(outputs):
-            raise ValueError(f"For 'vjp', the function takes a cotangent for each output: "
-                             f"{len(outputs)}, but got {len(given)}.")
-        for i, (t, o) in enumerate(zip(given, outputs, strict=True)):
-            check_like(f"For 'vjp', cotangent {i}", t, o, "the output", ".")
-        return self.function(*self.args, given if many else given[0])
 
 
 # --- Jacobians -----------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from typing import Any
 
 from ...core.declared import misuse
 from ...tensors.tensor import Tensor
-from ...transforms.jacobian import jvp, vjp
+from ...transforms.jacobian import jvp
+from ...transforms.vjp import vjp
 from ..cell import Cell
 
 

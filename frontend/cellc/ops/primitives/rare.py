@@ -24,7 +24,7 @@ from ...tensors.index_plan import check_range
 from ...tensors.indexing import become
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
-from ...transforms.jacobian import vjp
+from ...transforms.vjp import vjp
 from ..arguments import axis_of, choice, dtype_of, integer, ints, need_known, shape_of, tensor
 from ..functional import (
     activation,
