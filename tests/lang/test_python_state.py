@@ -15,6 +15,7 @@ import pytest
 import cellc as ms
 from cellc import Tensor, nn
 
+from . import object_programs as object_programs  # its programs, too
 from .state_programs import PROGRAMS, Made, Program
 from .tensor_programs import WRITES, written
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from .functions import Callback, InterpretedFunction
 from .journal import BOXES, builtin_of, elements_in
 from .per_trip import PerTrip
 from .text import flat, joined, shown
-from .trust import own_method
+from .trust import is_own_class, own_method
 from .values import Poison, RuntimeRange, Text, holds_runtime, scalar
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ class _Maker:
     def __init__(self, vm: Interpreter, what: str, frame: Frame, escape: bool) -> None:
         self.vm, self.what, self.frame, self.escape = vm, what, frame, escape
         self.recipe = Recipe()
+        self.inside: dict[int, list[Any]] = {}
 
     def build(self, value: Any) -> Build:
         if self.vm.pieces is not None:
@@ -105,12 +108,15 @@ class _Maker:
         known = isinstance(value, (tuple, frozenset)) or not self.vm.state.is_outside(value)
         if not known:
             return self._itself(value)
+        again = self.inside.get(id(value))
+        if again is not None:  # it holds itself, or several hold it
+            self.recipe.marks.append(id(value))
+            return lambda _: again[0]
         build = self._made(value)
-        if not self.escape or not isinstance(value, BOXES):
+        if not self.escape or not (isinstance(value, BOXES) or _has_attributes(value)):
             return build
         place: list[Any] = [None]
-        self.vm.state.escaped[id(value)] = value, place
-        self.vm.state.outside[id(value)] = value
+        self.vm.state.escapes(value, place)
 
         def keep(tensors: Sequence[Tensor]) -> Any:
             place[0] = build(tensors)
@@ -180,9 +186,7 @@ class _Maker:
             return lambda tensors: own.__new__(kind, [p(tensors) for p in parts])
         if isinstance(value, CHANGEABLE):
             return self._container(value)
-        if isinstance(plain(value, "__dict__"), dict) and not isinstance(value, type):
-            return self._object(value)
-        return self._itself(value)
+        return self._object(value) if _has_attributes(value) else self._itself(value)
 
     def _container(self, value: Any) -> Build:
         """A container, filled by the methods of Python's class, with what else it holds."""
@@ -192,6 +196,7 @@ class _Maker:
             self.recipe.marks.append(bytes(held))
         elif isinstance(held, dict):
             self.recipe.marks.append(tuple(map(id, held)))
+        place = self.inside[id(value)] = [None]
         keys = list(held) if isinstance(held, dict) else None
         inside = held.values() if isinstance(held, dict) else held
         parts = [self.build(v) for v in inside]
@@ -200,7 +205,7 @@ class _Maker:
                  if isinstance(value, defaultdict) else ())
 
         def make(tensors: Sequence[Tensor]) -> Any:
-            made = kind.__new__(kind)
+            made = place[0] = kind.__new__(kind)
             (defaultdict if isinstance(made, defaultdict) else own).__init__(made, *start)
             if keys is None:
                 (own.update if own is set else own.extend)(made, [p(tensors) for p in parts])
@@ -214,19 +219,26 @@ class _Maker:
     def _attributes(self, value: Any) -> Callable[[Any, Sequence[Tensor]], None]:
         """Return a function that sets the attributes of an object like those of another."""
         parts = {k: self.build(v) for k, v in plain(value, "__dict__", {}).items()}
+        slots = []
+        for member in _members(value):
+            with suppress(AttributeError):  # it is empty
+                slots.append((member, self.build(member.__get__(value))))
 
         def put(made: Any, tensors: Sequence[Tensor]) -> None:
             if parts:
                 vars(made).update({k: p(tensors) for k, p in parts.items()})
+            for member, build in slots:
+                member.__set__(made, build(tensors))
 
         return put
 
     def _object(self, value: Any) -> Build:
         kind: Any = type(value)
+        place = self.inside[id(value)] = [None]
         attributes = self._attributes(value)
 
         def make(tensors: Sequence[Tensor]) -> Any:
-            made = object.__new__(kind)
+            made = place[0] = object.__new__(kind)
             attributes(made, tensors)
             return made
 
@@ -240,6 +252,18 @@ class _Maker:
             "CE501", TypeError, f"{self.what} cannot hold {named}", self.frame,
             hint="define it outside",
         )
+
+
+def _has_attributes(value: Any) -> bool:
+    """Whether a value is an object that holds attributes."""
+    return not isinstance(value, (type, Tensor, np.ndarray)) and (
+        isinstance(plain(value, "__dict__"), dict) or bool(_members(value)))
+
+
+def _members(value: Any) -> list[MemberDescriptorType]:
+    """The slots that a user's classes give to an object."""
+    return [m for c in type(value).__mro__ if is_own_class(c) for m in vars(c).values()
+            if isinstance(m, MemberDescriptorType)]
 
 
 def _written(build: Build, mark: Any) -> Build:

@@ -245,6 +245,13 @@ class State:
         self.made[id(value)] = value
         return value
 
+    def escapes(self, value: Any, place: list[Any]) -> None:
+        """What the trace has made is one from outside from now on: the run finds in `place` what it
+        has made instead."""
+        self.escaped[id(value)] = value, place
+        self.outside[id(value)] = value
+        self.made.pop(id(value), None)
+
     def new_of_library(self, value: Any) -> Any:
         """Return the result of a function of cellc; tensors count as made by the trace."""
         if isinstance(value, Tensor) and not isinstance(value, GraphTensor):

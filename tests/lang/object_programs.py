@@ -1,0 +1,239 @@
+"""Programs whose objects come to be held outside while they are still made, and generators that
+are closed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellc import Tensor
+
+from .state_programs import Made, cell, program
+
+
+class Thing:
+    """An object without anything."""
+
+
+class Slotted:
+    """An object with slots."""
+
+    __slots__ = ("count", "tensor")
+    count: int
+    tensor: Tensor
+
+
+@dataclass
+class Record:
+    """An object with defaults."""
+
+    count: int = 1
+    seen: list[Any] = field(default_factory=list)
+
+
+class Registered:
+    """An object that registers itself before it has its attributes."""
+
+    def __init__(self, register: list[Any], count: int) -> None:
+        register.append(self)
+        self.count = count
+        self.number = len(register)
+
+
+def kept(held: list[Any], construct: Any) -> Made:
+    """A Cell that puts objects into a list; its state is what they hold, and who is who."""
+    def state() -> list[Any]:
+        return [len({id(o) for o in held}), *(
+            [(n, getattr(o, n, None)) for n in ("count", "number", "tensor", "seen")]
+            for o in held)]
+
+    return cell(construct), state
+
+
+@program
+def attributes_after_an_append() -> Made:
+    held: list[Any] = []
+
+    def construct(self: Any, x: Tensor) -> Any:
+        thing = Thing()
+        held.append(thing)
+        thing.count = len(held)  # type: ignore[attr-defined]
+        thing.tensor = x * 2  # type: ignore[attr-defined]
+        thing.count += 10  # type: ignore[attr-defined]
+        return x + sum([t.count for t in held]) + held[-1].tensor
+
+    return kept(held, construct)
+
+
+@program
+def objects_that_register_themselves() -> Made:
+    held: list[Any] = []
+
+    def construct(self: Any, x: Tensor) -> Any:
+        made = Registered(held, 3)
+        made.count -= 1
+        return x * made.count + made.number
+
+    return kept(held, construct)
+
+
+@program
+def slots_that_are_filled_later() -> Made:
+    held: list[Any] = []
+
+    def construct(self: Any, x: Tensor) -> Any:
+        made = Slotted()
+        held.append(made)
+        made.count = len(held)
+        made.tensor = x + made.count
+        self.last = made
+        return held[0].tensor + self.last.count
+
+    return kept(held, construct)
+
+
+@program
+def slots_of_an_attribute() -> Made:
+    def construct(self: Any, x: Tensor) -> Any:
+        self.made = Slotted()
+        self.made.count = 2
+        self.made.tensor = x * 3
+        return x
+
+    made = cell(construct, made=None)
+    return made, lambda: [made.made and (made.made.count, made.made.tensor)]
+
+
+@program
+def records_in_a_dict() -> Made:
+    held: dict[str, Any] = {}
+
+    def construct(self: Any, x: Tensor) -> Any:
+        record = held.setdefault("record", Record())
+        record.count += 1
+        record.seen.append(x.sum())
+        held["pair"] = (record, [record])
+        return x + record.count + len(held["pair"][1][0].seen)
+
+    return cell(construct), lambda: [
+        (held[k].count, held[k].seen) if k == "record" else held[k][1][0] is held["record"]
+        for k in held]
+
+
+@program
+def an_attribute_deleted_after_an_append() -> Made:
+    class Default:
+        count = 9
+
+    held: list[Any] = []
+
+    def construct(self: Any, x: Tensor) -> Any:
+        made = Default()
+        made.count = 1
+        held.append(made)
+        del made.count
+        return x + made.count
+
+    return cell(construct), lambda: [vars(o) for o in held]
+
+
+@program
+def a_linked_list() -> Made:
+    class Link:
+        def __init__(self, after: Any) -> None:
+            self.after, self.depth = after, 0
+
+    head: list[Any] = [None]
+
+    def construct(self: Any, x: Tensor) -> Any:
+        link = Link(head[0])
+        head[0] = link
+        link.depth = 1 if link.after is None else link.after.depth + 1
+        return x * link.depth
+
+    def state() -> list[int]:
+        found, link = [], head[0]
+        while link is not None:
+            found.append(link.depth)
+            link = link.after
+        return found
+
+    return cell(construct), state
+
+
+@program
+def objects_that_hold_each_other() -> Made:
+    held: list[Any] = []
+
+    def construct(self: Any, x: Tensor) -> Any:
+        first, second, pair = Thing(), Thing(), []  # type: ignore[var-annotated]
+        first.other, second.other = second, first  # type: ignore[attr-defined]
+        pair += [first, second, pair]
+        held.append(first)
+        self.pair = pair
+        self.both = (second, [second])
+        first.count = len(held)  # type: ignore[attr-defined]
+        return x + held[-1].other.other.count
+
+    made = cell(construct, pair=None, both=None)
+    return made, lambda: held and [
+        [o.other.other is o and o.count for o in held], made.pair[2] is made.pair,
+        made.pair[0] is held[-1], made.both[0] is made.both[1][0]]
+
+
+@program
+def generators_that_are_closed() -> Made:
+    log: list[Any] = []
+
+    class Tool:
+        def close(self) -> None:
+            log.append("tool closed")
+
+    def inner() -> Iterator[Any]:
+        try:
+            yield 1
+            yield 2
+        except GeneratorExit:
+            log.append("inner left")
+            return
+        finally:
+            log.append("inner done")
+
+    def outer() -> Iterator[Any]:
+        with contextlib.closing(Tool()):
+            try:
+                yield from inner()
+                log.append("never")
+            finally:
+                log.append("outer done")
+
+    def stubborn() -> Iterator[Any]:
+        try:
+            yield 1
+        except BaseException as e:
+            log.append(isinstance(e, GeneratorExit))
+            yield 2
+
+    def other() -> Iterator[Any]:
+        try:
+            yield 1
+        except GeneratorExit:
+            raise ValueError("other") from None
+
+    def construct(self: Any, x: Tensor) -> Any:
+        walk = outer()
+        first = next(walk)
+        walk.close()
+        walk.close()
+        for make in (stubborn, other):
+            made = make()
+            next(made)
+            try:
+                made.close()
+            except (RuntimeError, ValueError) as e:
+                log.append(str(e))
+        return x * first + len(log)
+
+    return cell(construct), lambda: list(log)
