@@ -6,9 +6,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
-from cellc import Tensor
+from cellc import Tensor, nn
 
 from .state_programs import Made, cell, program
 
@@ -237,3 +238,107 @@ def generators_that_are_closed() -> Made:
         return x * first + len(log)
 
     return cell(construct), lambda: list(log)
+
+
+# --- attributes of functions and modules, and special methods that set and delete -----------------
+
+
+@program
+def attributes_of_a_function() -> Made:
+    def counted(x: Tensor) -> Tensor:
+        counted.calls += 1  # type: ignore[attr-defined]
+        counted.last = x  # type: ignore[attr-defined]
+        return x * counted.calls  # type: ignore[attr-defined]
+
+    counted.calls = 0  # type: ignore[attr-defined]
+
+    def construct(self: Any, x: Tensor) -> Any:
+        if x.sum() > 3:
+            x = counted(x)
+        return counted(x) + counted.calls  # type: ignore[attr-defined]
+
+    return cell(construct), lambda: (
+        counted.calls, counted.last)  # type: ignore[attr-defined]
+
+
+@program
+def attributes_of_a_module() -> Made:
+    settings = ModuleType("settings")
+    settings.calls = 1  # type: ignore[attr-defined]
+
+    def construct(self: Any, x: Tensor) -> Any:
+        settings.calls += 1  # type: ignore[attr-defined]
+        settings.seen = [settings.calls]  # type: ignore[attr-defined]
+        return x * settings.calls  # type: ignore[attr-defined]
+
+    return cell(construct), lambda: [
+        getattr(settings, n, None) for n in ("calls", "seen")]
+
+
+@program
+def special_methods_that_set_and_delete() -> Made:
+    log: list[Any] = []
+
+    class Logged:
+        def __setattr__(self, name: str, value: Any) -> None:
+            log.append(name)
+            object.__setattr__(self, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            log.append(f"no {name}")
+            super().__delattr__(name)
+
+    outside = Logged()
+
+    def construct(self: Any, x: Tensor) -> Any:
+        outside.count = len(log)  # type: ignore[attr-defined]
+        outside.count += 1  # type: ignore[attr-defined]
+        y = x * outside.count  # type: ignore[attr-defined]
+        del outside.count  # type: ignore[attr-defined]
+        made = Logged()
+        made.x = x  # type: ignore[attr-defined]
+        delattr(made, "x")
+        return y + len(log) + hasattr(outside, "count")
+
+    return cell(construct), lambda: (list(log), vars(outside))
+
+
+@program
+def a_cell_that_sees_its_attributes_set() -> Made:
+    log: list[Any] = []
+
+    def put(self: Any, name: str, value: Any) -> None:
+        log.append(name)
+        nn.Cell.__setattr__(self, name, value)
+
+    def construct(self: Any, x: Tensor) -> Any:
+        self.count = self.count + 1
+        self.last = x * self.count
+        return self.last + len(log)
+
+    made = type("Seen", (nn.Cell,), {"construct": construct, "__setattr__": put})()
+    made.count = 0
+    return made, lambda: (list(log), made.count, getattr(made, "last", None))
+
+
+@program
+def a_config_that_checks_what_it_is_given() -> Made:
+    class Config:
+        def __init__(self) -> None:
+            self.__dict__["table"] = {"k": 1}
+
+        def __getattr__(self, name: str) -> Any:
+            return self.table[name]
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if value > 1000:
+                raise ValueError("too large")
+            self.table[name] = value
+
+    config = Config()
+
+    def construct(self: Any, x: Tensor) -> Any:
+        config.k = config.k + 3
+        return x * config.k
+
+    return cell(construct), lambda: dict(config.table)

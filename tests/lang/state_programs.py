@@ -1244,21 +1244,6 @@ def jitted_method() -> Made:
     return model.run, lambda: model.n
 
 
-@program(code="CE501")
-def attribute_of_a_function() -> Made:
-    def tool(x: Tensor) -> Any:
-        tool.calls += 1  # type: ignore[attr-defined]
-        return x
-
-    tool.calls = 0  # type: ignore[attr-defined]
-
-    @ms.jit
-    def fn(x: Tensor) -> Any:
-        return tool(x)
-
-    return fn, lambda: tool.calls  # type: ignore[attr-defined]
-
-
 # --- iterators, generators, files -----------------------------------------------------------------
 
 

@@ -33,9 +33,9 @@ from .operators import BINARY, IN_PLACE, operated
 from .per_trip import PerTrip, in_place, refuse_in
 from .pieces import operations
 from .pieces.operations import is_piece
-from .places import Stored
+from .places import PlainlyStored, Stored, plain_method
 from .recipes import recipe_of
-from .trust import is_interpreted, is_user_function
+from .trust import is_user_function, may_change, own_method
 from .values import MISSING, as_key, describe, holds_runtime, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def set_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Fr
     if type(holder) is RunObject:
         operations.set_attribute(vm, holder, name, value, frame)
         return
-    own = None if vm.state.is_outside(holder) else vm.special(holder, "__setattr__")
+    own = vm.special(holder, "__setattr__")
     if own is not None:
         vm.call(own, [holder, name, value], {}, frame)
     else:
@@ -132,13 +132,11 @@ def put_attribute(
         return
     if not vm.state.is_outside(holder):
         vm.note_attribute(holder, name)
-        setters = (c.__dict__.get("__setattr__") for c in type(holder).__mro__)
-        # (One that is interpreted has run, or calls this.)
-        put = put or next(f for f in setters if f and not is_interpreted(f))
-        put(holder, name, value)
+        (put or plain_method(holder, "__setattr__"))(holder, name, value)
         return
     _refuse_attribute(vm, holder, name, value, frame)
-    store_outside(vm, Stored(holder, name), value, frame)
+    own = own_method(holder, "__setattr__") is not None
+    store_outside(vm, (PlainlyStored if own else Stored)(holder, name), value, frame)
 
 
 def store_outside(vm: Interpreter, slot: Stored, value: Any, frame: Frame) -> None:
@@ -160,14 +158,11 @@ def _refuse_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame
     if isinstance(value, Parameter) or _model.is_cell(value):
         raise vm.error("CE501", TypeError, f"{what} cannot be set to a {type(value).__name__} in a "
                        "compiled function", frame, hint="set it in __init__")
-    setter = in_class(type(holder), "__setattr__", MISSING)
     described = in_class(type(holder), name, MISSING)
     own = hasattr(type(described), "__set__") and \
         not isinstance(described, MemberDescriptorType)
-    if own or isinstance(holder, (ModuleType, FunctionType, MethodType, local)) or (
-        isinstance(setter, FunctionType) and is_user_function(setter)
-        and not _model.is_cell(holder)
-    ):
+    if own or isinstance(holder, (MethodType, local)) or (
+            isinstance(holder, (ModuleType, FunctionType)) and not may_change(holder)):
         raise vm.error("CE501", TypeError, f"{what} cannot be set in a compiled function", frame,
                        hint="keep state in an attribute of a Cell or of a plain object")
 
@@ -382,6 +377,34 @@ def _delete_outside(vm: Interpreter, slot: Stored, frame: Frame) -> None:
     vm.state.remove(vm, slot)
 
 
+def delete_attribute(
+    vm: Interpreter, holder: Any, name: str, frame: Frame, plainly: bool = False
+) -> None:
+    """`del holder.name`; `plainly` without the user's `__delattr__`."""
+    if _model.is_cell(holder):
+        raise vm.error("CE501", TypeError, f"the attribute '{name}' of a Cell cannot be "
+                       "deleted in construct", frame)
+    own = None if plainly else vm.special(holder, "__delattr__")
+    if own is not None:
+        vm.call(own, [holder, name], {}, frame)
+    elif vm.state.is_outside(holder):
+        own = own_method(holder, "__delattr__")
+        _delete_outside(vm, (Stored if own is None else PlainlyStored)(holder, name), frame)
+    else:
+        vm.note_attribute(holder, name)
+        plain_method(holder, "__delattr__")(holder, name)
+
+
+def of_attribute(vm: Interpreter, name: str, args: Sequence[Any], frame: Frame) -> None:
+    """`Cell.__setattr__(cell, attribute, value)` or `Cell.__delattr__(cell, attribute)`."""
+    if name == "__setattr__":
+        holder, attribute, value = args
+        put_attribute(vm, holder, attribute, value, frame)
+    else:
+        holder, attribute = args
+        delete_attribute(vm, holder, attribute, frame, plainly=True)
+
+
 def delete(vm: Interpreter, target: ast.expr, frame: Frame) -> None:
     """`del target`."""
     match target:
@@ -398,13 +421,6 @@ def delete(vm: Interpreter, target: ast.expr, frame: Frame) -> None:
         case ast.Attribute(value=owner, attr=attr):
             holder = vm.eval(owner, frame)
             vm.at(target, frame)
-            if _model.is_cell(holder):
-                raise vm.error("CE501", TypeError, f"the attribute '{attr}' of a Cell cannot be "
-                               "deleted in construct", frame)
-            if vm.state.is_outside(holder):
-                _delete_outside(vm, Stored(holder, attr), frame)
-                return
-            vm.note_attribute(holder, attr)
-            delattr(holder, attr)
+            delete_attribute(vm, holder, attr, frame)
         case _:
             vm.unsupported(target, frame, "CE101")

@@ -23,7 +23,7 @@ from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
 from .access import mangle, pairs_of, read_attribute, subscript
 from .asking import Ordered, decided
-from .assignment import delete_item, set_attribute, set_item
+from .assignment import delete_attribute, delete_item, set_attribute, set_item
 from .control import Known, as_bool, choose, logical, truth
 from .errors import CompileError
 from .iteration import Through, Walk, backwards, items, walk
@@ -486,6 +486,7 @@ _math(math.isfinite, _test_float("isfinite"))
 _SHORT: dict[Any, Handler] = {
     reversed: lambda vm, args, kwargs, frame: backwards(vm, args[0]),
     iter: lambda vm, args, kwargs, frame: walk(vm, args[0]),
+    delattr: lambda vm, args, kwargs, frame: delete_attribute(vm, *args, frame),
     setattr: lambda vm, args, kwargs, frame: set_attribute(
         vm, args[0], args[1], args[2], frame),
     bool: lambda vm, args, kwargs, frame: bool(args) and as_bool(truth(vm, args[0], frame)),

@@ -31,7 +31,7 @@ from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import ElementsUnknown, GraphTensor, is_variable
 from . import _model
 from .asking import called
-from .assignment import put_attribute
+from .assignment import delete_attribute, of_attribute, put_attribute
 from .builtin_functions import BUILTINS, REFUSED
 from .control import under
 from .dataclass_fields import is_generated, set_fields
@@ -477,6 +477,8 @@ def _of_object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Fram
     """Methods of `object` and `type`, which `super()` calls; MISSING: `fn` is none."""
     if fn is object.__setattr__ or fn is type.__setattr__:
         return put_attribute(vm, args[0], args[1], args[2], frame, fn)
+    if fn is object.__delattr__:
+        return delete_attribute(vm, args[0], args[1], frame, plainly=True)
     if type(fn) is BuiltinFunctionType and fn.__name__ == "__new__" and args \
             and not args[0].__flags__ & _ABSTRACT and not any_runtime(args):
         return vm.state.new(vm.fresh(fn(*_asked(args), **kwargs)))
@@ -486,6 +488,8 @@ def _of_object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Fram
         owner = fn.__self__
         put = type.__setattr__ if isinstance(owner, type) else object.__setattr__
         return put_attribute(vm, owner, args[0], args[1], frame, put)
+    if fn.__name__ == "__delattr__" and len(args) == 1:
+        return delete_attribute(vm, fn.__self__, args[0], frame, plainly=True)
     if fn.__name__ == "__call__" and isinstance(fn.__self__, type):
         return _instance(vm, fn.__self__, args, kwargs, frame)
     return MISSING
@@ -603,8 +607,8 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     args = [asked_ranges(vm, a) for a in args]
     name = plain(fn, "__name__", "")
     owner = plain(fn, "__self__")
-    if name == "__setattr__" and owner is not None:
-        return put_attribute(vm, owner, args[0], args[1], frame)
+    if name in ("__setattr__", "__delattr__"):
+        return of_attribute(vm, name, args if owner is None else [owner, *args], frame)
     if name == "__init__" and not any_runtime([*args, *kwargs.values()]):
         return _init(vm, fn, args if owner is None else [owner, *args], kwargs, frame)
     if vm.journal is not None and (

@@ -10,6 +10,7 @@ from cellc_runtime.records import dataclass
 
 from ..core.module_names import plain
 from ..tracing.reads import in_class
+from .trust import is_interpreted
 from .values import MISSING
 
 
@@ -63,6 +64,25 @@ class Stored:
         if isinstance(self.target, type):
             return f"the attribute '{self.name}' of the class {self.target.__name__}"
         return f"the attribute '{self.name}' of {type(self.target).__name__}"
+
+
+class PlainlyStored(Stored):
+    """One of an object whose class has a `__setattr__` or `__delattr__` of the user, which has run
+    already."""
+
+    __slots__ = ()
+
+    def store(self, holder: Any, value: Any) -> None:
+        plain_method(holder, "__setattr__")(holder, self.name, value)
+
+    def remove(self, holder: Any) -> None:
+        plain_method(holder, "__delattr__")(holder, self.name)
+
+
+def plain_method(holder: Any, name: str) -> Any:
+    """The special method of an object that the user's own ones lead to."""
+    found = (c.__dict__.get(name) for c in type(holder).__mro__)
+    return next(f for f in found if f and not is_interpreted(f))
 
 
 class GlobalName(Stored):

@@ -11,7 +11,7 @@ import _collections_abc
 import sys
 from collections import deque
 from functools import lru_cache
-from types import FunctionType, MethodWrapperType
+from types import FunctionType, MethodWrapperType, ModuleType
 from typing import Any
 
 from ..core.module_names import module_of, plain
@@ -47,6 +47,13 @@ def is_library(module: str | None) -> bool:
 def _foreign_module(module: str) -> bool:
     name = root(module)
     return name in _FOREIGN or (name in sys.stdlib_module_names and name != "__main__")
+
+
+def may_change(holder: Any) -> bool:
+    """Whether a compiled network may set attributes of a module or function: the user's own, whose
+    attributes nothing reads but the user's code."""
+    name = holder.__name__ if isinstance(holder, ModuleType) else holder.__module__
+    return isinstance(name, str) and root(name) != "cellc" and not _foreign_module(name)
 
 
 _NOT_THE_USERS = frozenset(("builtins", "numpy", "cellc", "cellc_compiler", "cellc_runtime"))
