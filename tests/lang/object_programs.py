@@ -4,10 +4,14 @@ are closed."""
 from __future__ import annotations
 
 import contextlib
+from array import array
+from collections import Counter, UserList
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from cellc import Tensor, nn
 
@@ -342,3 +346,89 @@ def a_config_that_checks_what_it_is_given() -> Made:
         return x * config.k
 
     return cell(construct), lambda: dict(config.table)
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+@program
+def results_that_the_caller_changes() -> Made:
+    @dataclass
+    class Options:
+        k: int = 1
+        seen: list[int] = field(default_factory=list)
+
+    def construct(self: Any, x: Tensor) -> Any:
+        thing, slotted = Thing(), Slotted()
+        thing.k, thing.tensor, slotted.count = 3, x, 4  # type: ignore[attr-defined]
+        return {"o": [Options(), thing, slotted], "a": (np.ones(2), array("i", [1])),
+                "c": Counter("ab"), "u": UserList([thing])}
+
+    made = cell(construct)
+
+    def call(x: Tensor) -> Any:
+        found = made(x)
+        options, thing, slotted = found["o"]
+        said = [options.k, list(options.seen), thing.k, thing.tensor, slotted.count,
+                found["a"][0].copy(), found["a"][1].tolist(), dict(found["c"]),
+                len(found["u"]), found["u"][0] is thing]
+        options.k = thing.k = slotted.count = 50
+        options.seen.append(1)
+        found["a"][0][0] = 7
+        found["a"][1].append(3)
+        found["c"]["z"] = 9
+        found["u"].append(1)
+        return said
+
+    return call, lambda: None
+
+
+@program
+def results_that_are_held_as_well() -> Made:
+    held: list[Any] = []
+    before = Thing()
+
+    def construct(self: Any, x: Tensor) -> Any:
+        thing, numbers = Thing(), [1]
+        held.append(thing)
+        held.append(numbers)
+        thing.count = len(held)  # type: ignore[attr-defined]
+        numbers.append(2)
+        before.count = thing.count  # type: ignore[attr-defined]
+        return thing, {"n": numbers, "t": thing}, before
+
+    made = cell(construct)
+
+    def call(x: Tensor) -> Any:
+        thing, found, old = made(x)
+        found["n"].append(99)
+        thing.seen = 5
+        return [thing is held[-2], found["t"] is thing, found["n"] is held[-1], old is before,
+                thing.count]
+
+    return call, lambda: [vars(o) if isinstance(o, Thing) else o for o in held]
+
+
+@program
+def numbers_and_exceptions_with_attributes() -> Made:
+    class Count(int):
+        pass
+
+    class Text(str):
+        pass
+
+    held: list[Any] = []
+
+    def construct(self: Any, x: Tensor) -> Any:
+        count, text = Count(3), Text("abc")
+        held.append(count)
+        held.append(text)
+        count.k, text.k = 5, x  # type: ignore[attr-defined]
+        try:
+            raise ValueError("a", len(held))
+        except ValueError as error:
+            error.k = 1  # type: ignore[attr-defined]
+            held.append(error)
+        return x * count + len(text)
+
+    return cell(construct), lambda: [(repr(o), o.k, getattr(o, "args", None)) for o in held]

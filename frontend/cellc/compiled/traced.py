@@ -168,7 +168,7 @@ def _traced_once(
         places = state.begin(tracer)
         python = _pieces(tracer, leaves, state, call, known)
         hooks = lang.Hooks(
-            reads=outside, state=state, pieces=python,
+            reads=outside, state=state, pieces=python, called=called,
             elements=None if not arrays and any(isinstance(t, OpenTensor) for t in leaves) else
             lambda: [*(arrays or map(elements_of, leaves)), *map(elements_of, state.first_values)],
         )

@@ -32,6 +32,7 @@ from .interpreter import CALL_DEPTH, Hooks, Interpreter, Language
 from .iteration import asked_ranges, returned
 from .outcome import Diverged
 from .pieces import operations
+from .results import remade
 from .source import FunctionSource
 from .state import State
 from .statements import STATEMENTS, block
@@ -177,7 +178,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
                     "CE404", TypeError, "a string that holds run-time values is returned", frame,
                     hint="print it, keep it in an attribute, or return the values",
                 )
-            return result
+            return remade(vm, result, frame) if vm.hooks.called else result
     except CompileError as e:
         # The frames of the interpreter say nothing about the user's program.
         raise e.with_traceback(None) from None

@@ -59,12 +59,14 @@ class Hooks:
         state: notes what the trace does to Python objects; None: it is put back at the end.
         pieces: has Python do, when the network runs, what only Python can; None: that is an error.
         elements: gives those of the graph's first inputs in the call at hand, if there is one.
+        called: the trace is for calls, each of which makes the objects of its result.
     """
 
     reads: Reads | None = None
     state: State | None = None
     pieces: Pieces | None = None
     elements: Callable[[], Sequence[Any]] | None = None
+    called: bool = False
 
 
 class Templates(Protocol):

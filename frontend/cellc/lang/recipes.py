@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -220,7 +221,7 @@ class _Maker:
         """Return a function that sets the attributes of an object like those of another."""
         parts = {k: self.build(v) for k, v in plain(value, "__dict__", {}).items()}
         slots = []
-        for member in _members(value):
+        for member in members(value):
             with suppress(AttributeError):  # it is empty
                 slots.append((member, self.build(member.__get__(value))))
 
@@ -233,12 +234,15 @@ class _Maker:
         return put
 
     def _object(self, value: Any) -> Build:
-        kind: Any = type(value)
+        bare = _bare(value)
         place = self.inside[id(value)] = [None]
+        args = self.build(value.args) if isinstance(value, BaseException) else None
         attributes = self._attributes(value)
 
         def make(tensors: Sequence[Tensor]) -> Any:
-            made = place[0] = object.__new__(kind)
+            made = place[0] = bare()
+            if args is not None:
+                made.args = args(tensors)
             attributes(made, tensors)
             return made
 
@@ -257,10 +261,25 @@ class _Maker:
 def _has_attributes(value: Any) -> bool:
     """Whether a value is an object that holds attributes."""
     return not isinstance(value, (type, Tensor, np.ndarray)) and (
-        isinstance(plain(value, "__dict__"), dict) or bool(_members(value)))
+        isinstance(plain(value, "__dict__"), dict) or bool(members(value)))
 
 
-def _members(value: Any) -> list[MemberDescriptorType]:
+_NUMBERS: tuple[tuple[type, Any], ...] = (
+    (int, int.__int__), (float, float.__float__), (complex, complex.__complex__),
+    (str, str.__str__), (bytes, bytes.__bytes__))
+
+
+def _bare(value: Any) -> Callable[[], Any]:
+    """What makes an object of the class of a value, without its attributes."""
+    kind: Any = type(value)
+    for base, own in _NUMBERS:
+        if isinstance(value, base):
+            made: Any = base
+            return partial(made.__new__, kind, own(value))
+    return partial(kind.__new__ if isinstance(value, BaseException) else object.__new__, kind)
+
+
+def members(value: Any) -> list[MemberDescriptorType]:
     """The slots that a user's classes give to an object."""
     return [m for c in type(value).__mro__ if is_own_class(c) for m in vars(c).values()
             if isinstance(m, MemberDescriptorType)]

@@ -86,7 +86,23 @@ class Box:
     origin: Callable[[], Any] | None = None
 
 
-Structure = Leaf | Known | Box
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A value that `build` makes of tensors."""
+
+    parts: tuple[Leaf, ...]
+    build: Callable[[Sequence[Tensor]], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Remade:
+    """Stands for a value that `build` makes of the tensors that `leaves` are in a run."""
+
+    leaves: Sequence[Tensor]
+    build: Callable[[Sequence[Tensor]], Any]
+
+
+Structure = Leaf | Known | Box | Built
 _ALONE = Leaf(0)
 
 
@@ -126,6 +142,10 @@ def take_apart(
             return Box(type(x), (), tuple(walk(v) for v in x), None, origin(x))
         if isinstance(x, deque):
             return Box(type(x), (), tuple(walk(v) for v in x), x.maxlen, origin(x))
+        if type(x) is Remade:
+            first = len(leaves)
+            leaves.extend(x.leaves)
+            return Built(tuple(map(Leaf, range(first, len(leaves)))), x.build)
         found = _fields(x)
         if found:
             return Box(type(x), tuple(found), tuple(walk(v) for v in found.values()))
@@ -188,6 +208,8 @@ def put_together(
             number(leaf, kind_of_leaf)
     if isinstance(structure, Known):
         return structure.value
+    if isinstance(structure, Built):
+        return structure.build([leaves[part.number] for part in structure.parts])
     if structure.origin is not None and (found := structure.origin()) is not None:
         return found
     parts = [put_together(p, leaves, number) for p in structure.parts]
