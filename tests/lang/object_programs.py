@@ -432,3 +432,86 @@ def numbers_and_exceptions_with_attributes() -> Made:
         return x * count + len(text)
 
     return cell(construct), lambda: [(repr(o), o.k, getattr(o, "args", None)) for o in held]
+
+
+@program
+def getters_that_have_no_such_attribute() -> Made:
+    table = {"given": 3.0, "missing": False}
+
+    class Descriptor:
+        def __get__(self, holder: Any, kind: Any = None) -> Any:
+            if table["missing"]:
+                raise AttributeError("missing")
+            return 4
+
+    class Options:
+        described = Descriptor()
+
+        @property
+        def given(self) -> Any:
+            if table["missing"]:
+                raise AttributeError("given")
+            return table["given"]
+
+        @property
+        def broken(self) -> Any:
+            raise KeyError("broken")
+
+        def __getattr__(self, name: str) -> Any:
+            return 70.0
+
+    options = Options()
+
+    def construct(self: Any, x: Tensor) -> Any:
+        try:
+            options.broken  # noqa: B018  # its read raises
+        except KeyError:
+            x = x + 100
+        first = x * options.given + options.described + options.other
+        table["missing"] = not table["missing"]
+        return first - options.given
+
+    return cell(construct), lambda: dict(table)
+
+
+@program
+def results_of_special_methods_that_python_refuses() -> Made:
+    found: list[Any] = [-1, "a", 1, None]
+
+    class Bad:
+        def __len__(self) -> Any:
+            return found[0]
+
+        def __bool__(self) -> Any:
+            return found[0]
+
+        def __str__(self) -> Any:
+            return found[0]
+
+        def __iter__(self) -> Any:
+            return found
+
+        def __hash__(self) -> Any:
+            return found[0]
+
+    class Returns:
+        def __init__(self) -> None:
+            return found[0]
+
+    bad = Bad()
+
+    def construct(self: Any, x: Tensor) -> Any:
+        errors = 0
+        for number, function in enumerate((len, bool, str, iter, hash)):
+            try:
+                function(bad)
+            except (TypeError, ValueError):
+                errors += 2 ** number
+        try:
+            Returns()
+        except TypeError:
+            errors += 100
+        found.append(found.pop(0))
+        return x + errors
+
+    return cell(construct), lambda: list(found)

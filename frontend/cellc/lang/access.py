@@ -87,8 +87,22 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
     if isinstance(found, property) and isinstance(found.fget, FunctionType) \
             and is_user_function(found.fget):
         vm.report(target, name)
-        return vm.call(found.fget, [target], {}, frame)
+        return _or_fallback(vm, target, name, found.fget, [target], frame)
     return _found(vm, target, name, found, frame)
+
+
+def _or_fallback(
+    vm: Interpreter, target: Any, name: str, getter: Any, args: list[Any], frame: Frame
+) -> Any:
+    """What a getter gives; where it has no such attribute, what the class's `__getattr__` gives."""
+    fallback = vm.special(target, "__getattr__")
+    if fallback is None:
+        return vm.call(getter, args, {}, frame)
+    try:
+        return vm.call(getter, args, {}, frame)
+    except AttributeError:
+        vm.frame = frame
+        return vm.call(fallback, [target, name], {}, frame)
 
 
 def _of_module(vm: Interpreter, target: ModuleType, name: str, frame: Frame) -> Any:
@@ -110,13 +124,13 @@ def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) ->
     """An attribute of an object; `found`: what its class has under that name."""
     own = vm.special(target, "__getattribute__")
     if own is not None:
-        return vm.call(own, [target, name], {}, frame)
+        return _or_fallback(vm, target, name, own, [target, name], frame)
     getter = vm.special(found, "__get__") if found is not MISSING else None
     if getter is not None and (vm.special(found, "__set__") is not None
                                or in_class(type(found), "__set__", MISSING) is not MISSING
                                or name not in (own_attributes(target) or {})):
         vm.report(target, name)
-        return vm.call(getter, [found, target, type(target)], {}, frame)
+        return _or_fallback(vm, target, name, getter, [found, target, type(target)], frame)
     held = in_class(target, name, MISSING) if isinstance(target, type) else MISSING
     getter = vm.special(held, "__get__") if held is not MISSING else None
     if getter is not None and not hasattr(type(found), "__set__"):

@@ -30,7 +30,7 @@ from .iteration import Through, Walk, backwards, items, walk
 from .lengths import carried, measured
 from .operators import contains, operated
 from .pieces import operations
-from .protocols import as_index, is_in_class, of_builtin, run_by_python
+from .protocols import as_index, checked, is_in_class, of_builtin, run_by_python
 from .text import emit_print, flat, formatted, written
 from .values import (
     MISSING,
@@ -80,7 +80,7 @@ def _len(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if len(args) == 1:
         found = vm.special(args[0], "__len__")
         if found is not None:
-            return vm.call(found, args, {}, frame)
+            return checked("__len__", vm.call(found, args, {}, frame))
         return measured(vm, args[0], len(args[0]))
     return len(*args, **kwargs)
 

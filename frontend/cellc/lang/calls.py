@@ -460,7 +460,9 @@ def _interpreted_object(
     else:
         made = vm.state.new(vm.fresh(new(cls, *args) if new is not _OBJECT_NEW else new(cls)))
     if isinstance(made, cls):
-        vm.call(init, [made, *args], kwargs, frame)
+        found = vm.call(init, [made, *args], kwargs, frame)
+        if found is not None:
+            raise TypeError(f"__init__() should return None, not '{type(found).__name__}'")
         if _model.is_cell(made):
             next(_parameters([made]), None)  # raises if it has left out super().__init__()
     return made

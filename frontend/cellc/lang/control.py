@@ -24,6 +24,7 @@ from .journal import Change, Slot, Variable, unchanged
 from .outcome import NEVER, RETURN, Diverged, Outcome
 from .pieces import operations
 from .pieces.operations import held
+from .protocols import checked
 from .regions import opened
 from .values import (
     MISSING,
@@ -58,9 +59,10 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
     if vm.pieces is not None and is_exactly(value, (RunObject, Text)):
         return truth(vm, operations.truth(vm, value, frame), frame)
     if not isinstance(value, Tensor):
-        found = vm.special(value, "__bool__") or vm.special(value, "__len__")
-        if found is not None:
-            return truth(vm, vm.call(found, [value], {}, frame), frame)
+        for name in ("__bool__", "__len__"):
+            found = vm.special(value, name)
+            if found is not None:
+                return truth(vm, checked(name, vm.call(found, [value], {}, frame)), frame)
         if isinstance(value, (RuntimeRange, Text)):
             raise TypeError("the truth of this value is not known while compiling")
         return bool(value)

@@ -291,7 +291,10 @@ def walk(vm: Interpreter, value: Any) -> Walk:
         vm.report(value, "_cells")
     found = vm.special(value, "__iter__")
     if found is not None and not is_iterator(value):
-        return walk(vm, vm.call(found, [value], {}, vm.frame))
+        given = vm.call(found, [value], {}, vm.frame)
+        if not isinstance(given, Walk) and not is_iterator(given):
+            raise TypeError(f"iter() returned non-iterator of type '{type(given).__name__}'")
+        return walk(vm, given)
     return _walk_natively(vm, value, vm.frame)
 
 

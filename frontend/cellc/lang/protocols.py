@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
@@ -69,7 +70,7 @@ def of_method(
         return MISSING
     found = vm.special(value, name)
     if found is not None:
-        return vm.call(found, [value, *args], {}, frame)
+        return checked(name, vm.call(found, [value, *args], {}, frame))
     if in_class(type(value), name, MISSING) in (MISSING, in_class(object, name, MISSING)) \
             or any_runtime([value, *args]):
         return MISSING
@@ -79,6 +80,28 @@ def of_method(
     if isinstance(result, _RESULTS):
         vm.note_result(value, name, run, result)
     return result
+
+
+_CHECKED: dict[str, tuple[type, Callable[[Any], Any]]] = {
+    "__len__": (int, len), "__bool__": (bool, bool), "__str__": (str, str),
+    "__repr__": (str, repr), "__format__": (str, format), "__hash__": (int, hash),
+    "__index__": (int, operator.index), "__int__": (int, int), "__float__": (float, float),
+    "__complex__": (complex, complex), "__bytes__": (bytes, bytes)}
+"""Special methods whose results Python checks: the type that they must have, and who checks it."""
+_KNOWN = (*_RESULTS, list, tuple, dict, set)
+
+
+def checked(name: str, result: Any) -> Any:
+    """The result of a special method of a user's class, as Python takes it.
+
+    Raises:
+        TypeError, ValueError: it is none that Python takes; with Python's words.
+    """
+    kind, check = _CHECKED.get(name, (object, None))
+    if check is None or not is_exactly(result, _KNOWN) or (
+            type(result) is kind and not (name == "__len__" and result < 0)):
+        return result
+    return check(type("Checked", (), {name: lambda *_: result})())
 
 
 def as_index(vm: Interpreter, value: Any, frame: Frame) -> Any:
