@@ -26,7 +26,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..tensors.tensor import Tensor, copy_of, tensor_of
 from ..tracing.numbers import DTYPES
-from ..tracing.pytree import Box, Known, Leaf, ObjectKind, Structure
+from ..tracing.pytree import Box, Built, Known, Leaf, ObjectKind, Structure
 from ..tracing.state_numbers import fits_int64
 from .callbacks import executed
 
@@ -275,7 +275,7 @@ def _told(given: Given) -> str:
     def walk(part: Structure) -> str:
         if isinstance(part, Known):
             return repr(part.value)
-        if isinstance(part, Box):
+        if isinstance(part, (Box, Built)):
             return f"({', '.join(map(walk, part.parts))})"
         if part.kind is None:
             return f"Tensor {given.types[part.number]}"

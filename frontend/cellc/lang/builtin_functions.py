@@ -486,7 +486,8 @@ _math(math.isfinite, _test_float("isfinite"))
 _SHORT: dict[Any, Handler] = {
     reversed: lambda vm, args, kwargs, frame: backwards(vm, args[0]),
     iter: lambda vm, args, kwargs, frame: walk(vm, args[0]),
-    delattr: lambda vm, args, kwargs, frame: delete_attribute(vm, *args, frame),
+    delattr: lambda vm, args, kwargs, frame: delete_attribute(
+        vm, args[0], args[1], frame),
     setattr: lambda vm, args, kwargs, frame: set_attribute(
         vm, args[0], args[1], args[2], frame),
     bool: lambda vm, args, kwargs, frame: bool(args) and as_bool(truth(vm, args[0], frame)),

@@ -82,7 +82,7 @@ def of_method(
     return result
 
 
-_CHECKED: dict[str, tuple[type, Callable[[Any], Any]]] = {
+_CHECKED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "__len__": (int, len), "__bool__": (bool, bool), "__str__": (str, str),
     "__repr__": (str, repr), "__format__": (str, format), "__hash__": (int, hash),
     "__index__": (int, operator.index), "__int__": (int, int), "__float__": (float, float),
@@ -97,9 +97,10 @@ def checked(name: str, result: Any) -> Any:
     Raises:
         TypeError, ValueError: it is none that Python takes; with Python's words.
     """
-    kind, check = _CHECKED.get(name, (object, None))
-    if check is None or not is_exactly(result, _KNOWN) or (
-            type(result) is kind and not (name == "__len__" and result < 0)):
+    kind, check = _CHECKED.get(name, (int, None))
+    if check is None or not is_exactly(result, _KNOWN):
+        return result
+    if type(result) is kind and (name != "__len__" or result >= 0):
         return result
     return check(type("Checked", (), {name: lambda *_: result})())
 

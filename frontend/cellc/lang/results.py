@@ -55,7 +55,7 @@ def _is_made(vm: Interpreter, result: Any) -> bool:
             return False
         if id(value) in vm.state.escaped:
             found = True
-        elif not vm.state.is_outside(value) or type(value) in (tuple, frozenset):
+        elif not vm.state.is_outside(value) or is_exactly(value, (tuple, frozenset)):
             inside = _inside(value)
             found = found or _is_remade(value, inside)
             rest += inside

@@ -6,7 +6,7 @@ from typing import Any
 
 from cellc_runtime.errors import ArtifactError
 
-from .pytree import Box, Known, Leaf, ObjectKind, Structure
+from .pytree import Box, Built, Known, Leaf, ObjectKind, Structure
 
 _KINDS: dict[str, type] = {"tuple": tuple, "list": list, "dict": dict}
 
@@ -29,6 +29,8 @@ def to_json(structure: Structure) -> Any:
                 "of them can"
             )
         return {"known": value}
+    if isinstance(structure, Built):
+        raise TypeError("an object that each call makes is among the results, and cannot be saved")
     kind = next((name for name, k in _KINDS.items() if issubclass(structure.kind, k)), None)
     if kind is None:
         raise TypeError(
