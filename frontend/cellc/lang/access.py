@@ -94,7 +94,7 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
 def _or_fallback(
     vm: Interpreter, target: Any, name: str, getter: Any, args: list[Any], frame: Frame
 ) -> Any:
-    """What a getter gives; where it has no such attribute, what the class's `__getattr__` gives."""
+    """The result of a getter; without such an attribute, that of the class's `__getattr__`."""
     fallback = vm.special(target, "__getattr__")
     if fallback is None:
         return vm.call(getter, args, {}, frame)

@@ -88,8 +88,8 @@ def unwrapped(error: BaseException) -> BaseException:
 
 
 class Closed(GeneratorExit):
-    """What a generator of the program sees where it yields when the program closes it. (Python
-    raises the base class when it drops the steps: nothing of the program runs then.)"""
+    """The exception that a generator of the program sees where it yields when the program closes
+    it. (Python raises the base class when it drops the steps: nothing of the program runs then.)"""
 
 
 class Closing(BaseException):

@@ -270,7 +270,7 @@ _NUMBERS: tuple[tuple[type, Any], ...] = (
 
 
 def _bare(value: Any) -> Callable[[], Any]:
-    """What makes an object of the class of a value, without its attributes."""
+    """A function that makes an object of the class of a value, without its attributes."""
     kind: Any = type(value)
     for base, own in _NUMBERS:
         if isinstance(value, base):

@@ -1,4 +1,4 @@
-"""What a call returns, where its tensors in the trace's own containers do not say all of it.
+"""Results of calls, where tensors in the trace's own containers do not say all of it.
 
 An object that the network makes is a new one in each call, and one that it has also put somewhere
 is that very one.

@@ -2,9 +2,8 @@
 
 While a graph is traced, the graph of the gradient is split where the cotangents come in: the first
 part is computed with the outputs, the pullback appends the second. In graph mode these are two
-programs, and the first gives what the second reads. In PyNative mode the function is recorded. What
-the function does besides (assignments, draws, prints) happens once, however often the pullback is
-called.
+programs, and the first gives what the second reads. In PyNative mode the function is recorded. Its
+effects (assignments, draws, prints) happen once, however often the pullback is called.
 """
 
 from __future__ import annotations
