@@ -246,8 +246,8 @@ class State:
         return value
 
     def escapes(self, value: Any, place: list[Any]) -> None:
-        """An object of the trace counts as one from outside from now on: the run finds in `place` the
-        one that it has made instead."""
+        """An object of the trace counts as one from outside from now on: the run finds in `place`
+        the one that it has made instead."""
         self.escaped[id(value)] = value, place
         self.outside[id(value)] = value
         self.made.pop(id(value), None)
