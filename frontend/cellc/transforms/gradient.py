@@ -209,8 +209,7 @@ def recorded(
     # The same tensor given twice has two gradients, so each argument gets its own identity.
     own = aliases(leaves)
     for t, o in zip(leaves, own, strict=True):
-        if t._hooks:
-            o._hooks = t._hooks
+        share_hooks(o, t)
     with recording() as r:
         numbers = {i: r.track(own[i]) for i in chosen}
         weights = {id(p): r.track(p) for p in request.weights or ()}
@@ -222,6 +221,12 @@ def recorded(
         views.rewritten(leaves[i])
     return implicit_recording.Run(r, structure, list(leaves), numbers, weights, [], out, results,
                                   results)
+
+
+def share_hooks(other: Tensor, source: Tensor) -> None:
+    """Let a tensor have the hooks of another one."""
+    if source._hooks:
+        other._hooks = source._hooks
 
 
 def zeros_of(t: Tensor) -> Tensor:
@@ -391,14 +396,15 @@ class GradFunction:
     def _compute(self, *args: Any, **kwargs: Any) -> Any:
         """The result, in the mode at hand."""
         computed = compute(self.request, args, kwargs)
-        grads = self._shape(computed)
+        grads = self.arranged(computed)
         if self.with_value:
             return computed.value, grads
         if self.request.has_aux and not self.drop_aux:
             return grads, tuple(computed.value[1:])
         return grads
 
-    def _shape(self, computed: Computed) -> Any:
+    def arranged(self, computed: Computed) -> Any:
+        """The gradients, as the function gives them."""
         r = self.request
         inputs: Any = tuple(computed.inputs)
         single = r.positions is not None and len(computed.inputs) == 1

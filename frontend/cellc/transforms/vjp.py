@@ -39,6 +39,7 @@ from .gradient import (
     make_request,
     recorded,
     shaped,
+    share_hooks,
     traced_run,
 )
 from .jacobian import Outputs, Transformed, tensors_of
@@ -108,7 +109,7 @@ class Pullback:
                              f"{len(outputs)}, but got {len(given)}.")
         for i, (t, o) in enumerate(zip(given, outputs, strict=True)):
             check_like(f"For 'vjp', cotangent {i}", t, o, "the output", ".")
-        return self.function._shape(self.pull(given))
+        return self.function.arranged(self.pull(given))
 
 
 # --- recorded ------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ def _recorded(request: Request, args: tuple[Tensor, ...]) -> Found:
 
     def pull(cotangents: Tensors) -> Computed:
         for copy, source in kept:
-            copy._hooks = source._hooks
+            share_hooks(copy, source)
         grads = r.gradients_of(seeds, cotangents, numbers)
         return shaped(request, positions, args, leaves, chosen, grads, None)
 
