@@ -29,6 +29,7 @@ import cellc as ms
 from cellc import nn, ops
 from cellc_runtime import checkpoint
 
+CACHES = ("float32", "bfloat16", "float16")
 CANDIDATES = 64
 """The most probable tokens, among which one is drawn: the largest `top_k`."""
 
@@ -52,6 +53,8 @@ class Config:
         tied: the table of the tokens is the matrix of the last layer, too.
         bias: queries, keys and values have biases (Qwen2).
         head_norm: queries and keys are normalised in each head (Qwen3).
+        cache: element type of the cached keys and values: "float32", or "bfloat16" or "float16"
+            for half of the memory and of the time to read it. Attention computes in float32.
     """
 
     vocabulary: int = 256
@@ -69,14 +72,22 @@ class Config:
     tied: bool = False
     bias: bool = False
     head_norm: bool = False
+    cache: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.cache not in CACHES:
+            raise ValueError(f"'cache' must be one of {', '.join(CACHES)}, but got {self.cache!r}")
 
     @classmethod
-    def read(cls, path: str | Path, context: int = 0, batch: int = 1) -> Config:
+    def read(
+        cls, path: str | Path, context: int = 0, batch: int = 1, cache: str = "float32"
+    ) -> Config:
         """The sizes in a `config.json`.
 
         Args:
             context: tokens for which the cache has room; 0: as many as the model is made for,
                 at most 4,096.
+            batch, cache: see the class.
 
         Raises:
             ValueError: it is no model of this family, or it has a part that is not here.
@@ -110,7 +121,7 @@ class Config:
             context, batch, raw.get("rms_norm_eps", 1e-6),
             rope.get("rope_theta", raw.get("rope_theta", 10000.0)),
             rope if rope_type != "default" else None, raw.get("tie_word_embeddings", False),
-            kind == "qwen2", kind == "qwen3")
+            kind == "qwen2", kind == "qwen3", cache)
 
     def angles(self) -> np.ndarray[Any, Any]:
         """The rotary angle of each place and pair of a head: (context, head / 2)."""
@@ -153,9 +164,11 @@ class Attention(nn.Cell):
         self.out = nn.Dense(config.heads * config.head, config.width, has_bias=False)
         self.query_norm, self.key_norm = (
             RMSNorm(config.head, config.epsilon) if config.head_norm else None for _ in range(2))
-        empty = np.zeros((config.batch, config.kv_heads, config.context, config.head), np.float32)
-        self.keys = ms.Parameter(empty, name="keys", requires_grad=False)
-        self.values = ms.Parameter(empty.copy(), name="values", requires_grad=False)
+        self.cache = getattr(ms, config.cache)
+        shape = (config.batch, config.kv_heads, config.context, config.head)
+        self.keys, self.values = (
+            ms.Parameter(ops.zeros(shape, self.cache), name=name, requires_grad=False)
+            for name in ("keys", "values"))
 
     def construct(self, x, cos, sin, seen):
         n, t, _ = x.shape
@@ -165,13 +178,14 @@ class Attention(nn.Cell):
         if self.query_norm is not None:
             q, k = self.query_norm(q), self.key_norm(k)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        self.keys[:, :, end - t:end] = k
-        self.values[:, :, end - t:end] = v
+        self.keys[:, :, end - t:end] = k.astype(self.cache)
+        self.values[:, :, end - t:end] = v.astype(self.cache)
         q = q.reshape(n, self.kv_heads, -1, t, self.head)
-        keys = self.keys[:, :, :end].expand_dims(2)
+        keys, values = (cache[:, :, :end].astype(ms.float32).expand_dims(2)
+                        for cache in (self.keys, self.values))
         scores = ops.matmul(q, keys.swapaxes(-1, -2)) * self.head ** -0.5
         weights = ops.softmax(ops.where(seen, scores, float("-inf")), -1)
-        mixed = ops.matmul(weights, self.values[:, :, :end].expand_dims(2))
+        mixed = ops.matmul(weights, values)
         return self.out(mixed.reshape(n, -1, t, self.head).swapaxes(1, 2).reshape(n, t, -1))
 
 
@@ -255,14 +269,20 @@ class Llama(nn.Cell):
         return ops.where(rank == index, candidates, 0).sum(-1).astype(ms.int32)
 
 
-def pretrained(folder: str, context: int = 0, batch: int = 1) -> Llama:
+def pretrained(
+    folder: str, context: int = 0, batch: int = 1, cache: str = "float32"
+) -> Llama:
     """A model with the weights of a folder from Hugging Face.
+
+    Args:
+        context, batch, cache: see `Config.read`.
 
     Raises:
         ValueError: a weight is missing, of another shape than `config.json` says, or unknown.
     """
     folder = Path(folder)
-    net = Llama(Config.read(folder / "config.json", context, batch)).set_train(False)
+    config = Config.read(folder / "config.json", context, batch, cache)
+    net = Llama(config).set_train(False)
     parameters = {p.name: p for p in net.get_parameters() if p.requires_grad}
     wanted = {name: source_names(name) for name in parameters}
     parts = {}

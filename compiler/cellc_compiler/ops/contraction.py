@@ -140,9 +140,15 @@ class Matmul(Op):
                 case((0, 3), (3, 4)), case((2, 0), (0, 3)))
 
 
+def widens(dtype: DType, wide: DType) -> bool:
+    """Whether elements of a type are exact in a wider float that they may be read as."""
+    return wide is dtypes.float32 and dtype in (dtypes.float16, dtypes.bfloat16)
+
+
 class MatmulPrefix(Op):
     """`matmul` whose other operand has only its first `rows` rows taken: those of a cache that are
-    filled. They lie where they are, so nothing is copied. The pass `Prefixes` makes it.
+    filled. They lie where they are, so nothing is copied. A cache of 16-bit floats is widened to
+    the float32 of the input as it is read. The pass `Prefixes` makes it.
 
     Attributes:
         rows: rows of each matrix of `other`, as it is stored.
@@ -163,19 +169,22 @@ class MatmulPrefix(Op):
               **flags: bool) -> TensorType:
         if c.rank < 2 or not 0 <= rows <= c.dims[-2] or prod(batch) != prod(c.dims[:-2]):
             raise ValueError(f"matmul_prefix cannot take {rows} rows of {batch} matrices of {c}")
-        return Matmul().infer(a, c.with_shape((*batch, rows, c.dims[-1])), **flags)
+        dtype = a.dtype if widens(c.dtype, a.dtype) else c.dtype
+        return Matmul().infer(a, TensorType((*batch, rows, c.dims[-1]), dtype), **flags)
 
     def flops(self, node: Node) -> int:
         return Matmul().flops(node)
 
     def reference(self, a: Array, c: Array, *, rows: int, batch: Ints, **flags: bool) -> Array:
         first = c[..., :rows, :].reshape(*batch, rows, c.shape[-1])
-        return Matmul().reference(a, first, **flags)
+        return Matmul().reference(a, first.astype(a.dtype), **flags)
 
     def composition(self, b: Builder, x: Value, y: Value, *, rows: int, batch: Ints,
                     **flags: bool) -> Value:
         dims = (*y.shape[:-2], rows, y.shape[-1])
         first = b.slice(y, start=(0,) * len(dims), stop=dims)
+        if y.dtype is not x.dtype:
+            first = b.cast(first, dtype=x.dtype)
         out: Value = b.matmul(x, b.reshape(first, shape=(*batch, *dims[-2:])), **flags)
         return out
 

@@ -3,7 +3,8 @@
 The first n rows of a matrix lie together, so the product can read them where they are; only the
 distance between matrices is another (`matmul_prefix`). That pays where the product reads them once,
 as a decoder does that makes one token after the other. Products of many rows stay: others may fuse
-with them, and the copy is little beside them.
+with them, and the copy is little beside them. A cache of 16-bit floats that the network widens to
+float32 is widened where the product reads it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from ....ir.dims import estimate, surely_equal
 from ....ir.graph import Builder, Graph, Node, Value
 from ....ir.types import prod
+from ....ops.contraction import widens
 from ....passes.base import Pass, rewrite
 from .inplace_concat import source
 
@@ -32,7 +34,7 @@ class Prefixes(Pass):
             return False
 
         def rule(b: Builder, node: Node) -> Sequence[Value] | None:
-            found = _prefix(node.operands[1])
+            found = _prefix(_stored(node))
             if found is None or source(found.operands[0]) not in written:
                 return None
             x, y = node.operands
@@ -43,6 +45,23 @@ class Prefixes(Pass):
                            batch=y.shape[:-2])]
 
         return rewrite(graph, rule, asks=lambda op: op == "matmul")
+
+
+def _stored(node: Node) -> Value:
+    """The right operand of a product, as it is stored: before it is widened.
+
+    Where the result has one column the operands change places; such a product keeps what it has.
+    """
+    value = node.operands[1]
+    if 1 in (node.result.shape[-1], *value.shape[-2:]):
+        return value
+    axes = value
+    if axes.node is not None and axes.node.op == "reshape" and _ends_alike(axes.node):
+        axes = axes.node.operands[0]
+    if axes.node is None or axes.node.op != "cast" \
+            or not widens(axes.node.operands[0].dtype, axes.dtype):
+        return value
+    return axes.node.operands[0]
 
 
 def _prefix(value: Value) -> Node | None:

@@ -73,6 +73,7 @@ def matmul_spec(node: Node, epilogue: gemm.Epilogue | None = None,
         out_dtype=stored, epilogue=epilogue, segment=segment_of(out[-1], k, dtype),
         b_constant=precompute.prepacks(node.operands[1]),
         b_pitch=y[-2] * y[-1] if "rows" in node.attrs else 0,
+        stored=None if node.operands[1].dtype is dtype else node.operands[1].dtype,
     )
 
 

@@ -19,7 +19,7 @@ A value of an element is a list of `parts` vectors: one, or real and imaginary f
 from __future__ import annotations
 
 from cellc_runtime.dtypes import DType
-from cellc_runtime.records import dataclass
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
 from ....llvm.convert import from_memory, round_bfloat16
@@ -51,6 +51,7 @@ class Arith:
         acc: LLVM type of an accumulator scalar.
         parts: scalars per element, 2 for complex.
         lanes: elements in one accumulator vector.
+        stored: element type of B in memory, where it is narrower; B is widened as it is read.
     """
 
     dtype: DType
@@ -59,10 +60,11 @@ class Arith:
     acc: str
     parts: int
     lanes: int
+    stored: DType | None = None
 
     @classmethod
-    def of(cls, dtype: DType, out: DType, target: Target) -> Arith:
-        """The arithmetic of `dtype` inputs and `out` outputs.
+    def of(cls, dtype: DType, out: DType, target: Target, stored: DType | None = None) -> Arith:
+        """The arithmetic of `dtype` inputs and `out` outputs; B may be stored as another type.
 
         Raises:
             TypeError: bool inputs, or complex on one side only.
@@ -75,7 +77,14 @@ class Arith:
         else:
             acc = "double" if storage == "double" else "float"
         parts = 2 if dtype.is_complex else 1
-        return cls(dtype, out, storage, acc, parts, target.lanes(sizeof(acc)))
+        return cls(dtype, out, storage, acc, parts, target.lanes(sizeof(acc)), stored)
+
+    @property
+    def right(self) -> Arith:
+        """The arithmetic of B's elements as they are stored."""
+        if self.stored is None:
+            return self
+        return replace(self, dtype=self.stored, storage=storage_type(self.stored), stored=None)
 
     @property
     def acc_size(self) -> int:

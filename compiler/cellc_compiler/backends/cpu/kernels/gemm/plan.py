@@ -83,6 +83,18 @@ def canonical(p: Problem) -> Problem:
     return _drop_trivial_transposes(p)
 
 
+def join_rows(p: Problem) -> Problem:
+    """Few rows of several matrices by one matrix of B, as the rows of one: queries in groups."""
+    count = p.batch[-1] if p.batch else 0
+    if not (type(count) is type(p.m) is int and 1 < count * p.m <= _MOST_JOINED):
+        return p
+    if (p.a_strides[-1], p.b_strides[-1]) != (1, 0) or p.trans_a or p.swapped or p.a_pitch \
+            or p.n == 1 or any(a % count != 0 for a in p.a_strides[:-1]):
+        return p
+    return replace(p, batch=p.batch[:-1], b_strides=p.b_strides[:-1], m=p.m * count,
+                   a_strides=tuple(a // count for a in p.a_strides[:-1]))
+
+
 def _drop_trivial_transposes(p: Problem) -> Problem:
     """A matrix of one row or column is its own transpose in memory."""
     if p.k == 1:
@@ -153,6 +165,8 @@ _SERIAL_CYCLES = 40_000.0
 """A problem of less work is not worth waking threads for."""
 _FEW_ROWS = 3
 """Rows beside which packing B costs more than transposing it wherever it is read."""
+_MOST_JOINED = 8
+"""The same of matrices that change from call to call, caches, if the registers suffice."""
 _NEAR_BYTES = 512 << 10
 _FAR_BYTES = 1 << 20
 """Matrices of more bytes come from beyond the second-level cache."""
@@ -201,7 +215,7 @@ def choose_tile(
     best: tuple[float, int, int] | None = None
     for vecs in range(1, min(8, ceil_div(n, arith.lanes)) + 1):
         for rows in range(1, min(m, 28) + 1):
-            if not _fits(arith, target, rows, vecs, arith.converts and m <= _PACK_FROM):
+            if not _fits(arith, target, rows, vecs, arith.right.converts and m <= _PACK_FROM):
                 break
             if height is not None and rows != height:
                 continue
@@ -251,12 +265,12 @@ def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
         kc, pack_a = p.k, pack_a if arith.converts else "none"
     if pack_b == "local" and (kc is not s.kc or is_symbolic(p.n)):
         pack_b = "shared"
-    if is_symbolic(p.n):
-        if arith.parts != 1:
-            raise Undecided("complex products have a known number of columns")
-        pack_b = "shared"
-    transposing = s.transposing and type(p.n) is type(p.k) is int
-    if s.transposing and not transposing:  # (else `[n][k]` would be read as `[k][n]`)
+    if is_symbolic(p.n) and arith.parts != 1:
+        raise Undecided("complex products have a known number of columns")
+    transposing = s.transposing and type(p.k) is int
+    if transposing:
+        pack_b = "none"
+    elif s.transposing or is_symbolic(p.n):  # (else `[n][k]` would be read as `[k][n]`)
         pack_b = "shared"
     work = p.matrices * p.m * p.n * p.k
     cycles = work * (s.cycles / max(estimate(work), 1)) if is_symbolic(work) else s.cycles
@@ -267,7 +281,7 @@ def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
 
 
 def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Schedule:
-    if _transposes(p, arith, b_constant):
+    if _transposes(p, arith, target, b_constant):
         return _transposing(p, arith)
     rows, vecs = choose_tile(arith, target, p.m, p.n, max(p.k, 1))
     width = vecs * arith.lanes
@@ -297,15 +311,16 @@ def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sch
 
 def streaming_cycles(p: Problem, arith: Arith) -> float:
     """Cycles in which B is read from far memory, however little is computed; 0 if it is near."""
-    nbytes = estimate(p.b_matrices * p.k * p.n) * arith.dtype.itemsize
+    nbytes = estimate(p.b_matrices * p.k * p.n) * arith.right.dtype.itemsize
     return nbytes / _FAR_PER_CYCLE if nbytes > _FAR_BYTES else 0.0
 
 
-def _transposes(p: Problem, arith: Arith, b_constant: bool) -> bool:
+def _transposes(p: Problem, arith: Arith, target: Target, b_constant: bool) -> bool:
     """Whether B is transposed in registers: it is stored along k, and read once."""
     packed = b_constant or p.b_matrices < p.matrices
     fits = not arith.converts or block_bytes(p, arith, p.m, p.k)[0] <= _STACK
-    return p.trans_b and p.m <= _FEW_ROWS and arith.parts == 1 and p.k > 0 and fits and not packed
+    most = min(_MOST_JOINED, target.vector_registers - arith.lanes - 4) if p.b_pitch else _FEW_ROWS
+    return p.trans_b and p.m <= most and arith.parts == 1 and p.k > 0 and fits and not packed
 
 
 def _transposing(p: Problem, arith: Arith) -> Schedule:
@@ -366,7 +381,7 @@ class _Grid:
 
     def stream_b(self, wide: int) -> float:
         """Reading B in place from far memory, in strips of `wide` tiles: short runs are slow."""
-        size = self.arith.dtype.itemsize
+        size = self.arith.right.dtype.itemsize
         nbytes = self.p.n * self.p.k * size
         if nbytes <= 2 * _NEAR_BYTES:
             return 0.0
@@ -381,7 +396,7 @@ class _Grid:
         per_element = 0.3 if self.p.trans_b else 3.0 / self.arith.lanes
         elements = self.p.n * self.p.k
         if elements * self.arith.acc_size > _NEAR_BYTES:
-            per_element += 0.03 * self.arith.dtype.itemsize
+            per_element += 0.03 * self.arith.right.dtype.itemsize
         return elements * per_element * row_groups
 
     def pack_once(self) -> float:
@@ -417,7 +432,7 @@ def _pack_a(p: Problem, arith: Arith, rows: int, panels: int) -> Pack:
 def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool, prepacked: bool,
              pack_a: Pack) -> int:
     """k per block, even over the blocks."""
-    size = p.n * p.k * arith.dtype.itemsize
+    size = p.n * p.k * arith.right.dtype.itemsize
     if not packs_b and arith.carries_in_out and size > 2 * _NEAR_BYTES:
         # B is read once, in few pages at a time, and a strip stays near for all row tiles.
         limit = min(96, (24 << 10) // (width * arith.acc_size))

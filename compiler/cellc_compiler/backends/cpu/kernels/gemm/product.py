@@ -39,11 +39,12 @@ from .plan import (
     Schedule,
     block_bytes,
     canonical,
+    join_rows,
     panel_bytes,
     schedule,
     streaming_cycles,
 )
-from .tile import OUT_BUFFER, Prefetch, TileLayout, tile_function
+from .tile import OUT_BUFFER, Prefetch, TileLayout, square_steps, tile_function
 from .tile import (
     Epilogue as Epilogue,
 )
@@ -69,6 +70,7 @@ class MatmulSpec:
         b_constant: B will not change from call to call, so packing it is worth it even
             once; never changes a result.
         b_pitch: elements from one matrix of B to the next; 0: they lie one after the other.
+        stored: element type of B in memory, if that is narrower than `dtype`.
     """
 
     m: int
@@ -85,6 +87,7 @@ class MatmulSpec:
     segment: int = 0
     b_constant: bool = False
     b_pitch: int = 0
+    stored: DType | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for negative sizes or strides that do not match the batch."""
@@ -104,8 +107,11 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> Plan:
     Raises:
         TypeError: dtypes without a product (see `Arith.of`).
     """
-    arith = Arith.of(spec.dtype, spec.out_dtype or spec.dtype, target)
+    arith = Arith.of(spec.dtype, spec.out_dtype or spec.dtype, target, spec.stored)
     p = problem_of(spec)
+    if spec.b_pitch:
+        p = join_rows(p)
+    assert not (p.swapped and spec.stored), "only B is widened"
     if 0 in (p.m, p.n, p.matrices):
         return Plan()
     if spec.n == 1 and p.is_dot and p.k >= CHAIN_BYTES // arith.acc_size and arith.parts == 1:
@@ -175,7 +181,7 @@ class GemmWriter:
                  epilogue: Epilogue | None) -> None:
         self.p, self.s, self.arith, self.target = p, s, arith, target
         self.roles = _roles(p, epilogue)
-        self.panels = Panels(arith, p.n, p.k, s.width, p.trans_b)
+        self.panels = Panels(arith.right, p.n, p.k, s.width, p.trans_b)
         self.blocks = ceil_div(p.k, s.kc)
         self.row_tiles = ceil_div(p.m, s.rows)
         self.block = (0, 0) if s.pack_a == "none" else block_bytes(
@@ -210,7 +216,8 @@ class GemmWriter:
             prefetch=self._prefetch(),
             steps=estimate(self.s.kc) // self._unroll(),
             segment=p.segment,
-            transposing=(self.panels.n_stride, p.k % arith.lanes) if self.s.transposing else None,
+            transposing=(self.panels.n_stride, p.k % square_steps(arith, p.segment))
+            if self.s.transposing else None,
         )
 
     def _unroll(self) -> int:
@@ -235,7 +242,7 @@ class GemmWriter:
         if not p.trans_b:
             return None
         rows = ceil_div(s.width, tiles)
-        advance = unroll * self.arith.dtype.itemsize
+        advance = unroll * panels.arith.dtype.itemsize
         return Prefetch(rows, panels.n_stride, advance, rows * panels.n_stride)
 
     # --- the plan ---------------------------------------------------------------------------
@@ -265,7 +272,7 @@ class GemmWriter:
 
     def _packing(self) -> Packing | None:
         """The layout of the packed B, unless its elements are widened or split."""
-        arith, size = self.arith, self.arith.dtype.itemsize
+        arith, size = self.panels.arith, self.panels.arith.dtype.itemsize
         if arith.parts != 1 or arith.acc_size != size:
             return None
         p = self.p
@@ -319,7 +326,8 @@ class GemmWriter:
         b_index = _matrix(f, p, matrix, p.b_strides)
         shared = s.pack_b == "shared"
         b_at = f.mul(b_index, f.i64(
-            self.matrix_bytes() if shared else (p.b_pitch or p.k * p.n) * size))
+            self.matrix_bytes() if shared
+            else (p.b_pitch or p.k * p.n) * self.panels.arith.dtype.itemsize))
         a, b = f.gep(self.a, a_at), f.gep(self.b, b_at)
         first_row = f.mul(matrix, f.i64(p.m))
 

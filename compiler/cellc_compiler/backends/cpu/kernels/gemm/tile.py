@@ -104,7 +104,7 @@ class TileLayout:
         steps: iterations of the main loop in a block of k.
         segment: k per segment, of which a block has a whole number; 0 if there is one.
         transposing: B is read as it is stored, `[n][k]`, and transposed in registers: bytes from
-            one column of the output to the next, and k % lanes.
+            one column of the output to the next, and what squares (`square_steps`) leave of k.
     """
 
     arith: Arith
@@ -124,6 +124,12 @@ class TileLayout:
     steps: int = 0
     segment: int = 0
     transposing: tuple[int, int] | None = None
+
+
+def square_steps(arith: Arith, segment: int) -> int:
+    """Steps of k that are transposed together: as many as lanes, or pairs of bfloat16."""
+    paired = arith.right.dtype.name == "bfloat16" and arith.stored is not None and not segment
+    return arith.lanes * (2 if paired else 1)
 
 
 def tile_function(
@@ -224,32 +230,48 @@ class _Tile:
         return f.loop(whole, end, 1, state, body(1)) if u > 1 else state
 
     def transposing_chain(self, first: V, end: V, state: list[V]) -> list[V]:
-        """The same by squares of B, as many k as lanes, that are transposed in registers. The rest
-        of k comes last: a segment is a whole number of squares."""
-        f, lay, lanes = self.f, self.lay, self.lanes
+        """The same by squares of B (`square_steps`) that are transposed in registers. The rest of k
+        comes last: a segment is a whole number of squares."""
+        f, lay = self.f, self.lay
         assert lay.transposing
         pitch, rest = lay.transposing
+        steps = square_steps(self.arith, lay.segment)
 
         def squares(count: int, carried: list[V]) -> list[V]:
             a, b, *acc = carried
-            columns = [self.square(f.gep(b, v * lanes * pitch), pitch, self.count(v), count)
-                       for v in range(self.vecs)]
+            columns = [self.square(b, pitch, v, count) for v in range(self.vecs)]
             for t in range(count):
                 acc = self.multiply(f.gep(a, t * lay.a_k), [[c[t]] for c in columns], acc)
             return [f.gep(a, count * lay.a_k), f.gep(b, count * lay.b_k), *acc]
 
-        whole = f.add(first, f.binary("and", f.sub(end, first), f.i64(-lanes)))
-        state = f.loop(first, whole, lanes, state, lambda _, carried: squares(lanes, carried))
+        whole = f.add(first, f.binary("and", f.sub(end, first), f.i64(-steps)))
+        state = f.loop(first, whole, steps, state, lambda _, carried: squares(steps, carried))
         if not rest:
             return state
         return f.when(f.cmp("slt", whole, end), lambda: squares(rest, state), lambda: state)
 
-    def square(self, b: V, pitch: int, columns: int, count: int) -> list[V]:
-        """Load `count` k of some columns of B, a vector for each k."""
-        f, arith = self.f, self.arith
-        rows = [arith.load(f, f.gep(b, r * pitch), self.lanes, count)[0] for r in range(columns)]
-        zero = f.zero(vector(arith.acc, self.lanes))
-        return transpose(f, [*rows, *[zero] * (self.lanes - columns)])[:count]
+    def square(self, b: V, pitch: int, vec: int, count: int) -> list[V]:
+        """Load `count` k of the columns of a vector of B, a vector for each k."""
+        f, arith, lanes, columns = self.f, self.arith.right, self.lanes, self.count(vec)
+        paired = square_steps(self.arith, self.lay.segment) > lanes
+        rows, words = [], vector("i32", lanes)
+        for r in range(columns):
+            at: int | V = (vec * lanes + r) * pitch
+            if self.masked:  # a column that is there, for those after the last
+                last = f.sub(f.arg("valid"), f.i64(1))
+                at = f.mul(f.intrinsic("smin", "i64", f.i64(vec * lanes + r), last), f.i64(pitch))
+            if paired:
+                ty = vector(arith.storage, 2 * lanes)
+                pairs = load_part(f, ty, f.gep(b, at), None if count == 2 * lanes else count)
+                rows.append(f.emit(words, f"bitcast {pairs} to {words}"))
+            else:
+                rows.append(arith.load(f, f.gep(b, at), lanes, count)[0])
+        out = transpose(f, [*rows, *[f.zero(rows[0].ty)] * (lanes - columns)])
+        if paired:  # a bfloat16 is the upper half of a float: even k are lower halves of pairs
+            even, odd = f.const(out[0].ty, 16), f.const(out[0].ty, -1 << 16)
+            halves = [f.binary(op, x, by) for x in out for op, by in (("shl", even), ("and", odd))]
+            out = [f.cast("bitcast", x, arith.acc) for x in halves]
+        return out[:count]
 
     def beside(self) -> list[V]:
         """Where the tile begins in the operands of the epilogue that are fetched."""
@@ -299,6 +321,7 @@ class _Tile:
             ty = vector(arith.acc, self.lanes)
             return [f.load(ty, f.gep(b, at * arith.acc_size + p * self.lay.b_part),
                            self.lay.target.vector_bytes) for p in range(arith.parts)]
+        arith = arith.right
         return arith.load(f, f.gep(b, at * arith.dtype.itemsize), self.lanes, self.count(vec))
 
     def count(self, vec: int) -> int:
