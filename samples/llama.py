@@ -234,7 +234,12 @@ class Llama(nn.Cell):
         self.sin = ms.Tensor(np.sin(angles).astype(np.float32))
 
     def features(self, tokens, places):
-        """What the last block gives for the new tokens: (N, T, width)."""
+        """What the last block gives for the new tokens: (N, T, width).
+
+        Raises:
+            ValueError: the cache has no room for them, or is for another number of conversations.
+        """
+        self.check_sizes(*tokens.shape, places.shape[0])
         new = places[places.shape[0] - tokens.shape[1]:]
         cos, sin = self.cos[new], self.sin[new]
         seen = places <= new.expand_dims(1)
@@ -242,6 +247,17 @@ class Llama(nn.Cell):
         for block in self.blocks:
             x = block(x, cos, sin, seen)
         return self.norm(x)
+
+    def check_sizes(self, n, new, end):
+        """Whether the cache takes `new` tokens that end at place `end - 1` of n conversations."""
+        c = self.config
+        if end > c.context:
+            raise ValueError(f"the cache is full: it has room for {c.context} tokens, but the new "
+                             f"ones end with token {end}")
+        if n != c.batch:
+            raise ValueError(f"the cache is for {c.batch} conversations at a time, but got {n}")
+        if new > end:
+            raise ValueError(f"{new} new tokens need at least as many places, but got {end}")
 
     def construct(self, tokens, places):
         """Logits of the token after each new one: (N, T, vocabulary)."""
@@ -336,7 +352,7 @@ def source_names(name: str) -> list[str]:
 
 def assign(parameter: ms.Parameter, parts: list[tuple[str, Any]], folder: Path) -> None:
     """Give a parameter the value that a model's files have in parts."""
-    rows = sum(part.shape[0] for _, part in parts)
+    rows = sum(part.shape[0] if part.ndim else 0 for _, part in parts)
     if (rows, *parts[0][1].shape[1:]) != parameter.shape or \
             any(part.shape[1:] != parts[0][1].shape[1:] for _, part in parts):
         shapes = ", ".join(f"{name!r} is {tuple(part.shape)}" for name, part in parts)

@@ -51,6 +51,7 @@ class Weights:
         self.written: set[str] = set()
         self._versions: Counter[str] = Counter()
         self._programs: WeakSet[BoundProgram] = WeakSet()
+        self._devices: set[str] = set()
         self._placed: dict[tuple[str, str], DeviceArray] = {}
         self._behind: dict[str, DeviceArray] = {}
         """Weights that were written on a device since they were copied to the host."""
@@ -101,8 +102,8 @@ class Weights:
 
     @property
     def mixed(self) -> bool:
-        """Whether programs that read these run on several devices."""
-        return len({p.executable.device.name for p in self._programs}) > 1
+        """Whether programs that read these run, or ran, on several devices."""
+        return len(self._devices) > 1
 
     def bind(self, executable: Executable, like: BoundProgram | None = None) -> BoundProgram:
         """An executable with its parameters bound.
@@ -114,8 +115,9 @@ class Weights:
             ArtifactError: there is no such weight.
         """
         program = executable.program
+        self._devices.add(executable.device.name)
         kind = OnDevice if executable.device.own_memory else BoundProgram
-        bound = kind(executable, self)
+        bound = kind(executable, self, like)
         if like is not None and bound.bind_like(like):
             self._programs.add(bound)
             return bound
@@ -146,15 +148,20 @@ class BoundProgram:
         updated: those that a call writes.
     """
 
-    def __init__(self, executable: Executable, weights: Weights) -> None:
+    def __init__(
+        self, executable: Executable, weights: Weights, like: BoundProgram | None = None
+    ) -> None:
         self.executable = executable
         self.program: Program = executable.program
-        slots = self.program.slots
-        self.names = tuple(s.name for s in self.program.of_kind("param"))
-        self.updated = updated(self.program)
-        self._watched = tuple(dict.fromkeys(
-            slots[i].name for made in self.program.precomputed for i in made.sources
-            if slots[i].kind == "param"))
+        if like is None:
+            slots = self.program.slots
+            self.names = tuple(s.name for s in self.program.of_kind("param"))
+            self.updated = updated(self.program)
+            self._watched = tuple(dict.fromkeys(
+                slots[i].name for made in self.program.precomputed for i in made.sources
+                if slots[i].kind == "param"))
+        else:
+            self.names, self.updated, self._watched = like.names, like.updated, like._watched
         self._weights = weights
         self._seen = 0
         self._versions: list[int] = []

@@ -13,6 +13,7 @@ import operator
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -200,11 +201,18 @@ class _Core:
         if program.constants:
             device.copy(self._consts.address, program.constants)
         self._arenas: list[Memory] = []
-        self._inputs = [(i, s) for i, s in enumerate(program.slots) if s.kind == "input"]
-        self._outputs = [(i, s) for i, s in enumerate(program.slots) if s.kind == "output"]
-        self._params = [(i, s) for i, s in enumerate(program.slots) if s.kind == "param"]
-        self._written = {s.alias for s in program.slots if s.alias is not None}
-        self.states = {s.name: self._zeros(s) for s in program.of_kind("state")}
+        similar = None
+        if like is not None and not like.states and _same_but_data(program, like.program):
+            similar = like
+            self._inputs, self._outputs = ([(i, program.slots[i]) for i, _ in slots]
+                                           for slots in (like._inputs, like._outputs))
+            self._params, self._written, self.states = like._params, like._written, {}
+        else:
+            self._inputs, self._outputs, self._params = (
+                [(i, s) for i, s in enumerate(program.slots) if s.kind == kind]
+                for kind in ("input", "output", "param"))
+            self._written = {s.alias for s in program.slots if s.alias is not None}
+            self.states = {s.name: self._zeros(s) for s in program.of_kind("state")}
         self.params: tuple[Any, ...] = ()
         self._given: tuple[Any, ...] = ()
         # A source on a device keeps its elements; elsewhere what no call reads may go.
@@ -215,8 +223,8 @@ class _Core:
         self._ready = False
         if self._code.native:
             self._context = fastcall.Context(
-                program, self._code.address(MAIN), self._consts.address, self, self._raise
-            )
+                program, self._code.address(MAIN), self._consts.address, self, self._raise,
+                None if similar is None else similar._context)
         if not self._params:
             self.bind(())
 
@@ -291,14 +299,13 @@ class _Core:
 
     def bind_like(self, other: _Core) -> bool:
         """See `Executable.bind_like`."""
-        one, two = (core.program.of_kind("param", "state", "kept") for core in (self, other))
         if not other._ready or self.states or self._device.own_memory \
-                or len(one) != len(two) or any(map(operator.is_not, one, two)):
+                or not _same_but_data(self.program, other.program):
             return False
         self._bound, self._given, self.params = other._bound, other._given, other.params
         self._ready = True
-        if self._context is not None:
-            self._context.bind(*self._bound, self._release())
+        if self._context is not None and other._context is not None:
+            self._context.bind_like(other._context, self._bound[0], self._release())
         return True
 
     def _release(self) -> int:
@@ -521,6 +528,15 @@ def _plain_call(program: Program, bound: Any, called: Callable[[Slot], str]) -> 
         tuple((i, slots[i].shape, slots[i].dtype.numpy, slots[i].nbytes) for i in inputs),
         tuple((i, s, called(s)) for i, s in enumerate(slots) if s.kind == "output"),
         tuple(lo for lo, _ in ranges), tuple(hi for _, hi in ranges), held)
+
+
+def _same_but_data(one: Program, two: Program) -> bool:
+    """Whether the slots of programs at two sizes are the same but for inputs and outputs."""
+    if len(one.slots) != len(two.slots):
+        return False
+    differing = compress(zip(one.slots, two.slots, strict=True),
+                         map(operator.is_not, one.slots, two.slots))
+    return all(a.kind == b.kind and a.kind in ("input", "output") for a, b in differing)
 
 
 class _DeviceCore(_Core):

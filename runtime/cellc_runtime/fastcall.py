@@ -127,19 +127,24 @@ def native_function(
 ) -> tuple[Callable[..., Any], object]:
     """A function whose code is given a capsule of `data`, and the capsule. It keeps `owner`, which
     must keep the definition and the data."""
-    new = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
-    )(address_of(ctypes.pythonapi.PyCFunction_NewEx))
+    new, _ = _constructors()
     capsule = _capsule(data, None)
     return new(ctypes.addressof(definition), capsule, owner), capsule
 
 
 def _capsule(data: ctypes.Structure, name: int | None) -> object:
-    new = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-    )(address_of(ctypes.pythonapi.PyCapsule_New))
-    capsule: object = new(ctypes.addressof(data), name, None)
+    capsule: object = _constructors()[1](ctypes.addressof(data), name, None)
     return capsule
+
+
+@cache
+def _constructors() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Python's functions that make a builtin function and a capsule."""
+    anything, pointer = ctypes.py_object, ctypes.c_void_p
+    return (ctypes.PYFUNCTYPE(anything, pointer, anything, anything)(
+                address_of(ctypes.pythonapi.PyCFunction_NewEx)),
+            ctypes.PYFUNCTYPE(anything, pointer, pointer, pointer)(
+                address_of(ctypes.pythonapi.PyCapsule_New)))
 
 
 class _DataHandler(ctypes.Structure):
@@ -167,6 +172,26 @@ def data_handler(functions: Sequence[int]) -> int:
     return id(capsule)
 
 
+class _Slots:
+    """Which slots of a program are what, for contexts of it at several sizes.
+
+    Attributes:
+        count: of all slots.
+        inputs, outputs: numbers of these.
+        written: those that updates are written to.
+        aliases: the pairs of an update and that, one after the other.
+    """
+
+    def __init__(self, program: Program) -> None:
+        slots = program.slots
+        self.count = len(slots)
+        self.inputs, self.outputs = ([i for i, s in enumerate(slots) if s.kind == kind]
+                                     for kind in ("input", "output"))
+        self.written = {s.alias for s in slots if s.alias is not None}
+        numbers = [n for i, s in enumerate(slots) if s.alias is not None for n in (i, s.alias)]
+        self.aliases = (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
+
+
 class Grow:
     """Called by the entry when all blocks are in use: the address of one more.
 
@@ -174,10 +199,9 @@ class Grow:
     results. It owns the blocks it made.
     """
 
-    def __init__(self, program: Program) -> None:
-        self._arena_bytes = program.arena_bytes
-        self._slots = len(program.slots)
-        self._outputs = len(program.of_kind("output"))
+    def __init__(self, arena_bytes: int, slots: _Slots) -> None:
+        self._arena_bytes = arena_bytes
+        self._slots, self._outputs = slots.count, len(slots.outputs)
         self._made: list[Any] = []
 
     def __call__(self) -> int:
@@ -200,31 +224,29 @@ class Context:
         consts: address of the constants.
         slow: called for anything unusual, with the arguments.
         fail: called with an error code and the address of the call's arena; raises.
+        like: the context of a program whose slots differ in shapes of inputs and outputs alone.
 
     The callables are borrowed: whoever owns this context keeps them.
     """
 
     def __init__(
         self, program: Program, main: int, consts: int, slow: object,
-        fail: Callable[[int, int], None],
+        fail: Callable[[int, int], None], like: Context | None = None,
     ) -> None:  # fmt: skip
         raw = _Context()
         self._raw = raw
         self._keep: list[Any] = []
-        self.grow = Grow(program)
         raw.main, raw.consts, raw.ndarray = main, consts, id(np.ndarray)
-        raw.slow, raw.fail, raw.grow = id(slow), id(fail), id(self.grow)
-        written = {s.alias for s in program.slots if s.alias is not None}
-        by_kind = {kind: [i for i, s in enumerate(program.slots) if s.kind == kind]
-                   for kind in ("input", "output")}  # fmt: skip
-        raw.nargs, raw.nouts = len(by_kind["input"]), len(by_kind["output"])
-        raw.nslots = len(program.slots)
-        raw.args = self._specs(program, by_kind["input"], written)
-        raw.outs = self._specs(program, by_kind["output"], written)
+        raw.slow, raw.fail = id(slow), id(fail)
+        self._slots = found = _Slots(program) if like is None else like._slots
+        self.grow = Grow(program.arena_bytes, found)
+        raw.grow = id(self.grow)
+        raw.nargs, raw.nouts, raw.nslots = len(found.inputs), len(found.outputs), found.count
+        raw.args = self._specs(program, found.inputs, found.written)
+        raw.outs = self._specs(program, found.outputs, found.written)
         self.template = (ctypes.c_void_p * max(raw.nslots, 1))()
         raw.template = ctypes.addressof(self.template)
-        pairs = [(i, s.alias) for i, s in enumerate(program.slots) if s.alias is not None]
-        raw.naliases, raw.aliases = len(pairs), self._pairs([n for p in pairs for n in p])
+        raw.naliases, raw.aliases = len(found.written), ctypes.addressof(found.aliases)
         if program.broadcasts:
             raw.sized, raw.limit = 1, LIMIT
 
@@ -246,11 +268,6 @@ class Context:
         self._keep.append(specs)
         return ctypes.addressof(specs)
 
-    def _pairs(self, numbers: Sequence[int]) -> int:
-        table = (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
-        self._keep.append(table)
-        return ctypes.addressof(table)
-
     def bind(
         self, bound: tuple[object, ...], addresses: Sequence[tuple[int, int]],
         written: Sequence[tuple[int, int]], release: int,
@@ -261,14 +278,25 @@ class Context:
         `release`: whether calls release the interpreter lock; of a shape-polymorphic program, from
         how many elements on.
         """
-        raw = self._raw
-        raw.ready = 0
+        self._raw.ready = 0
         for slot, address in addresses:
             self.template[slot] = address
         self._written = (ctypes.c_int64 * max(2 * len(written), 1))(
             *(n for pair in written for n in pair)
         )
-        raw.written, raw.nwritten = ctypes.addressof(self._written), len(written)
+        self._raw.nwritten = len(written)
+        self._set_bound(bound, release)
+
+    def bind_like(self, other: Context, bound: tuple[object, ...], release: int) -> None:
+        """Enter what is bound in the context of a program that takes the same; see `bind`."""
+        self._raw.ready = 0
+        ctypes.memmove(self.template, other.template, ctypes.sizeof(self.template))
+        self._written, self._raw.nwritten = other._written, other._raw.nwritten
+        self._set_bound(bound, release)
+
+    def _set_bound(self, bound: tuple[object, ...], release: int) -> None:
+        raw = self._raw
+        raw.written = ctypes.addressof(self._written)
         raw.bound, raw.release, raw.ready = id(bound), release, 1
 
     def function(self, name: str, entry: int, owner: object) -> Callable[..., Any]:

@@ -149,6 +149,140 @@ class Open:
         return bytes(out) + struct.pack(f"<{len(table)}q", *table)
 
 
+Step = tuple[int, Callable[..., Any] | None, tuple[Any, ...]]
+"""Where a value goes, its function and the places of the arguments; without a function, terms of a
+sum: a factor and the places of atoms each."""
+
+
+class Evaluator:
+    """Works out the numbers of `Open` for one set of sizes after the other.
+
+    A number that occurs several times is worked out once. Values are in a list, by place.
+
+    Attributes:
+        shapes: the shapes of slots that are open, by slot.
+    """
+
+    def __init__(self, o: Open) -> None:
+        self._open = o
+        self._start: list[Any] = []
+        self._found: dict[Any, int] = {}
+        self._steps: list[Step] = []
+        self._symbols = {name: self._new(name) for name in o.symbols}
+        self._bounds = tuple(o.symbols.values())
+        self._guards = [(RELATIONS[r], self._place(x)) for r, x in o.guards]
+        self._guarding, self._steps = self._steps, []
+        self.shapes = {i: tuple(map(self._place, shape)) for i, shape in enumerate(o.shapes)
+                       if tuple in map(type, shape)}
+        self._plans = [list(zip(map(self._place, p.sizes), p.below, map(self._new, p.names),
+                                strict=True)) for p in (o.arena, o.ahead)]
+        self._sizing, self._steps = self._steps, []
+        self._messages = [[(self._place(at), tuple(map(self._place, shape)))
+                           for at, shape in values] for values in o.messages]
+        self._scalars = [(at, dtype, self._place(x)) for at, dtype, x in o.scalars]
+        self._table = [self._place(x) for x in o.table]
+        self._packed = struct.Struct(f"<{len(o.table)}q")
+
+    def refusal(self, sizes: Sequence[int]) -> str:
+        """See `Open.refusal`; sizes are in the order of the symbols."""
+        return "" if self._values(sizes) is not None else \
+            self._open.refusal(dict(zip(self._symbols, sizes, strict=True)))
+
+    def evaluate(self, sizes: Sequence[int]) -> list[Any] | None:
+        """The values but for those that follow from places, for the other functions; None if the
+        program does not serve these sizes."""
+        values = self._values(sizes)
+        if values is not None:
+            _run(self._sizing, values)
+        return values
+
+    def place(self, values: list[Any]) -> tuple[int, int]:
+        """Find the places of temporaries, and what follows from them; the bytes of all."""
+        found = []
+        for plan in self._plans:
+            ends: list[int] = []
+            for size, below, name in plan:
+                start = 0
+                for i in below:
+                    if ends[i] > start:
+                        start = ends[i]
+                values[name] = start
+                ends.append(start + values[size])
+            found.append(max(ends, default=0))
+        _run(self._steps, values)
+        return found[0], found[1]
+
+    def shown(self, values: Sequence[Any]) -> list[list[tuple[Any, tuple[Any, ...]]]]:
+        """For each message the place and the shape of each value that it shows."""
+        return [[(values[at], tuple([values[d] for d in shape])) for at, shape in message]
+                for message in self._messages]
+
+    def constants(self, constants: bytes, values: Sequence[Any]) -> bytes:
+        """See `Open.constants`."""
+        out = bytearray(constants[: self._open.table_at])
+        for at, dtype, i in self._scalars:
+            data = scalar(values[i], dtype).tobytes()
+            out[at : at + len(data)] = data
+        return bytes(out) + self._packed.pack(*[int(values[i]) for i in self._table])
+
+    def _values(self, sizes: Sequence[int]) -> list[Any] | None:
+        """The values that guards read; None if one does not hold."""
+        for size, (least, most) in zip(sizes, self._bounds, strict=True):
+            if size < least or (most >= 0 and size > most):
+                return None
+        values = self._start.copy()
+        values[: len(sizes)] = sizes
+        try:
+            _run(self._guarding, values)
+        except ZeroDivisionError:
+            return None
+        return values if all(holds(values[i], 0) for holds, i in self._guards) else None
+
+    # --- from numbers to steps ------------------------------------------------------------------
+
+    def _new(self, key: Any, value: Any = None) -> int:
+        """A place for a value; one that is known."""
+        self._start.append(value)
+        return self._found.setdefault(key, len(self._start) - 1)
+
+    def _place(self, x: Number) -> int:
+        """Where a number's value is."""
+        if type(x) is not tuple:
+            key = type(x), repr(x)
+            return self._found[key] if key in self._found else self._new(key, x)
+        if x[0] != "sum":
+            return self._step(x[0], _FLOATS[x[0]], tuple(map(self._place, x[1:])))
+        terms = tuple([(factor, *map(self._atom, atoms)) for factor, *atoms in x[1:]])
+        if len(terms) == 1 and len(terms[0]) == 2 and terms[0][0] == 1:
+            return int(terms[0][1])
+        return self._step("sum", None, terms)
+
+    def _atom(self, x: Any) -> int:
+        if type(x) is str:
+            return self._found[x]
+        return self._step(x[0], FUNCTIONS[x[0]], tuple(map(self._place, x[1:])))
+
+    def _step(self, name: str, function: Callable[..., Any] | None, args: tuple[Any, ...]) -> int:
+        key = name, args
+        if key not in self._found:
+            self._steps.append((self._new(key), function, args))
+        return self._found[key]
+
+
+def _run(steps: Sequence[Step], values: list[Any]) -> None:
+    """Work out values, each from those before it."""
+    for at, function, args in steps:
+        if function is not None:
+            values[at] = function(*[values[i] for i in args])
+            continue
+        total = 0
+        for factor, *atoms in args:
+            for i in atoms:
+                factor *= values[i]
+            total += factor
+        values[at] = total
+
+
 def scalar(value: Any, dtype: DType) -> Any:
     """A Python number as a rank-0 array; ints wrap to the width of an integer type, as in C."""
     with np.errstate(all="ignore"):

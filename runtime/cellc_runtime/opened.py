@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from .bound import BoundProgram
-from .program import Program
+from .program import Program, ProgramAtSizes
 
 KEPT = 64
 """Sizes of a program that are kept ready; those used last."""
@@ -26,14 +26,15 @@ class Opened:
         self, program: Program, symbols: Sequence[str],
         bind: Callable[[Program, BoundProgram | None], BoundProgram],
     ) -> None:
+        self.program, self._at_sizes = program, ProgramAtSizes(program)
         assert program.open is not None
-        self.program, self._open = program, program.open
         self._symbols, self._bind = tuple(symbols), bind
+        self._order = [self._symbols.index(name) for name in program.open.symbols]
         self._ready: OrderedDict[tuple[int, ...], BoundProgram] = OrderedDict()
 
     def refusal(self, sizes: Sequence[int]) -> str:
         """Why it does not serve these sizes; empty if it does."""
-        return self._open.refusal(dict(zip(self._symbols, sizes, strict=True)))
+        return self._at_sizes.refusal([sizes[i] for i in self._order])
 
     def at(self, sizes: tuple[int, ...]) -> BoundProgram:
         """The program for these sizes.
@@ -45,7 +46,7 @@ class Opened:
         if found is None:
             last = next(reversed(self._ready.values()), None)
             found = self._bind(
-                self.program.at(dict(zip(self._symbols, sizes, strict=True))), last)
+                self._at_sizes.at(dict(zip(self._symbols, sizes, strict=True))), last)
         self._ready[sizes] = found
         if len(self._ready) > KEPT:
             self._ready.popitem(last=False)

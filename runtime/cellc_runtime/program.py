@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import dtypes
@@ -22,7 +22,7 @@ from .errors import RUN_ERRORS, ArtifactError
 from .image import SEAL_BYTES, Image, Segment
 from .lazy import lazy_module
 from .packing import Packing
-from .records import dataclass, field, replace
+from .records import changed, dataclass, field
 from .shape_polymorphic import BROADCASTS, measure
 from .target import known_target
 
@@ -222,29 +222,7 @@ class Program:
             ValueError: it does not serve them, or its temporaries would have more bytes than a
                 process can address.
         """
-        assert self.open is not None
-        o, known = self.open, {name: sizes[name] for name in self.open.symbols}
-        refused = o.refusal(known)
-        if refused:
-            raise ValueError(f"{self.name}: {refused}")
-        places, arena = o.arena.places(known)
-        others, ahead = o.ahead.places(known)
-        if max(arena, ahead) > MAX_BYTES:
-            raise ValueError(f"{self.name} needs {arena + ahead} bytes of temporaries for the "
-                             f"sizes {known}")
-        placed = {**known, **places, **others}
-        slots = tuple(
-            s if tuple not in map(type, shape) else
-            replace(s, shape=tuple(open_sizes.evaluate(d, known) for d in shape))
-            for s, shape in zip(self.slots, o.shapes, strict=True))
-        messages = tuple(
-            replace(m, values=tuple(
-                replace(v, place=open_sizes.evaluate(place, placed),
-                        shape=tuple(open_sizes.evaluate(d, known) for d in shape))
-                for v, (place, shape) in zip(m.values, values, strict=True)))
-            for m, values in zip(self.messages, o.messages, strict=True))
-        return replace(self, slots=slots, messages=messages, arena_bytes=arena, open=None,
-                       precompute_arena_bytes=ahead, constants=o.constants(self.constants, placed))
+        return ProgramAtSizes(self).at(sizes)
 
     @property
     def precomputed_bytes(self) -> int:
@@ -312,6 +290,9 @@ class Program:
         entries = len(self.callbacks) + len(self.kernels)
         if self.image.table_entries < FIRST_CALLBACK + entries:
             raise ArtifactError("the external table has no room for the callbacks and kernels")
+        self._check_arenas()
+
+    def _check_arenas(self) -> None:
         for nbytes in (self.arena_bytes, self.precompute_arena_bytes):
             if not is_count(nbytes, MAX_BYTES):
                 raise ArtifactError(f"an arena of {nbytes} bytes is not possible")
@@ -440,6 +421,79 @@ class Program:
         if program.image.seal != seal(meta, program.constants):
             raise ArtifactError("the program's tables are not those that its code was compiled for")
         return program
+
+
+class ProgramAtSizes:
+    """A program with open sizes, at certain ones.
+
+    What does not follow from sizes was checked with the program itself; the rest is checked for
+    each sizes.
+    """
+
+    def __init__(self, program: Program) -> None:
+        assert program.open is not None
+        self.program, self._open = program, program.open
+        self._evaluator = open_sizes.Evaluator(program.open)
+        shapes, slots = self._evaluator.shapes, program.slots
+        self._updates = [i for i, s in enumerate(slots)
+                         if s.alias is not None and (i in shapes or s.alias in shapes)]
+        sources = {s for p in program.precomputed for s in p.sources}
+        self._ahead = any(i in sources or slots[i].kind == "kept" for i in shapes)
+
+    def refusal(self, sizes: Sequence[int]) -> str:
+        """Why the program does not serve these sizes, in the order of its symbols; empty if it
+        does."""
+        return self._evaluator.refusal(sizes)
+
+    def serves(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the program serves these sizes."""
+        return not self.refusal([sizes[symbol] for symbol in self._open.symbols])
+
+    def at(self, sizes: Mapping[str, int]) -> Program:
+        """See `Program.at`."""
+        name, evaluator = self.program.name, self._evaluator
+        known = [sizes[symbol] for symbol in self._open.symbols]
+        values = evaluator.evaluate(known)
+        if values is None:
+            raise ValueError(f"{name}: {evaluator.refusal(known)}")
+        arena, ahead = evaluator.place(values)
+        if max(arena, ahead) > MAX_BYTES:
+            raise ValueError(f"{name} needs {arena + ahead} bytes of temporaries for the sizes "
+                             f"{dict(zip(self._open.symbols, known, strict=True))}")
+        slots = list(self.program.slots)
+        for i, shape in evaluator.shapes.items():
+            slots[i] = changed(slots[i], shape=tuple([values[d] for d in shape]))
+        made = changed(
+            self.program, slots=tuple(slots), messages=self._messages(values), arena_bytes=arena,
+            precompute_arena_bytes=ahead, open=None,
+            constants=evaluator.constants(self.program.constants, values))
+        self._check(made)
+        return made
+
+    def _messages(self, values: Sequence[Any]) -> tuple[Message, ...]:
+        """The messages, with the places and shapes of what they show."""
+        return tuple([
+            m if not m.values else changed(m, values=tuple([
+                changed(v, place=place, shape=shape)
+                for v, (place, shape) in zip(m.values, shown, strict=True)]))
+            for m, shown in zip(self.program.messages, self._evaluator.shown(values), strict=True)])
+
+    def _check(self, made: Program) -> None:
+        """Verify what follows from sizes.
+
+        Raises:
+            ArtifactError: what does not hold.
+        """
+        made._check_arenas()
+        if self._ahead:
+            made._check_precomputed()
+        for i in self._evaluator.shapes:
+            slot = made.slots[i]
+            _check_shape(slot.name, slot.dtype, slot.shape)
+        for i in self._updates:
+            made._check_slot(i, made.slots[i], set())
+        for message in made.messages:
+            made._check_message(message)
 
 
 def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Program:

@@ -89,6 +89,16 @@ def replace(record: T, /, **changes: Any) -> T:
     return type(record)(**changes)
 
 
+def changed(record: T, /, **changes: Any) -> T:
+    """A copy of a record with some fields changed, without `__post_init__`: for changes that have
+    been checked. About ten times as fast as `replace`."""
+    copy: T = object.__new__(type(record))
+    for name in getattr(record, _FIELDS):
+        value = changes[name] if name in changes else getattr(record, name)
+        object.__setattr__(copy, name, value)
+    return copy
+
+
 def _made(cls: Any, frozen: bool, eq: bool, slots: bool, kw_only: bool) -> Any:
     own = _own_fields(cls, kw_only)
     fields: dict[str, Field] = {}

@@ -14,8 +14,9 @@ import pytest
 
 from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.interpret import run
-from cellc_compiler.ir.graph import Node
+from cellc_compiler.ir.graph import Builder, Graph, Node
 from cellc_compiler.ir.op import Op, Sample, all_ops, lookup
+from cellc_compiler.ir.types import TensorType
 from cellc_compiler.lower.plan import KernelPlan, operand, result
 from cellc_compiler.ops import (
     contraction,
@@ -38,6 +39,7 @@ from .expressions import evaluate_value
 from .gradients import check_gradient, graph_of, operands_of
 
 Array = np.ndarray[Any, Any]
+Ints = tuple[int, ...]
 MODULES = tuple(m.__name__ for m in (contraction, conv, gather, pool, random, scanops, scatter,
                                      sort))
 DTYPES = (dtypes.float32, dtypes.float16, dtypes.int8, dtypes.uint32, dtypes.complex64)
@@ -317,6 +319,19 @@ def test_sort_every_dtype(dtype: DType, n: int) -> None:
         got = kernel("sort_lines", x, descending=descending)
         np.testing.assert_array_equal(got[1], want[1])
         assert got[0].tobytes() == np.ascontiguousarray(want[0]).tobytes()
+
+
+@pytest.mark.parametrize(("shape", "axis", "left"), [
+    ((3, 5), -1, (3, 0)), ((3, 5), 0, (0, 5)), ((0,), 0, (0,))])
+def test_topk_of_none_sorts_nothing(shape: Ints, axis: int, left: Ints) -> None:
+    """Empty values and positions, of an axis that may be empty, too."""
+    graph = Graph("none")
+    x = graph.add_input(TensorType(shape, dtypes.float16), "x")
+    graph.outputs = list(sort.TopK().expand(Builder(graph), x, k=0, axis=axis, largest=True))
+    assert not any(n.op == "sort_lines" for n in graph.nodes)
+    values, positions = run(graph, [np.ones(shape, np.float16)])
+    assert (values.shape, values.dtype) == (left, np.float16)
+    assert (positions.shape, positions.dtype) == (left, np.int32)
 
 
 def test_topk_of_ties() -> None:

@@ -44,6 +44,8 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 TOLERANCE = 1e-5
 """Of logits, relative to the largest."""
+CACHES = {"bfloat16": 3e-2, "float16": 4e-3}
+"""The tolerance of caches in 16 bits."""
 
 
 @dataclass
@@ -205,6 +207,47 @@ def test_logits_are_those_of_the_formulas(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * np.abs(want).max())
 
 
+@pytest.mark.parametrize(("cache", "name"), [
+    ("bfloat16", "llama"), ("float16", "qwen3"), ("bfloat16", "mistral")])
+def test_a_cache_of_16_bits_gives_nearly_the_same(cache: str, name: str, tmp_path: Path) -> None:
+    """Equal bits in both modes; the distance to float64 is that of the rounded keys and values."""
+    model = Model.make(tmp_path / "model", name)
+    tokens, parts = tokens_of(40, 2), [9, 1, 1, 1, 6, 1, 1, 2, 1, 17]
+    given = []
+    for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
+        ms.set_context(mode=mode)
+        net = llama.pretrained(str(model.folder), batch=2, cache=cache)
+        assert all(p.dtype == getattr(ms, cache) for p in net.get_parameters()
+                   if p.name.endswith((".keys", ".values")))
+        given.append(answers(net, tokens, parts))
+    for compiled, eager in zip(*given, strict=True):
+        np.testing.assert_array_equal(compiled, eager)
+    got = np.concatenate(given[0], 1)
+    want = np.stack([model.logits(row) for row in tokens])
+    error = np.abs(got - want).max() / np.abs(want).max()
+    assert TOLERANCE < error < CACHES[cache], error
+
+
+def test_products_read_16_bits_where_they_lie(tmp_path: Path) -> None:
+    """One token after any number: no nest widens the cache or moves it, and a row is written in
+    place. The loops over all tokens are those of the softmax."""
+    source = tmp_path / "llama.py"
+    source.write_text((SAMPLES / "llama.py").read_text() + """
+
+def small():
+    return Llama(Config(cache="bfloat16", depth=1, context=96)).set_train(False)
+""")
+    assert cellc(["dump", f"{source}:small()", "--input", "tokens=int32[1,1]", "--input",
+                  "places=int32[S]", "-o", str(tmp_path / "dump")]) == 0
+    graph = next((tmp_path / "dump").glob("*matmul-prefixes.txt")).read_text()
+    assert len(re.findall(r"float32\S* = matmul_prefix\(", graph)) == 2
+    nests = (tmp_path / "dump/nests.txt").read_text().split("\n\n")
+    over_all = [n.splitlines()[0] for n in nests if re.search(r"<(S|96|[0-9*]*\*S)\)", n)]
+    assert over_all == ["where+reduce_max+exp+reduce_sum+div"]
+    written = [n for n in nests if "update_slice" in n.splitlines()[0]]
+    assert len(written) == 2 and all(re.search(r"\+16\*S-16\] = ", n) for n in written)
+
+
 PROGRAM = """
 import json, sys
 import numpy as np, torch
@@ -239,20 +282,23 @@ def test_transformers_gives_the_same(name: str, tmp_path: Path) -> None:
                                atol=TOLERANCE * np.abs(want).max())
 
 
-def test_an_artifact_continues_as_both_modes_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("batch", "cache"), [(1, "float32"), (4, "bfloat16")])
+def test_an_artifact_continues_as_both_modes_do(batch: int, cache: str, tmp_path: Path) -> None:
     """Two entries, one cache; no size has a program of its own."""
     model = Model.make(tmp_path / "model", "llama")
+    call = f"pretrained({str(model.folder)!r}, batch={batch}, cache={cache!r})"
     options = {"temperature": 0.8, "top_k": 20, "top_p": 0.9, "seed": 5}
     made = []
     for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
         ms.set_context(mode=mode)
-        net = llama.pretrained(str(model.folder))
-        made.append(np.stack(list(llama.generate(llama.calls(net), tokens_of(7), 20, **options))))
+        net = llama.pretrained(str(model.folder), batch=batch, cache=cache)
+        made.append(np.stack(list(llama.generate(
+            llama.calls(net), tokens_of(7, batch), 20, **options))))
     path = tmp_path / "llama.cellc"
-    inputs = ["prompt.tokens=int32[1,T]", "prompt.places=int32[S]", "decode.tokens=int32[1,1]",
-              "decode.places=int32[S]", "temperature=float32[]", "top_k=int32[]",
-              "top_p=float32[]", "draw=float32[]"]
-    assert cellc(["compile", f"{SAMPLES / 'llama.py'}:pretrained({str(model.folder)!r})",
+    inputs = [f"prompt.tokens=int32[{batch},T]", "prompt.places=int32[S]",
+              f"decode.tokens=int32[{batch},1]", "decode.places=int32[S]", "temperature=float32[]",
+              "top_k=int32[]", "top_p=float32[]", "draw=float32[]"]
+    assert cellc(["compile", f"{SAMPLES / 'llama.py'}:{call}",
                   "--entry", "prompt=choose", "--entry", "decode=choose", "-o", str(path),
                   *(f"--input={i}" for i in inputs)]) == 0
     net = cellc_runtime.load(path, trust_native_code=True)
@@ -261,10 +307,15 @@ def test_an_artifact_continues_as_both_modes_do(tmp_path: Path) -> None:
         entry = "decode" if tokens.shape[1] == 1 else "prompt"
         return np.asarray(net.call(entry, tokens, *rest))
 
-    made.append(np.stack(list(llama.generate(step, tokens_of(7), 20, **options))))
+    made.append(np.stack(list(llama.generate(step, tokens_of(7, batch), 20, **options))))
     np.testing.assert_array_equal(made[0], made[1])
     np.testing.assert_array_equal(made[0], made[2])
     assert len(np.unique(made[0])) > 3
+    rest = [np.float32(0), np.int32(1), np.float32(1), np.float32(0)]
+    with pytest.raises(ValueError, match="S = 65 must be from 2 to 64"):
+        net.call("decode", np.ones((batch, 1), np.int32), np.arange(65, dtype=np.int32), *rest)
+    with pytest.raises(IndexError, match=r"in \[-96, 96\), but got 96"):
+        net.call("decode", np.full((batch, 1), 96, np.int32), np.arange(9, dtype=np.int32), *rest)
 
 
 def test_draws_follow_their_probabilities() -> None:
@@ -309,6 +360,8 @@ def bad(folder: Path, change: Any, word: str) -> str:
     (lambda m: m.config.update(intermediate_size=60), ["gate_proj.weight", "(56, 32)"]),
     (lambda m: m.config.update(num_hidden_layers=1), ["no place", "model.layers.1."]),
     (lambda m: m.weights.pop("model.norm.weight"), ["missing", "model.norm.weight"]),
+    (lambda m: m.weights.update({"model.norm.weight": np.float32(1)}), ["norm.weight", "is ()"]),
+    (lambda m: m.config.update(num_key_value_heads=4), ["(96, 32)", "k_proj.weight' is (16, 32)"]),
 ])
 def test_files_that_do_not_fit_are_refused(change: Any, words: list[str], tmp_path: Path) -> None:
     text = bad(tmp_path, change, words[0])
@@ -321,6 +374,32 @@ def test_an_index_cannot_leave_its_folder(tmp_path: Path) -> None:
     index.write_text(json.dumps({"weight_map": {"a": "../other.safetensors"}}))
     with pytest.raises(ValueError, match="must be a file of this folder"):
         llama.pretrained(str(model.folder))
+
+
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+def test_calls_that_do_not_fit_the_cache_are_refused(mode: int) -> None:
+    ms.set_context(mode=mode)
+    net = llama.Llama(llama.Config(context=16, depth=1)).set_train(False)
+
+    def call(n: int, new: int, end: int, token: int = 1) -> Any:
+        return net(ms.Tensor(np.full((n, new), token, np.int32)),
+                   ms.Tensor(np.arange(end, dtype=np.int32)))
+
+    for end in (3, 4, 5, 16):
+        call(1, 3 if end == 3 else 1, end)
+    for given, words in (((1, 1, 17), "room for 16 tokens, but the new ones end with token 17"),
+                         ((1, 20, 20), "room for 16 tokens, but the new ones end with token 20"),
+                         ((2, 1, 6), "for 1 conversations at a time, but got 2"),
+                         ((1, 3, 2), "3 new tokens need at least as many places, but got 2")):
+        with pytest.raises(ValueError, match=words):
+            call(*given)
+    with pytest.raises(IndexError, match=r"in \[-256, 256\), but got 256"):
+        call(1, 1, 6, 256)
+
+
+def test_a_cache_has_a_type_that_attention_reads() -> None:
+    with pytest.raises(ValueError, match=r"'cache' must be one of float32, .*, but got 'int8'"):
+        llama.Config(cache="int8")
 
 
 @pytest.mark.parametrize(("tokens", "options", "words"), [

@@ -26,6 +26,7 @@ from cellc_compiler.ir.types import TensorType, show_shape
 from cellc_runtime.dtypes import DType
 from cellc_runtime.errors import counted
 from cellc_runtime.lazy import lazy_module
+from cellc_runtime.program import ProgramAtSizes
 from cellc_runtime.records import dataclass, field, replace
 
 from .. import context
@@ -40,8 +41,6 @@ from . import causes
 from .causes import Cause
 
 if TYPE_CHECKING:
-    from cellc_runtime.program import Program
-
     from .. import lang
     from .traced import Traced
 else:  # networks of fixed sizes need none of these
@@ -222,7 +221,7 @@ class Once:
     pattern: Pattern
     traced: Traced
     instances: int = 0
-    open: list[Program] = field(default_factory=list)
+    open: list[ProgramAtSizes] = field(default_factory=list)
     per_size: str = ""
     read_guards: Guards | None = None
 
@@ -262,11 +261,10 @@ class Once:
         return replace(self.traced, graph=graph, guards=open_, read_guards=self.read_guards,
                        program=None if program is None else program.at(sizes))
 
-    def _program(self, sizes: Mapping[str, int]) -> Program | None:
+    def _program(self, sizes: Mapping[str, int]) -> ProgramAtSizes | None:
         """A program for all sizes that serves these, compiled if need be; None if there is none."""
         for program in self.open:
-            assert program.open is not None
-            if not program.open.refusal(sizes):
+            if program.serves(sizes):
                 return program
         if self.per_size or len(self.open) >= MOST_OPEN or min(sizes.values()) < open_sizes.LEAST:
             return None
@@ -275,8 +273,8 @@ class Once:
         try:
             if set(shapes.symbols) - set(sizes):
                 raise Undecided("sizes follow from elements")
-            self.open.append(open_sizes.compile_open(
-                self.traced.graph, shapes, numerics=context.numerics()))
+            self.open.append(ProgramAtSizes(open_sizes.compile_open(
+                self.traced.graph, shapes, numerics=context.numerics())))
         except Undecided as e:  # one for each size is right, too; `explain` says why
             self.per_size = str(e)
             return None
@@ -320,7 +318,7 @@ class Dynamic:
                 shapes = [tuple(a if a == b else None for a, b in zip(x, y, strict=True))
                           for x, y in zip(shapes, before, strict=True)]
             self.seen[key] = shapes
-            out = {i: s for i, s in enumerate(shapes) if None in s}
+            out = _with_fixed_ones({i: s for i, s in enumerate(shapes) if None in s}, leaves)
         return out
 
     def _described(
@@ -393,6 +391,20 @@ class Dynamic:
         while len(self.recent) > KEPT:
             old, _ = self.recent.popitem(last=False)
             entries.pop(old, None)
+
+
+def _with_fixed_ones(axes: dict[int, Axes | None], leaves: Tensors) -> dict[int, Axes | None]:
+    """The open axes without those of size 1, if there are others: a program for all sizes serves
+    none of 1. So a decoder's step, of one token after any number, has one program."""
+    sizes = {(i, k): leaves[i]._type.dims[k] for i, shape in axes.items() if shape is not None
+             for k, axis in enumerate(shape) if axis is None}
+    if 1 not in sizes.values() or max(sizes.values()) < open_sizes.LEAST:
+        return axes
+    out: dict[int, Axes | None] = {}
+    for i, shape in axes.items():
+        assert shape is not None
+        out[i] = tuple(1 if sizes.get((i, k)) == 1 else axis for k, axis in enumerate(shape))
+    return out
 
 
 def _of_program(error: Exception) -> bool:
