@@ -252,7 +252,7 @@ def test_no_compilation_for_further_batches() -> None:
         assert_same(net(floats(n, 20)), eagerly(net, floats(n, 20)))
     (once,) = traces(net._entries)
     (program,) = once.open
-    assert not once.per_size and not program.open.guards
+    assert not once.per_size and not program.program.open.guards
     net.a.weight.set_data(net.a.weight * 2)
     assert_same(net(floats(50, 20)), eagerly(net, floats(50, 20)))
 
