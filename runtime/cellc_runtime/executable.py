@@ -39,6 +39,7 @@ else:
 Elements = Array | DeviceArray
 """Inputs and results of programs."""
 HostFunction = Callable[..., object]
+_Slots = list[tuple[int, Slot]]
 
 _RELEASE_CYCLES = 30_000.0
 """A program this long (about 10 us) repays releasing the interpreter lock (about 0.1 us, and the
@@ -191,6 +192,11 @@ class _Core:
     ) -> None:
         self.program = program
         self._device = device
+        self._inputs: _Slots
+        self._outputs: _Slots
+        self._params: _Slots
+        self._written: set[int]
+        self.states: dict[str, Any] = {}
         self._raise = _Raise(program, errors, device)
         hosts = [self._host(c, callbacks) for c in program.callbacks]
         if like is None or hosts or like.program.image is not program.image:
@@ -201,18 +207,10 @@ class _Core:
         if program.constants:
             device.copy(self._consts.address, program.constants)
         self._arenas: list[Memory] = []
-        similar = None
-        if like is not None and not like.states and _same_but_data(program, like.program):
-            similar = like
-            self._inputs, self._outputs = ([(i, program.slots[i]) for i, _ in slots]
-                                           for slots in (like._inputs, like._outputs))
-            self._params, self._written, self.states = like._params, like._written, {}
-        else:
-            self._inputs, self._outputs, self._params = (
-                [(i, s) for i, s in enumerate(program.slots) if s.kind == kind]
-                for kind in ("input", "output", "param"))
-            self._written = {s.alias for s in program.slots if s.alias is not None}
-            self.states = {s.name: self._zeros(s) for s in program.of_kind("state")}
+        similar = like
+        if like is None or like.states or not _same_but_data(program, like.program):
+            similar = None
+        self._sort_slots(similar)
         self.params: tuple[Any, ...] = ()
         self._given: tuple[Any, ...] = ()
         # A source on a device keeps its elements; elsewhere what no call reads may go.
@@ -227,6 +225,21 @@ class _Core:
                 None if similar is None else similar._context)
         if not self._params:
             self.bind(())
+
+    def _sort_slots(self, like: _Core | None) -> None:
+        """Set the lists of slots by kind, and make the state; `like` has such slots and no state,
+        but other shapes of inputs and outputs."""
+        slots = self.program.slots
+        if like is not None:
+            self._inputs, self._outputs = ([(i, slots[i]) for i, _ in given]
+                                           for given in (like._inputs, like._outputs))
+            self._params, self._written = like._params, like._written
+            return
+        self._inputs, self._outputs, self._params = (
+            [(i, s) for i, s in enumerate(slots) if s.kind == kind]
+            for kind in ("input", "output", "param"))
+        self._written = {s.alias for s in slots if s.alias is not None}
+        self.states = {s.name: self._zeros(s) for s in slots if s.kind == "state"}
 
     def address(self, symbol: str) -> int:
         """Where a function of the image is."""

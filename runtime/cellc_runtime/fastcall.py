@@ -229,6 +229,8 @@ class Context:
     The callables are borrowed: whoever owns this context keeps them.
     """
 
+    _slots: _Slots
+
     def __init__(
         self, program: Program, main: int, consts: int, slow: object,
         fail: Callable[[int, int], None], like: Context | None = None,
@@ -238,7 +240,8 @@ class Context:
         self._keep: list[Any] = []
         raw.main, raw.consts, raw.ndarray = main, consts, id(np.ndarray)
         raw.slow, raw.fail = id(slow), id(fail)
-        self._slots = found = _Slots(program) if like is None else like._slots
+        found = _Slots(program) if like is None else like._slots
+        self._slots = found
         self.grow = Grow(program.arena_bytes, found)
         raw.grow = id(self.grow)
         raw.nargs, raw.nouts, raw.nslots = len(found.inputs), len(found.outputs), found.count

@@ -444,7 +444,8 @@ class _OpenVinoModel:
         x = op.gather(self._norm(x, "model.norm.weight"), np.asarray([-1], np.int64), np.int64(1))
         head = self.weights.get("lm_head.weight", self.weights["model.embed_tokens.weight"])
         logits = op.matmul(x, op.constant(head), False, True)
-        return self.ov.Model([logits.output(0)], self.sinks, [self.tokens, self.places, self.beams], "llama")
+        return self.ov.Model([logits.output(0)], self.sinks,
+                             [self.tokens, self.places, self.beams], "llama")
 
     def _product(self, x: Any, part: str) -> Any:
         return self.op.matmul(x, self.op.constant(self.weights[part]), False, True)
