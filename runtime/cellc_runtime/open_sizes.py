@@ -139,15 +139,6 @@ class Open:
             found[key] = relation, x
         return [condition(relation, x) for relation, x in found.values()]
 
-    def constants(self, constants: bytes, sizes: Sizes) -> bytes:
-        """A program's constants for these sizes and the places of temporaries."""
-        out = bytearray(constants[: self.table_at])
-        for at, dtype, x in self.scalars:
-            data = scalar(evaluate(x, sizes), dtype).tobytes()
-            out[at : at + len(data)] = data
-        table = [int(evaluate(x, sizes)) for x in self.table]
-        return bytes(out) + struct.pack(f"<{len(table)}q", *table)
-
 
 Step = tuple[int, Callable[..., Any] | None, tuple[Any, ...]]
 """Where a value goes, its function and the places of the arguments; without a function, terms of a
@@ -180,7 +171,7 @@ class Evaluator:
         self._messages = [[(self._place(at), tuple(map(self._place, shape)))
                            for at, shape in values] for values in o.messages]
         self._scalars = [(at, dtype, self._place(x)) for at, dtype, x in o.scalars]
-        self._table = [self._place(x) for x in o.table]
+        self._table = list(map(self._place, o.table))
         self._packed = struct.Struct(f"<{len(o.table)}q")
 
     def refusal(self, sizes: Sequence[int]) -> str:
@@ -218,7 +209,7 @@ class Evaluator:
                 for message in self._messages]
 
     def constants(self, constants: bytes, values: Sequence[Any]) -> bytes:
-        """See `Open.constants`."""
+        """A program's constants, with what follows from sizes and places in them."""
         out = bytearray(constants[: self._open.table_at])
         for at, dtype, i in self._scalars:
             data = scalar(values[i], dtype).tobytes()
