@@ -426,8 +426,8 @@ class Program:
 class ProgramAtSizes:
     """A program with open sizes, at certain ones.
 
-    What does not follow from sizes was checked with the program itself; the rest is checked for
-    each sizes.
+    The parts that do not depend on sizes were checked with the program itself; the others are
+    checked for each set of sizes.
     """
 
     def __init__(self, program: Program) -> None:

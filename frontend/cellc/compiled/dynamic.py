@@ -312,13 +312,13 @@ class Dynamic:
         if self.spec is not None:
             self._described(structure, leaves, parameters, out)
         else:
-            shapes: list[Axes] = [t._type.dims for t in leaves]
-            before = self.seen.get(key)
+            dims: list[Axes] = [t._type.dims for t in leaves]
+            shapes, before = dims, self.seen.get(key)
             if before is not None:
                 shapes = [tuple(a if a == b else None for a, b in zip(x, y, strict=True))
                           for x, y in zip(shapes, before, strict=True)]
             self.seen[key] = shapes
-            out = _with_fixed_ones({i: s for i, s in enumerate(shapes) if None in s}, leaves)
+            out = _with_fixed_ones({i: s for i, s in enumerate(shapes) if None in s}, dims)
         return out
 
     def _described(
@@ -393,11 +393,14 @@ class Dynamic:
             entries.pop(old, None)
 
 
-def _with_fixed_ones(axes: dict[int, Axes | None], leaves: Tensors) -> dict[int, Axes | None]:
+def _with_fixed_ones(
+    axes: dict[int, Axes | None], dims: Sequence[Axes]
+) -> dict[int, Axes | None]:
     """The open axes without those of size 1, if there are others: a program for all sizes serves
     none of 1. So a decoder's step, of one token after any number, has one program."""
-    sizes = {(i, k): leaves[i]._type.dims[k] for i, shape in axes.items() if shape is not None
-             for k, axis in enumerate(shape) if axis is None}
+    sizes: dict[tuple[int, int], Any] = {
+        (i, k): dims[i][k] for i, shape in axes.items() if shape is not None
+        for k, axis in enumerate(shape) if axis is None}
     if 1 not in sizes.values() or max(sizes.values()) < open_sizes.LEAST:
         return axes
     out: dict[int, Axes | None] = {}
