@@ -361,6 +361,12 @@ def surely_equal(a: Size, b: Size) -> bool:
     return type(difference) is not Dim and difference == 0
 
 
+def grows_with_one_symbol(x: Size) -> bool:
+    """Whether a bound of this size is one of its only symbol."""
+    parts = [m for m in terms_of(x) if m]
+    return len(parts) == 1 and len(parts[0]) == 1 and isinstance(parts[0][0], str)
+
+
 def surely_at_least(a: Size, b: Size) -> bool:
     """Whether `a >= b` by what is known of two sizes; asks nothing."""
     if type(a) is not Dim and type(b) is not Dim:

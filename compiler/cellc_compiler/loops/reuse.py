@@ -12,7 +12,7 @@ from math import inf
 
 from cellc_runtime.records import dataclass
 
-from ..ir.dims import estimate, is_symbolic
+from ..ir.dims import estimate, grows_with_one_symbol, is_symbolic
 from ..ir.types import prod
 from . import expr as E
 from .expr import Expr
@@ -72,8 +72,9 @@ def _replace_known(
 
     def has_room(e: Expr) -> bool:
         nbytes = inner * e.dtype.itemsize
-        if is_symbolic(nbytes) and estimate(nbytes) * ROOM > ROW_BYTES:
-            return False
+        if is_symbolic(nbytes) and (
+                estimate(nbytes) * ROOM > ROW_BYTES or not grows_with_one_symbol(nbytes)):
+            return False  # (the room on the stack is that of the longest row)
         taken = sum(inner * c.dtype.itemsize for k, c in chosen.items() if k not in kept)
         return nbytes <= ROW_BYTES and (id(e) in kept or taken + nbytes <= left)
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from cellc_runtime.dtypes import DType
 
-from ..ir.dims import exactly, is_symbolic
+from ..ir.dims import exactly, is_symbolic, smallest
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
@@ -84,10 +84,12 @@ def _inner(b: Builder, node: Node, spec: Reduction, axes: list[int]) -> Sequence
     inner, lanes = prod(spec.shape[i] for i in axes), spec.shape[-1]
     if len(spec.shape) - 1 not in spec.axes:
         beside = beside // lanes * -(-lanes // 16)  # a strip of lanes is one row of work
-        inner *= min(lanes, 16)
+        inner *= smallest(lanes, 16)
     if spec.kind not in _ORDERED:
         beside *= prod(spec.shape[:axis])
-    if inner < LONG_ROW or beside >= FEW_ROWS:
+    # (Known sizes first: what they decide is no guard of a program for all sizes.)
+    if any(n >= most for n, most in sorted(
+            ((beside, FEW_ROWS), (LONG_ROW - 1 - inner, 0)), key=lambda p: is_symbolic(p[0]))):
         return None
     parts = _parts(spec.shape[axis], inner)
     if parts < 2:

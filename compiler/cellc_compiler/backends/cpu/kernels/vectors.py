@@ -242,6 +242,27 @@ def lookup(f: Function, name: str, index: V | int, ty: str = "i64") -> V:
     return f.load(ty, f.gep(V("ptr", f"@{name}"), index, element(ty)))
 
 
+def numbers(f: Function, name: str, values: Sequence[int]) -> V:
+    """A pointer to numbers that code looks up: the `table` of this name, or room on the stack that
+    is filled here, where sizes decide some of them."""
+    if not any(map(is_symbolic, values)):
+        return V("ptr", f"@{name}")
+    room = f.alloca(8 * len(values))
+    for i, v in enumerate(values):
+        f.store(f.i64(v), f.gep(room, i, "i64"))
+    return room
+
+
+def number_at(f: Function, pointer: V, index: V | int) -> V:
+    """One of `numbers`."""
+    return f.load("i64", f.gep(pointer, index, "i64"))
+
+
+def known_table(name: str, values: Sequence[int]) -> str:
+    """The `table` that `numbers` of this name points to, if there is one."""
+    return "" if any(map(is_symbolic, values)) else table(name, values)
+
+
 def divmod_const(f: Function, a: V, b: int) -> tuple[V, V]:
     """Quotient and remainder of a non-negative i64 by a constant."""
     if b == 1:

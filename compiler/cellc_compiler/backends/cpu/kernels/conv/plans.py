@@ -114,7 +114,7 @@ class ConvSpec:
 def _flattened(spec: ConvSpec) -> ConvSpec:
     """A 1x1 convolution that reads every pixel, over rows of a length that suits vectors."""
     size = spec.h * spec.w
-    if (spec.taps, spec.stride, spec.pads) != (1, (1, 1), (0, 0, 0, 0)):
+    if is_symbolic(size) or (spec.taps, spec.stride, spec.pads) != (1, (1, 1), (0, 0, 0, 0)):
         return spec
     widths = [d for d in range(1, min(size, _LONGEST_ROW) + 1) if size % d == 0]
     width = max(widths, key=lambda d: (d % 16 == 0 or d == size, d))
@@ -147,7 +147,7 @@ def _convolve(
     """Append the steps of a tile-kernel problem from source to output role."""
     source, out = roles
     t = choose_tiling(p, target)
-    joined = None if is_symbolic(p.n) else join_images(p, t, target)
+    joined = None if is_symbolic(p.n * p.pixels) else join_images(p, t, target)
     if joined is not None:
         pixels = p.unfold.th * p.unfold.tw
         _convolve_batched(plan, spec, joined, target, roles, tuple(range(pixels)), epilogue, extra)
@@ -260,7 +260,7 @@ def conv_backward_data(spec: ConvSpec, target: Target) -> Plan:
     if direct:
         _convolve(plan, spec, problem, target, ("dy", "out"))
         return plan
-    joined = None if is_symbolic(spec.n) else join_images(
+    joined = None if is_symbolic(spec.n * problem.pixels) else join_images(
         problem, choose_tiling(problem, target), target)
     if joined is not None:
         sources = _phase_sources(spec, phases, joined)
@@ -306,7 +306,7 @@ def conv_backward_weight(spec: ConvSpec, target: Target) -> Plan:
     if spec.ocg <= FEW_CHANNELS:
         return _weight_by_pixel(spec, choose_pixel_lanes(problem, target), target)
     by_channel = choose_channel_lanes(problem, target)
-    joins = problem.splits == 1 and not is_symbolic(spec.n)
+    joins = not is_symbolic(spec.n * problem.pixels) and problem.splits == 1
     matrix = _weight_product(spec, target) if joins else None
     if matrix is not None and matrix.cycles < _channel_cycles(spec, by_channel):
         return matrix.plan(target)

@@ -20,7 +20,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
-from .....ir.dims import estimate
+from .....ir.dims import estimate, is_symbolic
 from .....lower.kernel import Kernel
 from ....llvm.convert import register_type
 from ....llvm.text import Function, V, first_lanes, vector
@@ -31,10 +31,14 @@ from ..vectors import (
     divmod_const,
     elem_ptr,
     is_half,
+    known_table,
     lanes,
+    lanes_below,
     load_acc,
     lookup,
     minimum,
+    number_at,
+    numbers,
     split_index,
     store_acc,
     table,
@@ -113,6 +117,12 @@ class TapConv:
     def pixels(self) -> int:
         """Pixels of the output grid."""
         return self.unfold.th * self.unfold.tw
+
+    @property
+    def estimated(self) -> TapConv:
+        """The problem of the sizes that costs are estimated for."""
+        unfold = self.unfold.estimated if isinstance(self.unfold, Unfold) else self.unfold
+        return replace(self, n=estimate(self.n), unfold=unfold)
 
     @property
     def longest(self) -> int:
@@ -217,7 +227,13 @@ def _stack_tiles(p: TapConv, copied: Unfold, span: int, kb: int, tiles: int) -> 
 
 def choose_tiling(p: TapConv, target: Target) -> Tiling:
     """Tile and task grid from shapes and target."""
-    p = replace(p, n=estimate(p.n))
+    tiling = _estimated_tiling(p.estimated, target)
+    # A unit has room for rows of a known length only.
+    return tiling if not is_symbolic(p.pixels) else replace(tiling, rows=0)
+
+
+def _estimated_tiling(p: TapConv, target: Target) -> Tiling:
+    """The same, of known sizes."""
     width = lanes(target, p.dtype)
     mr, nv, step = choose_tile(target, p.m, -(-p.pixels // width))
     taps = sum(len(f.taps) for f in p.phases)
@@ -283,6 +299,7 @@ class _Writer:
     f: Function
     bufs: list[V]
     epilogue: Epilogue | None
+    _offsets: V | None = None
 
     @property
     def single(self) -> Phase | None:
@@ -295,6 +312,7 @@ class _Writer:
         dims = [p.n, p.groups, t.pixel_chunks, t.row_blocks]
         n, g, chunk, block = split_index(f, unit, dims)
         ng = n * p.groups + g
+        self._offsets = numbers(f, "TAP_X", self.offsets())
         w = f.gep(self.bufs[1], g * p.w_strides[0], register_type(p.dtype))
         stack = f.alloca(t.kb * self.channel * acc_size(p.dtype) + SLACK_BYTES) if t.rows else None
 
@@ -361,7 +379,7 @@ class _Writer:
         """`body(start, size)` for the tiles of one part: full tiles, then the shorter last one."""
         f = self.f
         full, rest = divmod(cut.total, cut.tile)
-        per = -(-(full + (rest > 0)) // cut.parts)
+        per = -(-cut.total // cut.tile // cut.parts)
         lo = part * per
         hi = lo + per
         f.loop(lo, minimum(f, hi, full), 1, [], lambda i, _: body(i * cut.tile, cut.tile))
@@ -370,13 +388,25 @@ class _Writer:
             f.when(mine, lambda: body(f.i64(full * cut.tile), rest))
 
     def _tile(self, u: _Unit, row: V, mr: int, q: V, count: int) -> None:
-        """One register tile: `mr` rows from `row`, `count` pixels from `q`."""
+        """The register tiles of `mr` rows from `row` and `count` pixels from `q`: one, or one for
+        each vector of a number of pixels that is known when the code runs."""
+        width = self.t.width
+        if not is_symbolic(count):
+            self._register_tile(u, row, mr, q, count, first_lanes((count - 1) % width + 1, width))
+            return
+        f = self.f
+        f.loop(0, count, width, [], lambda i, _: self._register_tile(
+            u, row, mr, q + i, width, lanes_below(f, f.i64(count) - i, width)))
+
+    def _register_tile(
+        self, u: _Unit, row: V, mr: int, q: V, count: int, mask: V | None
+    ) -> None:
+        """`mr` rows from `row`, `count` pixels from `q`; `mask` is that of the last vector."""
         f, p, width = self.f, self.p, self.t.width
         nv = -(-count // width)
         x = f.gep(u.x, q, register_type(p.dtype))
         w = f.gep(u.w, row * p.w_strides[1], register_type(p.dtype))
         # The image itself ends with its last pixel; a scratch has slack after it.
-        mask = first_lanes(count - (nv - 1) * width, width)
         tile = _Tile(mr, nv, mask if self.windows.identity else None)
         outs = self._outputs(u, row, q, tile)
 
@@ -452,7 +482,7 @@ class _Writer:
             lo = lookup(f, "TAP_FIRST", phase)
             hi = lookup(f, "TAP_FIRST", phase + 1)
             return f.loop(lo, hi, 1, acc, lambda i, c: self._tap(
-                tile, f.gep(x, lookup(f, "TAP_X", i), el), f.gep(w, lookup(f, "TAP_W", i), el), c))
+                tile, f.gep(x, self._offset(i), el), f.gep(w, lookup(f, "TAP_W", i), el), c))
         count = len(one.taps)
         limit = max(1, _UNROLLED_FMAS // (tile.mr * tile.nv))
         group = max(d for d in range(1, count + 1) if count % d == 0 and d <= limit)
@@ -464,11 +494,21 @@ class _Writer:
                     ry, cx, wi = one.taps[j]
                     xo, wo = f.i64(self.windows.offset(ry, cx, self.t.rows or None)), f.i64(wi)
                 else:
-                    xo, wo = lookup(f, "TAP_X", at), lookup(f, "TAP_W", at)
+                    xo, wo = self._offset(at), lookup(f, "TAP_W", at)
                 c = self._tap(tile, f.gep(x, xo, el), f.gep(w, wo, el), c)
             return c
 
         return f.loop(0, count, group, acc, step)
+
+    def _offset(self, tap: V) -> V:
+        """Where a tap of all phases reads, in a channel of the windows."""
+        assert self._offsets is not None
+        return number_at(self.f, self._offsets, tap)
+
+    def offsets(self) -> list[int]:
+        """These of all taps."""
+        rows = self.t.rows or None
+        return [self.windows.offset(ry, cx, rows) for p in self.p.phases for ry, cx, _ in p.taps]
 
     def _tap(self, tile: _Tile, x: V, w: V, acc: list[V]) -> list[V]:
         """One step of the chain: load `nv` windows, broadcast `mr` weights, FMA."""
@@ -523,13 +563,13 @@ class _Tile:
 
 
 def _tables(writer: _Writer) -> str:
-    p, rows = writer.p, writer.t.rows or None
+    p, rows = writer.p, writer.t.rows
     taps = [t for phase in p.phases for t in phase.taps]
     starts = [0]
     for phase in p.phases:
         starts.append(starts[-1] + len(phase.taps))
     return (
-        table("TAP_X", [writer.windows.offset(ry, cx, rows) for ry, cx, _ in taps])
+        known_table("TAP_X", writer.offsets())
         + table("TAP_W", [w for _, _, w in taps])
         + table("TAP_FIRST", starts)
         + (writer.copied.tables() if rows else "")

@@ -19,12 +19,13 @@ from itertools import product
 from typing import Protocol
 
 from cellc_runtime.dtypes import DType
-from cellc_runtime.records import dataclass
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
+from .....ir.dims import estimate, is_symbolic
 from .....lower.kernel import Kernel
 from ....llvm.convert import register_type
-from ....llvm.text import Function, V, first_lanes, lanes_of, vector
+from ....llvm.text import Function, V, first_lanes, lanes_below, lanes_of, vector
 from ..vectors import (
     Window,
     acc_ptr,
@@ -135,6 +136,12 @@ class Unfold:
             and not is_half(self.dtype)
         )
 
+    @property
+    def estimated(self) -> Unfold:
+        """The form of images of the sizes that costs are estimated for."""
+        return replace(self, ih=estimate(self.ih), iw=estimate(self.iw), th=estimate(self.th),
+                       tw=estimate(self.tw))
+
     def planes(self) -> int:
         """Planes per channel."""
         return len(self.classes) * len(self.cols)
@@ -172,6 +179,8 @@ class Unfold:
 
     def _unrolled(self, target: Target) -> bool:
         """Whether all columns of a row are written by straight-line code."""
+        if is_symbolic(self.tw):
+            return False
         vectors = len(self.cols) * -(-self.tw // lanes(target, self.dtype))
         return self.sx <= _MAX_SHUFFLED_STRIDE and vectors * self.sx <= _UNROLLED_VECTORS
 
@@ -330,14 +339,14 @@ def interleave_kernel(
         row = (slot * th + j) * tw
         return there, acc_ptr(f, bufs[0], row + ix, dtype)
 
-    def block(f: Function, bufs: list[V], plane: V, iy: V, out: V, ix: V, count: int) -> None:
+    def block(f: Function, bufs: list[V], plane: V, iy: V, out: V, ix: V, count: int | V) -> None:
         ty = vector(register_type(dtype), width)
         parts = []
         for px in range(sx):
             there, ptr = source(f, bufs, plane, iy, f.i64(px), ix)
             parts.append(f.select(there, f.load(ty, ptr), f.zero(ty)))
-        for o in range(-(-count // width)):
-            mask = first_lanes(count - o * width, width)
+        for o in range(sx if isinstance(count, V) else -(-count // width)):
+            mask = lanes_below(f, count - o * width, width)
             at = ix * sx + o * width
             store_acc(f, interleave(f, parts, o), elem_ptr(f, out, at, dtype), dtype, mask)
 
@@ -359,7 +368,11 @@ def interleave_kernel(
             full = w // step
             f.loop(0, full * width, width, [],
                    lambda ix, _: block(f, bufs, plane, iy, out, ix, step))
-            if w > full * step:
+            if is_symbolic(w):
+                rest = f.i64(w - full * step)
+                f.when(f.cmp("sgt", rest, 0), lambda: block(
+                    f, bufs, plane, iy, out, f.i64(full * width), rest))
+            elif w > full * step:
                 block(f, bufs, plane, iy, out, f.i64(full * width), w - full * step)
 
         f.loop(0, h, 1, [], row)

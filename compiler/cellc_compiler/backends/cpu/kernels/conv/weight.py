@@ -20,7 +20,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
 
-from .....ir.dims import estimate
+from .....ir.dims import estimate, is_symbolic, largest
 from .....loops.order import PIXEL_CHAINS, image_runs
 from .....lower.kernel import Kernel
 from ....llvm.convert import register_type
@@ -33,13 +33,15 @@ from ..vectors import (
     acc_ptr,
     acc_size,
     elem_ptr,
+    known_table,
     lanes,
+    lanes_below,
     load_acc,
-    lookup,
     minimum,
+    number_at,
+    numbers,
     split_index,
     store_acc,
-    table,
     task_kernel,
 )
 from .taps import _split_cost
@@ -176,7 +178,7 @@ def choose_channel_lanes(p: WeightProblem, target: Target) -> ChannelLanes:
             options = [(1, k, p.icg * p.taps.kh * _split_cost(p.taps.kw, k, step))
                        for k in range(1, min(p.taps.kw, most) + 1)]
         for ics, kws, cost in options:
-            cycles = n * p.groups * tiles * p.pixels * cost
+            cycles = n * p.groups * tiles * estimate(p.pixels) * cost
             if best is None or cycles < best.cycles:
                 best = ChannelLanes(p, width, nv, ics, kws, cycles)
     assert best is not None
@@ -249,7 +251,7 @@ class _ChannelWriter:
             dy = (ng * t.tiles + tile) * t.padded_pixels
             dy_ptr = acc_ptr(f, self.bufs[1], dy * t.channels, p.dtype)
             x = acc_ptr(f, self.bufs[0], ng * (p.icg * self.u.channel_size()), p.dtype)
-            step = max(1, _CHUNK_PIXELS // p.ow)
+            step = max(1, _CHUNK_PIXELS // estimate(p.ow))
             f.loop(0, p.oh, step, [], lambda y, _: self._channels(x, dy_ptr, part, lo, hi, y, step))
 
         f.loop(first, last, 1, [], image)
@@ -392,7 +394,7 @@ def choose_pixel_lanes(p: WeightProblem, target: Target) -> PixelLanes:
     """The cheapest tile for the pixel-lanes mapping."""
     width = lanes(target, p.dtype)
     regs = target.vector_registers
-    vectors = -(-p.pixels // width)
+    vectors = -(-estimate(p.pixels) // width)
     best: PixelLanes | None = None
     divisors = {d for d in range(1, p.taps.kw + 1) if p.taps.kw % d == 0} | {p.window}
     for taps in sorted(divisors):
@@ -423,6 +425,7 @@ class _PixelWriter:
     f: Function
     bufs: list[V]
     _state: list[V] = field(default_factory=list)
+    _places: list[V] = field(default_factory=list)
 
     def unit(self, unit: V) -> None:
         """One (split, group, input channel)."""
@@ -433,6 +436,7 @@ class _PixelWriter:
         out_row = split * p.groups + g
         out = out_row * p.ocg * p.icg + ic
         self._state = [first, last, x, g * p.ocg, out]
+        self._places = [numbers(f, "TAP_X", self.offsets)]
         full, rest = divmod(p.ocg, t.mr)
         f.loop(0, full * t.mr, t.mr, [], lambda m, _: self._groups(m, t.mr))
         if rest:
@@ -449,7 +453,7 @@ class _PixelWriter:
             deltas, base = list(self.offsets), f.i64(0)
         else:
             deltas = [j * self.u.plane_size() for j in range(t.taps)]
-            base = lookup(f, "TAP_X", tap)
+            base = number_at(f, self._places[0], tap)
         zeros = [f.zero(vector(register_type(p.dtype), t.width))] * (mr * t.taps)
 
         chains = 4 * PIXEL_CHAINS // acc_size(p.dtype)
@@ -459,9 +463,15 @@ class _PixelWriter:
             xp = acc_ptr(f, x, at + base, p.dtype)
             row = n * (p.groups * p.ocg) + g_row + m
             dy = elem_ptr(f, self.bufs[1], row * p.pixels, p.dtype)
-            end = begin + max(0, (p.pixels - begin - t.width) // chains + 1) * chains
+            whole = largest(0, (p.pixels - begin - t.width) // chains + 1)
+            end = begin + whole * chains
             acc = f.loop(begin, end, chains, acc,
                          lambda q, c: self._step(xp, dy, q, mr, deltas, c, None))
+            if is_symbolic(p.pixels):
+                rest = f.i64(p.pixels - end)
+                return f.when(f.cmp("sgt", rest, 0), lambda: self._step(
+                    xp, dy, f.i64(end), mr, deltas, acc, lanes_below(f, rest, t.width)),
+                    lambda: acc)
             if p.pixels > end:
                 mask = first_lanes(p.pixels - end, t.width)
                 acc = self._step(xp, dy, f.i64(end), mr, deltas, acc, mask)
@@ -518,7 +528,7 @@ def pixel_kernel(
 
     def body(f: Function, bufs: list[V], unit: V) -> str:
         _PixelWriter(t, splits, u, offsets, f, bufs).unit(unit)
-        return table("TAP_X", offsets)
+        return known_table("TAP_X", offsets)
 
     return task_kernel(target, 3, units, t.cycles / units, body)
 
