@@ -29,14 +29,15 @@ from cellc_runtime.records import replace
 from ..ops.test_matrix import Case, cases, type_of
 
 PER_SIZE = {
-    "conv2d": "channels and windows are open", "conv2d_backward_data": "as conv2d",
-    "conv2d_backward_weight": "as conv2d", "conv2d_blocked": "as conv2d",
-    "to_blocked": "channels are open",
+    "conv2d_backward_data": "channels and windows are open",
+    "conv2d_backward_weight": "as conv2d_backward_data",
+    "conv2d_blocked": "as conv2d_backward_data",
     "custom_kernel": "users' own kernels know their sizes",
-    "group_norm": "groups divide the channels",
     "dequantized_matmul": "the length of its sums is that of a weight, which is known",
 }
-"""Ops whose code is made per size where more than the batch is open. May only shrink."""
+"""Ops whose code is made per size where all their sizes are open. May only shrink."""
+WITH_CHANNELS = ("conv2d", "to_blocked", "group_norm")
+"""Ops whose channels, which weights have too, are known."""
 
 Sizes = Mapping[str, int]
 
@@ -48,12 +49,15 @@ def opened(case: Case) -> tuple[Graph, Shapes]:
     """The graph of a case with a symbol for each different size."""
     shapes, table = Shapes(), {}
     graph = Graph(case.op.name)
+    known: set[int] = set()
+    if case.op.name in WITH_CHANNELS:
+        known = {case.arrays[0].shape[1], *(d for a in case.arrays[1:] for d in a.shape)}
     with deciding(shapes):
         values = []
         for i, a in enumerate(case.arrays):
             ty = type_of(a)
             for d in ty.dims:
-                if d >= open_sizes.LEAST and d not in table:
+                if d >= open_sizes.LEAST and d not in table and d not in known:
                     table[d] = shapes.new(f"s{d}", d, SymbolInfo(open_sizes.LEAST))
             values.append(graph.add_input(ty.with_shape(table.get(d, d) for d in ty.dims), f"x{i}"))
         graph.outputs = list(Builder(graph).node(case.op.name, values, case.attrs).results)

@@ -174,8 +174,8 @@ class Choice:
         groups = node.attrs["groups"]
         if not groups_fit(x.shape[1], oc, groups, block):
             return False
-        if any(map(is_symbolic, x.shape[2:])):  # only blocked kernels serve all sizes of an image
-            return True
+        if any(map(is_symbolic, x.shape[2:])):  # (tiles of a row waste less than those of a plane)
+            return min(oh * ow, estimate(prod(x.shape[2:]))) >= 2 * block
         if node.op != "conv2d":  # each pixel that is read gives a window of the result
             oh, ow = map(estimate, x.shape[2:])
         if oh * ow < _FEWEST_PIXELS:
