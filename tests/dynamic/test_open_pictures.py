@@ -11,7 +11,6 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc_compiler.backends.cpu.kernels.blocked.tile import Tile
-from cellc_compiler.ir.dims import Undecided
 
 from .test_open_programs import Served
 from .test_open_sizes import assert_same, eagerly, traces
@@ -135,12 +134,6 @@ def test_an_average_over_all_of_an_image_has_a_program_of_its_own() -> None:
     arrays = [floats(2, 4, 8, 8)]
     assert made.program.open.refusal(made.sizes(arrays))
     assert made.same([floats(2, 4, 16, 9)])
-
-
-def test_windows_that_a_last_row_may_add_need_known_sizes() -> None:
-    with pytest.raises(Undecided, match="ceil_mode"):
-        Served(nn.AvgPool2d(3, 2, pad_mode="pad", ceil_mode=True), [floats(2, 4, 32, 32)],
-               {0: (None, 4, None, None)})
 
 
 class Small(nn.Cell):

@@ -314,7 +314,10 @@ class Builder:
         return cast(Value, self.emit(CONSTANT, value=Literal(np.asarray(array, dtype=np_dtype))))
 
     def scalar(self, x: float | int | bool | complex, like: Value) -> Value:
-        """A rank-0 constant of the element type of `like` (operands broadcast)."""
+        """A rank-0 constant of the element type of `like` (operands broadcast); it may follow from
+        open sizes."""
+        if is_symbolic(x):
+            return self.size_number(value=x, dtype=like.dtype)
         return self.literal(x, like.dtype)
 
     def full(self, ty: TensorType, x: float | int | bool) -> Value:

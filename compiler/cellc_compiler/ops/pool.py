@@ -16,7 +16,7 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..ir import attributes as attr
-from ..ir.dims import is_symbolic
+from ..ir.dims import is_symbolic, smallest
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, Array, Op, Sample, Spec
 from ..ir.types import TensorType, prod
@@ -63,7 +63,7 @@ def _covering(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
     Raises:
         ValueError: no window fits, or one covers nothing but padding.
     """
-    count = _count(size, kernel, stride, dilation, pads, ceil_mode)
+    count = window_count(size, kernel, stride, dilation, pads, ceil_mode)
     reach = dilation * (kernel - 1) + 1
     if is_symbolic(size) and max(pads) < reach and size >= reach:
         return count  # each window meets the image
@@ -79,7 +79,9 @@ def _covering(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
     return count
 
 
-def _count(size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_mode: bool) -> int:
+def window_count(
+    size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_mode: bool
+) -> int:
     """How many windows there are; `size` may be symbolic.
 
     Raises:
@@ -94,6 +96,12 @@ def _count(size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_
             f"{size} elements padded by {pads[0]} and {pads[1]}"
         )
     count = room // stride + 1
+    if ceil_mode and is_symbolic(size):
+        # No window begins behind the image and the padding before it.
+        inside = (size + pads[0] - 1) // stride
+        more = -(-room // stride)
+        never = stride <= reach - pads[1]
+        return (more if never else smallest(more, inside)) + 1
     if ceil_mode and room % stride and count * stride < size + pads[0]:
         count += 1
     return count
@@ -311,7 +319,7 @@ class _Sliding(_Pool):
         pads, dilation = attrs["pads"], attrs.get("dilation", (1, 1))
         # Sizes that are symbolic are not asked more than is needed.
         alone = dilation != (1, 1) or max(pads) >= min(attrs["kernel"])
-        count = _covering if alone else _count
+        count = _covering if alone else window_count
         rows, columns = (
             count(hw[k], attrs["kernel"][k], attrs["stride"][k], dilation[k],
                   (pads[2 * k], pads[2 * k + 1]), attrs["ceil_mode"]) for k in range(2))

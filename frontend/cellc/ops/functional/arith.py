@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime.dtypes import DType, bfloat16, bool_, float16, float32, float64, int64, uint64
 
 from ...core.declared import misuse
@@ -416,6 +417,8 @@ def _plain(bound: Any, dtype: DType) -> Any:
         return None
     if isinstance(bound, (builtins.complex, np.complexfloating)):
         raise misuse("clamp", "a bound must be a real number", bound, TypeError)
+    if is_symbolic(bound) and dtype.is_float:
+        return bound
     return float(bound) if dtype.is_float else int(bound)
 
 

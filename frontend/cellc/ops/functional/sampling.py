@@ -120,24 +120,26 @@ def blended(x: Tensor, places: list[Tensor]) -> Tensor:
 
 def _pixel(at: Tensor, n: int, padding: str, align: bool) -> Tensor:
     """A coordinate in [-1, 1] as a position along an axis of n elements."""
-    p = arith.mul(arith.add(at, 1.0), (n - 1) / 2) if align else \
-        arith.div(arith.sub(arith.mul(arith.add(at, 1.0), float(n)), 1.0), 2.0)
+    size, last = n * 1.0, (n - 1) * 1.0  # floats, of an open size too
+    p = arith.mul(arith.add(at, 1.0), last / 2) if align else \
+        arith.div(arith.sub(arith.mul(arith.add(at, 1.0), size), 1.0), 2.0)
     if padding == "reflection":
-        low, span = (0.0, float(n - 1)) if align else (-0.5, float(n))
-        if span > 0:
+        low, span = (0.0, last) if align else (-0.5, size)
+        if n > align:
             turn = arith.remainder(arith.abs(arith.sub(p, low)), 2 * span)
             p = arith.add(arith.minimum(turn, arith.sub(2 * span, turn)), low)
         else:
             p = arith.mul(p, 0.0)
-    return p if padding == "zeros" else arith.clamp(p, 0.0, float(n - 1))
+    return p if padding == "zeros" else arith.clamp(p, 0.0, last)
 
 
 def _read(x: Tensor, index: list[Tensor], weight: Tensor | None, shape: tuple[int, ...]) -> Tensor:
     """Elements at whole positions, 0 outside, times a weight: (N, C, ...)."""
     flat, inside = None, None
     for p, n in zip(index, x.shape[2:], strict=True):
-        ok = arith.logical_and(arith.ge(p, 0.0), arith.le(p, float(n - 1)))
-        at = cast_to(arith.clamp(arith.where(ok, p, 0.0), 0.0, float(n - 1)), int64)
+        last = (n - 1) * 1.0
+        ok = arith.logical_and(arith.ge(p, 0.0), arith.le(p, last))
+        at = cast_to(arith.clamp(arith.where(ok, p, 0.0), 0.0, last), int64)
         flat = at if flat is None else arith.add(arith.mul(flat, n), at)
         inside = ok if inside is None else arith.logical_and(inside, ok)
     assert flat is not None and inside is not None

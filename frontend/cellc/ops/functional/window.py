@@ -6,12 +6,14 @@ Source: the functions of the same names in `mindspore.ops`.
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import int64
+from cellc_compiler.ir.dims import is_symbolic
+from cellc_runtime.dtypes import float64, int64
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
@@ -34,7 +36,7 @@ from ..arguments import (
     tensor,
 )
 from ..operands import operands_of
-from . import arith, joining, reductions, shapes
+from . import arith, creation, joining, reductions, shapes
 
 PadMode = str
 
@@ -496,19 +498,63 @@ def _scaled_size(x: Tensor, size: Any, scale: Any) -> Ints:
         raise misuse("interpolate", f"'scale_factor' must be a number or {len(spatial)} numbers",
                      scale)
     factors = [finite(f, "interpolate", "scale_factor") for f in given]
-    return positive(tuple(math.floor(d * f) for d, f in zip(spatial, factors, strict=True)),
-                    len(spatial), "interpolate", "scaled size")
+    return positive(tuple(map(_scaled, spatial, factors)), len(spatial), "interpolate",
+                    "scaled size")
 
 
-def _centers(
-    n_in: int, n_out: int, align: bool, half: bool, step: float | None = None
-) -> np.ndarray[Any, Any]:
+def _scaled(size: int, factor: float) -> int:
+    """The whole part of `size * factor`; of a size that is open, where the product is exact."""
+    by, of = factor.as_integer_ratio()
+    if is_symbolic(size) and abs(by) < _EXACT:
+        return size * by // of
+    return math.floor(size * factor)
+
+
+_EXACT = 1 << 22
+"""Times a size of 31 bits, a smaller int is a float64 without rounding."""
+
+
+class _Table:
+    """Numbers for the positions of an axis: float64 in numpy, or in the graph where a size of the
+    axis is known only when the code runs. Both give the same bits."""
+
+    @staticmethod
+    def positions(n_in: int, n_out: int) -> Any:
+        """`0 ... n_out - 1`."""
+        if is_symbolic(n_in) or is_symbolic(n_out):
+            return cast_to(creation.arange(n_out), float64)
+        return np.arange(n_out, dtype=np.float64)
+
+    @staticmethod
+    def floor(x: Any) -> Any:
+        """Rounded down."""
+        return np.floor(x) if isinstance(x, np.ndarray) else arith.floor(x)
+
+    @staticmethod
+    def rint(x: Any) -> Any:
+        """Rounded to the nearest, halves to even."""
+        return np.rint(x) if isinstance(x, np.ndarray) else arith.round(x)
+
+    @staticmethod
+    def clip(x: Any, last: Any) -> Any:
+        """Between 0 and the last position."""
+        return np.clip(x, 0, last) if isinstance(x, np.ndarray) else arith.minimum(
+            arith.maximum(x, 0.0), last)
+
+    @staticmethod
+    def inside(x: Any, clipped: Any) -> Any:
+        """1 where clipping changed nothing, else 0."""
+        return x == clipped if isinstance(x, np.ndarray) else cast_to(
+            arith.eq(x, clipped), float64)
+
+
+def _centers(n_in: int, n_out: int, align: bool, half: bool, step: float | None = None) -> Any:
     """Where each output position lies among the input's.
 
     Args:
         step: how far apart they are, where the sizes do not say it.
     """
-    i = np.arange(n_out, dtype=np.float64)
+    i = _Table.positions(n_in, n_out)
     if align:
         return i * ((n_in - 1) / (n_out - 1) if n_out > 1 else 0.0)
     apart = n_in / n_out if step is None else step
@@ -527,27 +573,27 @@ def _resize_axis(
             at = at + 0.5
         elif half or mode != "nearest":
             at = at + 0.5 * d / n
-        return _take(x, axis, np.clip(np.floor(at), 0, d - 1))
+        return _take(x, axis, _Table.clip(_Table.floor(at), d - 1))
     at = _centers(d, n, align, half is not False, step)
     if mode == "bicubic":
         return _cubic(x, axis, at, half=not align and half is not False)
     if mode == "cubic":
         return _cubic(x, axis, at, half=False, steps=None)
-    at = np.clip(at, 0, d - 1)
-    low = np.floor(at)
+    at = _Table.clip(at, d - 1)
+    low = _Table.floor(at)
     weight = _along_axis(at - low, x, axis)
-    a, b = _take(x, axis, low), _take(x, axis, np.minimum(low + 1, d - 1))
+    a, b = _take(x, axis, low), _take(x, axis, _Table.clip(low + 1, d - 1))
     return arith.add(arith.mul(a, arith.sub(1.0, weight)), arith.mul(b, weight))
 
 
-def _along_axis(values: np.ndarray[Any, Any], x: Tensor, axis: int) -> Tensor:
-    return tensor_of(values.astype(x.dtype.numpy).reshape(
-        (-1,) + (1,) * (x.ndim - axis - 1)))
+def _along_axis(values: Any, x: Tensor, axis: int) -> Tensor:
+    shape = (-1,) + (1,) * (x.ndim - axis - 1)
+    if isinstance(values, np.ndarray):
+        return tensor_of(values.astype(x.dtype.numpy).reshape(shape))
+    return shapes.reshape(cast_to(values, x.dtype), shape)
 
 
-def _cubic(
-    x: Tensor, axis: int, at: np.ndarray[Any, Any], half: bool, steps: int | None = 1024
-) -> Tensor:
+def _cubic(x: Tensor, axis: int, at: Any, half: bool, steps: int | None = 1024) -> Tensor:
     """Cubic convolution (Keys, 1981).
 
     With centers of pixels at halves MindSpore's kernel takes a = -0.5, and what lies outside counts
@@ -556,28 +602,31 @@ def _cubic(
     Args:
         steps: offsets are multiples of 1 / steps (in MindSpore they index a table), or exact.
     """
-    a, low = -0.5 if half else -0.75, np.floor(at)
-    t = at - low if steps is None else np.rint((at - low) * steps) / steps
+    a, low = -0.5 if half else -0.75, _Table.floor(at)
+    t = at - low if steps is None else _Table.rint((at - low) * steps) / steps
 
-    def near(d: np.ndarray[Any, Any]) -> Any:
+    def near(d: Any) -> Any:
         return ((a + 2) * d - (a + 3)) * d * d + 1
 
-    def far(d: np.ndarray[Any, Any]) -> Any:
+    def far(d: Any) -> Any:
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
-    weights = np.stack((far(t + 1), near(t), near(1 - t), far(2 - t)))
-    places = low + np.arange(-1, 3)[:, None]
-    inside = np.clip(places, 0, x.shape[axis] - 1)
+    weights = [far(t + 1), near(t), near(1 - t), far(2 - t)]
+    places = [low + k for k in range(-1, 3)]
+    inside = [_Table.clip(p, x.shape[axis] - 1) for p in places]
     if half:
-        weights = weights * (places == inside)
-        weights = weights / weights.sum(0)
+        weights = [w * _Table.inside(p, c) for w, p, c in zip(weights, places, inside, strict=True)]
+        total = reduce(operator.add, weights)
+        weights = [w / total for w in weights]
     return reduce(arith.add, (
         arith.mul(_take(x, axis, at), _along_axis(w, x, axis))
         for at, w in zip(inside, weights, strict=True)))
 
 
-def _take(x: Tensor, axis: int, positions: np.ndarray[Any, Any]) -> Tensor:
-    return apply_one("gather", x, tensor_of(positions.astype(np.int64)), axis=axis)
+def _take(x: Tensor, axis: int, positions: Any) -> Tensor:
+    places = tensor_of(positions.astype(np.int64)) if isinstance(positions, np.ndarray) else \
+        cast_to(positions, int64)
+    return apply_one("gather", x, places, axis=axis)
 
 
 _MODES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "linear": (1,), "bilinear": (2,),

@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.records import dataclass, replace
 
 from ....ir.dims import Undecided, is_symbolic
-from ....ops.pool import Windows, adaptive_windows, sliding_windows
+from ....ops.pool import Windows, adaptive_windows, sliding_windows, window_count
 from ...llvm.text import Function, V, vector
 from .vectors import lookup, maximum, minimum, table
 
@@ -128,6 +128,7 @@ class OpenAxis(_Formula):
     Attributes:
         kernel: elements of a window; `stride` between windows; `before` and `after` the padding.
         include_pad: whether padding counts.
+        beyond: whether the last window may reach beyond the padding, which counts nothing.
         given: the contribution to the divisor, if it is given.
     """
 
@@ -139,6 +140,7 @@ class OpenAxis(_Formula):
     before: int
     after: int
     include_pad: bool
+    beyond: bool
     given: int | None = None
     whole = False
 
@@ -177,8 +179,10 @@ class OpenAxis(_Formula):
 
     def count(self, f: Function, name: str, index: V) -> V:
         """The contribution of a window to the divisor (averages have no dilation)."""
-        if self.given is None and self.include_pad:  # no window reaches beyond the padding
-            return f.i64(self.kernel)
+        if self.given is None and self.include_pad:
+            if not self.beyond:
+                return f.i64(self.kernel)
+            return minimum(f, f.i64(self.size + self.after) - self.start(f, index), self.kernel)
         return super().count(f, name, index)
 
 
@@ -239,13 +243,11 @@ def sliding_axis(
     if not is_symbolic(size):
         windows, counts = sliding_windows(size, kernel, stride, dilation, pads, ceil_mode)
         return _known(size, windows, counts if include_pad else map(len, windows), dilation)
-    if ceil_mode:
-        raise Undecided("windows of a pool in ceil_mode are tables of known sizes")
     reach = dilation * (kernel - 1) + 1
     if max(pads) >= reach or (dilation > 1 and size < reach):
         raise Undecided("a window of a pool may lie in the padding")
-    count = (size + sum(pads) - reach) // stride + 1
-    return OpenAxis(size, count, kernel, stride, dilation, *pads, include_pad)
+    count = window_count(size, kernel, stride, dilation, pads, ceil_mode)
+    return OpenAxis(size, count, kernel, stride, dilation, *pads, include_pad, ceil_mode)
 
 
 def sliding_axes(

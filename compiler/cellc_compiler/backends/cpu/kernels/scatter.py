@@ -13,6 +13,7 @@ from collections.abc import Callable
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
+from ....ir.dims import estimate, largest
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result
 from ...along_axis import Scatter, updated
@@ -60,7 +61,7 @@ def _bytes_kernel(nbytes: int, target: Target, buffers: int,
 
     f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
     f.ret_()
-    tasks = max(1, -(-nbytes // _COPY_BYTES))
+    tasks = largest(1, -(-nbytes // _COPY_BYTES))
     return Kernel(module([f]), tasks, buffers, nbytes / 16)
 
 
@@ -111,7 +112,7 @@ class _Writer:
 
     def _chunk(self) -> int:
         """Columns per task, whole vectors."""
-        wanted = max(1, _WANTED_TASKS // self.rows)
+        wanted = max(1, _WANTED_TASKS // estimate(self.rows))
         share = -(-self.cols // wanted)
         return -(-share // self.lanes) * self.lanes
 
