@@ -20,15 +20,16 @@ from typing import Any
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import estimate, is_symbolic
+from ....ir.dims import choose, estimate, is_symbolic
 from ....loops.nest import Nest
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, nest_operand, operand, packed, result
+from ....lower.plan import scratch as scratch_role
 from ...llvm.text import Function, V, buffer_table, kernel_function, module
 from ..nests.emitter import rows_function
 from .gemm.arith import Arith
-from .gemm.pack import ceil_div
-from .gemm.plan import Pack, Problem, Schedule, choose_tile, sweep_cycles
+from .gemm.pack import LINE, ceil_div
+from .gemm.plan import Pack, Problem, Schedule, at_least, choose_tile, sweep_cycles
 from .gemm.product import GemmWriter, MatmulSpec, PackWriter, problem_of
 from .gemm.tile import Prefetch
 
@@ -36,6 +37,10 @@ _BLOCK_BYTES = 128 << 10
 """Bytes of scores that a task keeps on its stack."""
 _BLOCK_ROWS = 96
 _TASKS = 32
+_OPEN_COLUMNS = 1024
+"""Columns of scores that a block has room for at least, where their number is open."""
+_FAR = scratch_role("scores")
+"""The blocks of all tasks, where an open length turns out to be too long for their stacks."""
 _LONGEST = 4096
 """Longest reduced axis whose matrix is read in place."""
 
@@ -71,11 +76,11 @@ def attention_kernels(
     """
     arith = Arith.of(spec.scores.dtype, spec.scores.dtype, target)
     first, second = problem_of(spec.scores), problem_of(spec.mix)
-    if any(is_symbolic(d) for p in (first, second) for d in (p.m, p.n, p.k)):
-        return None
-    if not _plain(first, spec.scores) or not _plain(second, spec.mix):
-        return None
     if (first.matrices, first.m, first.n) != (second.matrices, second.m, second.k):
+        return None
+    if _is_open(first) and (arith.converts or arith.parts != 1):
+        return None  # (a block that is widened on the stack has a known size)
+    if not _plain(first, spec.scores) or not _plain(second, spec.mix):
         return None
     nest = rows_function(spec.nest, target, "softmax")
     roles = tuple((b is spec.source, b is spec.weights) for b in nest[1])
@@ -96,13 +101,19 @@ def _plain(p: Problem, spec: MatmulSpec) -> bool:
     """Whether the canonical problem still has the rows of the written one."""
     return (not p.swapped and not p.trans_a and p.m == spec.m and p.n == spec.n
             and p.matrices == math.prod(spec.batch) and p.m > 1 and p.n > 1
-            and 0 < p.k <= _LONGEST and p.n <= 4 * _LONGEST)
+            and 0 < estimate(p.k) <= _LONGEST and estimate(p.n) <= 4 * _LONGEST)
+
+
+def _is_open(p: Problem) -> bool:
+    """Whether some size of each matrix is known when the code runs."""
+    return any(map(is_symbolic, (p.m, p.n, p.k)))
 
 
 def _schedule(p: Problem, arith: Arith, target: Target, height: int | None) -> Schedule:
-    rows, vecs = choose_tile(arith, target, p.m, p.n, p.k, height)
-    cycles = sweep_cycles(arith, p.m, p.n, p.k, rows, vecs) * estimate(p.matrices)
-    pack: Pack = "shared" if p.trans_b or arith.converts else "none"
+    like = at_least(p)
+    rows, vecs = choose_tile(arith, target, like.m, like.n, like.k, height)
+    cycles = sweep_cycles(arith, like.m, like.n, like.k, rows, vecs) * like.matrices
+    pack: Pack = "shared" if p.trans_b or arith.converts or is_symbolic(p.n) else "none"
     copy: Pack = "local" if arith.converts else "none"
     return Schedule(rows, vecs * arith.lanes, p.k, 1, 1, 1, copy, pack, cycles)
 
@@ -144,13 +155,17 @@ class _AttentionWriter:
         if not self._block_rows(first):  # no whole tiles of both: the same height for both
             self.mix = _Rows("mix", second, arith, target, self.scores.s.rows)
         self.rows = self._block_rows(first)
+        self.nbytes = self.rows * self.pitch
+        self.open = is_symbolic(self.nbytes)
         self.f, _ = kernel_function(target)
 
     def _block_rows(self, p: Problem) -> int:
         """Rows of a block: whole tiles of both products, some tasks for every thread."""
-        step = math.lcm(self.scores.s.rows, self.mix.s.rows)
-        most = min(_BLOCK_BYTES // (p.n * self.arith.acc_size), max(_BLOCK_ROWS, step))
-        wanted = max(1, estimate(p.matrices) * p.m // _TASKS)
+        step, columns = math.lcm(self.scores.s.rows, self.mix.s.rows), estimate(p.n)
+        if _is_open(p):
+            columns = max(2 * columns, _OPEN_COLUMNS)
+        most = min(_BLOCK_BYTES // (columns * self.arith.acc_size), max(_BLOCK_ROWS, step))
+        wanted = max(1, estimate(p.matrices * p.m) // _TASKS)
         return min(most, max(step, wanted)) // step * step
 
     def plan(self, softmax: Function, buffers: Sequence[Any], cost: float) -> KernelPlan:
@@ -163,6 +178,10 @@ class _AttentionWriter:
                  *map(nest_operand, range(len(real)))]
         p = self.scores.p
         blocks = ceil_div(p.m, self.rows)
+        if self.open:
+            rest = p.matrices * blocks * self.nbytes
+            scratch[_FAR] = choose(self.nbytes, _BLOCK_BYTES + 1, rest, LINE)
+            roles.insert(3, _FAR)
         self._write(buffers, real, blocks)
         functions = [*self.scores.functions(self.rows), softmax,
                      *self.mix.functions(self.rows), self.f]
@@ -187,10 +206,12 @@ class _AttentionWriter:
         """The entry: per task the three functions, with buffers moved so that the block's part
         of the scores (and weights) falls on the stack."""
         f = self.f
-        stack = f.alloca(self.rows * self.pitch)
+        stack = f.alloca(_BLOCK_BYTES if self.open else self.nbytes)
         tables = [buffer_table(f, count) for count in (3, len(buffers), 3)]
-        given = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr")) for i in range(4 + len(real))]
-        query, key, value, out, *others = given
+        given = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr"))
+                 for i in range(4 + len(real) + self.open)]
+        query, key, value = given[:3]
+        far, out, *others = given[3:] if self.open else (None, *given[3:])
         places = dict(zip(map(id, real), others, strict=True))
 
         def fill(table: V, pointers: Sequence[V]) -> None:
@@ -198,13 +219,13 @@ class _AttentionWriter:
                 f.store(pointer, f.gep(table, i, "ptr"))
 
         def task(t: V, _: list[V]) -> None:
-            matrix = t // blocks if blocks > 1 else t
-            block = t % blocks if blocks > 1 else f.i64(0)
+            matrix = t // blocks if blocks != 1 else t
+            block = t % blocks if blocks != 1 else f.i64(0)
             low = block * self.rows
             m = self.scores.p.m
             high = f.intrinsic("smin", "i64", low + self.rows, m)
             first = matrix * m + low
-            moved = f.gep(stack, first * -self.pitch)
+            moved = f.gep(self._room(stack, far, t), first * -self.pitch)
             weights = moved if self.spec.local else places[id(self.spec.weights)]
             fill(tables[0], (query, key, moved))
             fill(tables[1], [moved if on_stack(self.spec, b) else places[id(b)] for b in buffers])
@@ -220,3 +241,11 @@ class _AttentionWriter:
 
         f.loop(f.arg("lo"), f.arg("hi"), 1, [], task)
         f.ret_()
+
+    def _room(self, stack: V, far: V | None, task: V) -> V:
+        """Where a task has its block of scores: on the stack, unless an open length is too long."""
+        if far is None:
+            return stack
+        f = self.f
+        there = f.gep(far, task * self.nbytes)
+        return f.select(f.cmp("sle", f.i64(self.nbytes), _BLOCK_BYTES), stack, there)

@@ -234,12 +234,20 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
     """The schedule of a canonical, non-empty problem that does not go to `gemm/dot.py`."""
     if p.is_static:
         return _schedule(p, arith, target, b_constant)
-    like = replace(
+    like = at_least(p)
+    return _opened(p, like, _schedule(like, arith, target, b_constant), arith)
+
+
+def at_least(p: Problem) -> Problem:
+    """The problem of the sizes that costs are estimated for, with some rows and columns at least
+    where their number is open."""
+    if p.is_static:
+        return p
+    return replace(
         p, batch=tuple(map(estimate, p.batch)), a_strides=tuple(map(estimate, p.a_strides)),
         b_strides=tuple(map(estimate, p.b_strides)), k=estimate(p.k), segment=estimate(p.segment),
         m=max(estimate(p.m), _LEAST_ROWS) if is_symbolic(p.m) else p.m,
         n=max(estimate(p.n), _LEAST_COLUMNS) if is_symbolic(p.n) else p.n)
-    return _opened(p, like, _schedule(like, arith, target, b_constant), arith)
 
 
 def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
