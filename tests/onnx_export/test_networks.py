@@ -97,6 +97,32 @@ def test_one_window_serves_images_of_any_size(net: nn.Cell, peer: Peer, tmp_path
         same(peer.run(path, [x.asnumpy()]), net(x))
 
 
+class Levels(nn.Cell):
+    """Two levels of an image, of which the smaller is resized to the size of the larger."""
+
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 4, 3), nn.Conv2d(8, 2, 1)
+        self.pool, self.mode = nn.MaxPool2d(2, 2), mode
+
+    def construct(self, x: Any) -> Any:
+        x = ops.relu(self.first(x))
+        deep = ops.interpolate(self.pool(x), size=x.shape[2:], mode=self.mode)
+        return self.last(ops.concat((x, deep), 1))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_layers_that_ask_about_sizes(mode: str, peer: Peer, tmp_path: Path) -> None:
+    """What an op asks of its images is no question with two answers."""
+    net = Levels(mode)
+    path = exported(net, Tensor(shape=[None, 3, None, None], dtype=ms.float32), folder=tmp_path)
+    (assumed,) = [p.value for p in onnx.load(path).metadata_props if p.key == "cellc.assumes"]
+    assert "x_2 >= 2" in assumed and "x_3 >= 2" in assumed
+    for shape in ((1, 3, 8, 12), (2, 3, 17, 9), (3, 3, 2, 40)):
+        x = normal(*shape)
+        same(peer.run(path, [x.asnumpy()]), net(x))
+
+
 def test_a_question_about_an_open_size_is_an_error(tmp_path: Path) -> None:
     class Net(nn.Cell):
         def construct(self, x: Any) -> Any:

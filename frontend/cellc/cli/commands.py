@@ -15,7 +15,8 @@ from cellc_compiler.autodiff.reverse import gradient_graph
 from cellc_compiler.ir.batch_axis import PROBE
 from cellc_compiler.ir.dims import Undecided
 from cellc_compiler.ir.graph import Graph
-from cellc_compiler.ir.shapes import Shapes
+from cellc_compiler.ir.shapes import Guard, Shapes
+from cellc_compiler.ir.types import TensorType
 from cellc_compiler.lower.budget import BudgetError
 from cellc_compiler.passes.instantiate import SizeError
 from cellc_runtime import cache
@@ -155,14 +156,13 @@ def named(traced: Traced, specs: Sequence[str]) -> Traced:
     return traced
 
 
-def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, Shapes]:
-    """The network as a graph, with symbols for the sizes that are open (`float32[N,3]`)."""
+def _open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
+    """Types with symbols for the sizes that are open; None if all are known."""
     given = input_types(specs)
     if given is None:
-        return trace(net, sample_inputs(specs), {}), Shapes()
+        return None
     sizes = {n: PROBE + 2 * i for i, n in enumerate(open_names(specs))}
-    types, shapes = symbolic_types(given, sizes, stand_in=True)
-    return trace(net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes
+    return symbolic_types(given, sizes, stand_in=True)
 
 
 def _plan(net: Any, specs: Sequence[str], listed: Listed, targets: Sequence[Target]) -> Plan:
@@ -278,8 +278,14 @@ def export_(args: argparse.Namespace) -> int:
 
 
 def _onnx(net: Any, specs: list[str], path: Path, opset: int | None) -> str:
-    traced, shapes = _traced_open(net, specs)
-    assumed = export_onnx.assumed_sizes(shapes)
+    given = _open_types(specs)
+    assumed: list[Guard] = []
+    if given is None:
+        traced = trace(net, sample_inputs(specs), {})
+    else:
+        types, shapes = given
+        traced, assumed = export_onnx.trace_assuming(lambda shapes: trace(
+            net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes)
     if traced.state is not None:
         traced.state.refuse()
     weights, _ = named_weights(traced)

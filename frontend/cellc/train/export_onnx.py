@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,6 +16,7 @@ from cellc_runtime.records import replace
 
 from ..compiled.dynamic import Axes, Dynamic, make_pattern, parameter_names
 from ..compiled.traced import Traced, trace
+from ..lang.errors import CompileError
 from ..tensors.symbol import Described
 from ..tensors.tensor import OpenTensor, Tensor
 from ..tracing.pytree import Box, Leaf, Structure, take_apart_call
@@ -53,8 +54,17 @@ def traced_for_export(
     for name, info in pattern.shapes.symbols.items():
         pattern.shapes.symbols[name] = replace(info, stand_in=True)
     opened = [OpenTensor.of(ty) for ty in pattern.types]
-    traced = trace(fn, _with(inputs, opened), {}, pattern.types, pattern.shapes)
-    return traced, assumed_sizes(pattern.shapes)
+    return trace_assuming(lambda shapes: trace(
+        fn, _with(inputs, opened), {}, pattern.types, shapes), pattern.shapes)
+
+
+def trace_assuming(
+    trace_at: Callable[[Shapes], Traced], shapes: Shapes
+) -> tuple[Traced, list[Guard]]:
+    """A graph with open sizes, and what it assumes about them: see `assumed_sizes`."""
+    fresh = shapes.copy()
+    traced = trace_at(shapes)
+    return traced, assumed_sizes(shapes, lambda guard: _fails_without(guard, fresh, trace_at))
 
 
 def _known(tensor: Tensor, number: int, axes: dict[int, Axes | None]) -> TensorType:
@@ -94,10 +104,31 @@ def _names(structure: Structure, count: int, parameters: Sequence[str]) -> list[
     return names
 
 
-def assumed_sizes(shapes: Shapes) -> list[Guard]:
-    """Sizes that must be equal; a runtime sees it when they are not."""
+_SMALL = 64
+"""Sizes up to this one are tried where a condition on sizes is broken on purpose."""
+
+
+def _fails_without(guard: Guard, shapes: Shapes, trace_at: Callable[[Shapes], Traced]) -> bool:
+    """Whether the network fails for sizes that break a condition: then it is not one of two ways
+    that the network goes, but what an op asks of its operands."""
+    named = symbols_of(guard.expr)
+    for n in range(1, _SMALL):
+        hints = {s: n if s in named else hint for s, hint in shapes.hints.items()}
+        if not guard.holds(hints):
+            try:
+                trace_at(replace(shapes.copy(), hints=hints))
+            except CompileError:
+                return True
+            return False
+    return False
+
+
+def assumed_sizes(shapes: Shapes, needed: Callable[[Guard], bool]) -> list[Guard]:
+    """Sizes that must be equal, which a runtime sees when they are not, and conditions without
+    which the network itself fails (`needed`)."""
     for guard in shapes.guards:
-        if guard.relation != "==" or len(symbols_of(guard.expr)) < 2:
+        together = guard.relation == "==" and len(symbols_of(guard.expr)) > 1
+        if not together and not (guard.relation == ">=" and needed(guard)):
             raise ValueError(
                 f"For 'export', the network asks about a size that is open, so what is written "
                 f"would serve only where {shapes.shown(guard)}; give that size, or take the "
