@@ -7,8 +7,8 @@ same code with another table (`Program.at`).
 
 A *number* is an int, a float, or a tuple: `("sum", (factor, atom, ...), ...)` is a sum of products,
 `("+", a, b)` (also `-`, `*`, `/`, `**`) arithmetic of floats. An atom is the name of a symbol, or a
-tuple `("//", a, b)`, `("min", ...)`, `("max", ...)` or `("choose", x, least, a, b)`, which is `a`
-where `x >= least` and else `b`.
+tuple `("//", a, b)`, `("min", ...)`, `("max", ...)`, `("divisor", x, most)`, the largest divisor
+of `x` up to `most`, or `("choose", x, least, a, b)`, which is `a` where `x >= least` and else `b`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,20 @@ MOST = 1 << 62
 """The greatest of numbers in a file, and their least below 0."""
 RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, ">=": operator.ge}
+MOST_DIVISOR = 1 << 20
+"""The greatest divisor that is looked for: it takes as many divisions."""
+
+
+def divisor(x: int, most: int) -> int:
+    """The largest divisor of `x` that is at most `most`, 1 if there is none."""
+    return next((n for n in range(min(x, most, MOST_DIVISOR), 1, -1) if x % n == 0), 1)
+
+
 FUNCTIONS: dict[str, Callable[..., int]] = {
-    "//": operator.floordiv, "min": min, "max": max,
+    "//": operator.floordiv, "min": min, "max": max, "divisor": divisor,
     "choose": lambda x, least, a, b: a if x >= least else b,
 }
-_ARGUMENTS = {"//": (2, 2), "min": (1, 64), "max": (1, 64), "choose": (4, 4)}
+_ARGUMENTS = {"//": (2, 2), "divisor": (2, 2), "min": (1, 64), "max": (1, 64), "choose": (4, 4)}
 _FLOATS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
     "**": math.pow}

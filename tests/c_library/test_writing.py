@@ -18,7 +18,7 @@ from cellc.cli import main
 from cellc_compiler.c_library.abi import Code, NotInC
 from cellc_compiler.c_library.numbers import Code as Numbers
 from cellc_compiler.c_library.write import library_name
-from cellc_runtime.open_sizes import evaluate
+from cellc_runtime.open_sizes import divisor, evaluate
 
 from .library import Argument, CLibrary, Failed, Size, Tensor
 
@@ -259,7 +259,7 @@ def machine(words: list[int], variables: list[int]) -> Any:
         return int(struct.unpack("<q", struct.pack("<d", x))[0])
 
     two = {3: lambda a, b: a * b, 4: lambda a, b: a + b, 5: lambda a, b: a // b, 6: min, 7: max,
-           9: lambda a, b: a - b}
+           9: lambda a, b: a - b, 17: divisor}
     floats = {11: lambda a, b: a + b, 12: lambda a, b: a - b, 13: lambda a, b: a * b,
               14: lambda a, b: a / b, 15: pow}
     for op, word in zip(words[::2], words[1::2], strict=True):
@@ -286,6 +286,7 @@ def machine(words: list[int], variables: list[int]) -> Any:
     7, ("sum", (2, "N"), (3,)), ("sum", (1, "N", "S"), (-4, ("//", ("sum", (1, "S"), (1,)), 3))),
     ("sum", (1, ("min", ("sum", (1, "N")), 5, ("sum", (1, "S")))), (2, ("max", 1, 9, 4))),
     ("sum", (1, ("choose", ("sum", (1, "N")), 4, ("sum", (1, "S")), 2))),
+    ("sum", (1, ("divisor", ("sum", (6, "S")), ("sum", (1, "N"))))),
     ("/", 1, ("sum", (1, "S"))), ("**", ("sum", (1, "N")), -0.5), ("*", ("+", 1, 2), 0.25),
     ("-", ("sum", (1, "N")), 3), ("sum", (1, ("//", ("sum", (-1, "N")), 3)))])
 @pytest.mark.parametrize("sizes", [(2, 3), (7, 40)])
@@ -313,11 +314,24 @@ def test_numbers_in_a_library(tmp_path: Path) -> None:
                 np.testing.assert_array_equal(a, b.asnumpy())
 
 
+def test_sums_of_open_length_in_a_library(tmp_path: Path) -> None:
+    """The number of their parts is the largest divisor that leaves each enough."""
+    def fn(x: Any) -> Any:
+        return x.sum(), ops.square(x).mean()
+
+    ms.compile_artifact(tmp_path / "libs.so", {"fn": (fn, "float32[N,S]")})
+    with CLibrary(tmp_path / "libs.so").session() as session:
+        for n, s in ((2, 50), (100, 1000), (7, 65537), (512, 512)):
+            x = np.random.default_rng(n).standard_normal((n, s)).astype(np.float32)
+            for a, b in zip(session.run("fn", x), fn(ms.Tensor(x)), strict=True):
+                np.testing.assert_array_equal(a, b.asnumpy())
+
+
 def test_sizes_that_no_process_has(tmp_path: Path) -> None:
     w = ms.Parameter(np.ones((2, 24), np.float32), name="w")
 
     def fn(x: Any) -> Any:
-        return ops.matmul(ops.softmax(ops.matmul(x, w), -1), w.swapaxes(0, 1))
+        return ops.matmul(ops.relu(ops.matmul(x, w)), w.swapaxes(0, 1))
 
     ms.compile_artifact(tmp_path / "libn.so", {"fn": (fn, "float32[N,2]")})
     with CLibrary(tmp_path / "libn.so").session() as session:

@@ -40,9 +40,11 @@ class Op(IntEnum):
     FLOAT_DIVIDE = 14
     FLOAT_POWER = 15
     INTEGER = 16
+    DIVISOR = 17
 
 
-_FUNCTIONS = {"//": Op.DIVIDE, "min": Op.MIN, "max": Op.MAX, "choose": Op.CHOOSE}
+_FUNCTIONS = {"//": Op.DIVIDE, "min": Op.MIN, "max": Op.MAX, "choose": Op.CHOOSE,
+              "divisor": Op.DIVISOR}
 _WHOLE = {"+": Op.ADD, "-": Op.SUBTRACT, "*": Op.MULTIPLY}
 _FLOATS = {"+": Op.FLOAT_ADD, "-": Op.FLOAT_SUBTRACT, "*": Op.FLOAT_MULTIPLY,
            "/": Op.FLOAT_DIVIDE, "**": Op.FLOAT_POWER}

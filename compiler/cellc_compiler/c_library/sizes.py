@@ -28,7 +28,8 @@ step:
     i64 3, label %multiply i64 4, label %add i64 5, label %divide i64 6, label %min
     i64 7, label %max i64 8, label %choose i64 9, label %subtract i64 10, label %float
     i64 11, label %fadd i64 12, label %fsub i64 13, label %fmul i64 14, label %fdiv
-    i64 15, label %fpow i64 16, label %integer ]
+    i64 15, label %fpow i64 16, label %integer
+    i64 17, label %divisor ]
 end.of.it:
   ret %b
 constant:
@@ -80,6 +81,25 @@ choose:
   %chooser:i64 = %chooser:i64 >= %least ? %a : %b
   %depth.p:i64 -= 3
   br label %step
+divisor:
+  %some = %b < {MOST_DIVISOR} ? %b : {MOST_DIVISOR}
+  %upto = %some < %a ? %some : %a
+  br label %divisor.next
+divisor.next:
+  %n = phi i64 [ %upto, %divisor ], [ %fewer, %divisor.fails ]
+  br %n > 1, %divisor.tried, %divisor.none
+divisor.tried:
+  %n.rest = srem i64 %a, %n
+  br %n.rest == 0, %divisor.found, %divisor.fails
+divisor.fails:
+  %fewer = sub i64 %n, 1
+  br label %divisor.next
+divisor.none:
+  %a.p:i64 = 1
+  br label %less
+divisor.found:
+  %a.p:i64 = %n
+  br label %less
 float:
   %whole.p = &%stack:i64[%depth - 1 - %word]
   %whole = %whole.p:i64

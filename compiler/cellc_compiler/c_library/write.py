@@ -12,6 +12,7 @@ from cellc_runtime.artifact import Entry
 from cellc_runtime.dtypes import Array
 from cellc_runtime.files import write_atomically, write_text
 from cellc_runtime.lazy import hashlib, json
+from cellc_runtime.open_sizes import MOST_DIVISOR
 from cellc_runtime.processor import FEATURES
 from cellc_runtime.program import MAX_BYTES
 from cellc_runtime.records import dataclass, replace
@@ -259,7 +260,7 @@ def _numbers(target: Target) -> dict[str, int]:
         "ABI_VERSION": abi.ABI, "TEXT": abi.TEXT, "LAST": abi.TEXT - 1, "MAX_NDIM": abi.MAX_NDIM,
         "NDTYPES": len(abi.DTYPES), "MAX_BYTES": MAX_BYTES, "LARGE": LARGE,
         "TENSOR_BYTES": 24 + 8 * abi.MAX_NDIM, "MOST": (1 << 63) - 1, "STACK": _STACK,
-        "O_READ": 0o2000000, "O_WRITE": 0o2000301,
+        "MOST_DIVISOR": MOST_DIVISOR, "O_READ": 0o2000000, "O_WRITE": 0o2000301,
         "LEAF1": _signed(ecx), "LEAF7": _signed(ebx), "STATES": states,
     }
 

@@ -97,6 +97,28 @@ def choose(x: Size, least: Size, a: Size, b: Size) -> Any:
     return _applied("choose", x, least, a, b)
 
 
+def divisor(x: Size, most: Size) -> Any:
+    """The largest divisor of `x` that is at most `most`, 1 if there is none; asks nothing."""
+    return _applied("divisor", x, most)
+
+
+def is_divisor(x: Size) -> bool:
+    """Whether this is a `divisor`."""
+    return type(x) is Dim and x.is_symbol and _by_divisor(x.terms[0][0][0])
+
+
+def is_divided(x: Size) -> bool:
+    """Whether this is a size divided by a `divisor` of it."""
+    if type(x) is not Dim or not x.is_symbol:
+        return False
+    atom = x.terms[0][0][0]
+    return isinstance(atom, Quotient) and is_divisor(atom.divisor)
+
+
+def _by_divisor(atom: Atom) -> bool:
+    return isinstance(atom, Applied) and atom.function == "divisor"
+
+
 def _grouped(x: Size) -> str:
     compound = not x.is_symbol if isinstance(x, Dim) else x < 0
     return f"({x})" if compound else str(x)
@@ -176,7 +198,7 @@ class Dim:
             for m2, c2 in right.items():
                 m = tuple(sorted(m1 + m2, key=_order)) if m1 and m2 else m1 + m2
                 poly[m] = poly.get(m, 0) + c1 * c2
-        return size_of(poly)
+        return size_of(_even(poly))
 
     __rmul__ = __mul__
 
@@ -423,6 +445,23 @@ def _floor(x: Any, divisor: Any) -> Size:
     return Dim((((Quotient(x, divisor),), 1),))
 
 
+def _even(poly: dict[Monomial, int]) -> dict[Monomial, int]:
+    """The same terms, where a size divided by a `divisor` and that divisor give the size."""
+    for m in list(poly):
+        for atom in m if len(m) > 1 else ():
+            if not _by_divisor(atom):
+                continue
+            x = atom.args[0]  # type: ignore[union-attr]
+            quotient = Quotient(x, Dim((((atom,), 1),)))
+            if any(hash(a) == hash(quotient) and a == quotient for a in m):
+                rest = _without(_without(m, (atom,)) or (), (quotient,)) or ()
+                whole = x * size_of({rest: poly.pop(m)})
+                for monomial, c in terms_of(whole).items():
+                    poly[monomial] = poly.get(monomial, 0) + c
+                return _even(poly)
+    return poly
+
+
 def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
     """A monomial divided by another, if it contains it."""
     rest = list(monomial)
@@ -667,8 +706,10 @@ def _atom(atom: Atom, symbols: Mapping[str, SymbolInfo]) -> Bounds:
         info = symbols.get(atom, SymbolInfo(0))
         return info.low, info.high
     if isinstance(atom, Applied):
-        return 0, None
+        return int(_by_divisor(atom)), None
     low, high = bounds(atom.numerator, symbols)
+    if is_divisor(atom.divisor) and low is not None and low > 0:
+        return 1, high
     by_low, by_high = bounds(atom.divisor, symbols)
     if by_low is None or by_low <= 0 or low is None or low < 0:
         if by_low is not None and by_low == by_high and by_low > 0:

@@ -91,7 +91,7 @@ class Index:
             return x
         if isinstance(x, int):
             return Index((), x)
-        if isinstance(x, Var) and x.extent <= 1:
+        if isinstance(x, Var) and surely_at_least(1, x.extent):
             return Index((), 0)
         return Index(((x, 1),), 0)
 

@@ -32,7 +32,7 @@ product is one chain: that of a run may leave the range that the whole one stays
 
 from __future__ import annotations
 
-from ..ir.dims import choose, largest, smallest
+from ..ir.dims import choose, divisor, is_divided, is_divisor, largest, smallest
 
 CHAIN_BYTES = 128
 """The size of the accumulators of one sum's chains."""
@@ -69,8 +69,23 @@ MOST_PARTS = 4096
 """Parts whose results a kernel has room for on its stack."""
 
 
+OPEN_ROW = LONG_ROW // 256
+LONGEST_OPEN_ROW = 1 << 30
+"""From one of these sizes to the other the parts of a row are a number of a program for all
+sizes."""
+
+
+def open_row_parts(extent: int) -> int:
+    """`row_parts` of an extent that is known when the code runs, and less than
+    `LONGEST_OPEN_ROW`."""
+    parts: int = divisor(extent, choose(extent, LONG_ROW, extent // PART, 1))
+    return parts
+
+
 def row_parts(extent: int) -> int:
     """Return the number of equal parts of a row: the most that leave each a `PART`."""
+    if is_divided(extent) or is_divisor(extent):
+        return 1  # (a part has none that leave each a `PART`; few parts are a short row)
     if extent < LONG_ROW:
         return 1
     return next(p for p in range(extent // PART, 0, -1) if extent % p == 0)

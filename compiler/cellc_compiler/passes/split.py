@@ -14,13 +14,21 @@ from collections.abc import Sequence
 
 from cellc_runtime.dtypes import DType
 
-from ..ir.dims import exactly, is_symbolic, smallest
+from ..ir.dims import choose, divisor, estimate, exactly, is_divisor, is_symbolic, smallest
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
 from ..loops.build import BLOCKED_ELEMENTS, LEAST_BLOCK, MOST_BLOCK
 from ..loops.expr import Reduction
-from ..loops.order import LONG_ROW, MOST_PARTS, PART, row_parts
+from ..loops.order import (
+    LONG_ROW,
+    LONGEST_OPEN_ROW,
+    MOST_PARTS,
+    OPEN_ROW,
+    PART,
+    open_row_parts,
+    row_parts,
+)
 from .base import Pass, rewrite
 
 FEW_ROWS = 8
@@ -48,7 +56,7 @@ def split_sum(b: Builder, node: Node) -> Sequence[Value] | None:
     spec = rule(node)
     if spec.kind not in _KINDS or not (spec.accumulate is dtype or dtype.itemsize < 4):
         return None
-    if 0 in spec.shape:
+    if 0 in spec.shape or any(map(is_divisor, spec.shape)):  # (or it is split)
         return None
     live = [i for i, d in enumerate(spec.shape) if d != 1]
     axes = [i for i in live if i in spec.axes]
@@ -65,15 +73,28 @@ def split_sum(b: Builder, node: Node) -> Sequence[Value] | None:
 def _trailing(b: Builder, node: Node, spec: Reduction, first: int) -> Sequence[Value] | None:
     """A reduction of whole rows, each along all axes from `first` on."""
     rows, inner = prod(spec.shape[:first]), prod(spec.shape[first:])
-    parts = row_parts(inner)
-    # (Few questions about sizes: each is a guard of a program for all sizes.)
-    if parts < 2 or (rows >= FEW_ROWS and (spec.kind not in _ORDERED or parts <= MOST_PARTS)):
-        return None
+    if not is_symbolic(rows) and rows < FEW_ROWS and _is_open(inner):
+        parts = open_row_parts(inner)
+    else:
+        parts = row_parts(inner)
+        # (Few questions about sizes: each is a guard of a program for all sizes.)
+        if parts < 2 or (rows >= FEW_ROWS and (spec.kind not in _ORDERED or parts <= MOST_PARTS)):
+            return None
     shape = (*spec.shape[:first], parts, inner // parts)
     cut = b.reshape(_operand(b, node), shape=shape)
     partial = b.emit(node.op, cut, axes=(first + 1,), keepdims=False)
     total = b.emit(node.op, partial, axes=(first,), keepdims=False)
     return [_result(b, node, total)]
+
+
+def _is_open(inner: int) -> bool:
+    """Whether the number of parts of a row is worked out when the code runs: those of a row that
+    is sure to be short cost a step more."""
+    return is_symbolic(inner) and estimate(inner) >= OPEN_ROW and inner < LONGEST_OPEN_ROW
+
+
+_MOST_INNER = 256
+"""Parts of an axis that others lie behind, at most."""
 
 
 def _inner(b: Builder, node: Node, spec: Reduction, axes: list[int]) -> Sequence[Value] | None:
@@ -88,12 +109,20 @@ def _inner(b: Builder, node: Node, spec: Reduction, axes: list[int]) -> Sequence
     if spec.kind not in _ORDERED:
         beside *= prod(spec.shape[:axis])
     # (Known sizes first: what they decide is no guard of a program for all sizes.)
-    if any(n >= most for n, most in sorted(
+    # (A part of one element along the axis is a row of the axes behind it, which may be long.)
+    behind = prod(spec.shape[i] for i in axes[1:])
+    is_open = not is_symbolic(beside) and beside < FEW_ROWS and _is_open(inner) \
+        and behind < LONG_ROW
+    if not is_open and any(n >= most for n, most in sorted(
             ((beside, FEW_ROWS), (LONG_ROW - 1 - inner, 0)), key=lambda p: is_symbolic(p[0]))):
         return None
-    parts = _parts(spec.shape[axis], inner)
-    if parts < 2:
-        return None
+    if is_open:
+        most = choose(inner, LONG_ROW, smallest(inner // PART, _MOST_INNER), 1)
+        parts = divisor(spec.shape[axis], most)
+    else:
+        parts = _parts(spec.shape[axis], inner)
+        if parts < 2:
+            return None
     shape = (*spec.shape[:axis], parts, spec.shape[axis] // parts, *spec.shape[axis + 1 :])
     cut = b.reshape(_operand(b, node), shape=shape)
     first = tuple(i if i < axis else i + 1 for i in spec.axes)
@@ -145,5 +174,5 @@ def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequ
 
 def _parts(extent: int, inner: int) -> int:
     """The largest divisor of the axis that leaves each part at least a block of work."""
-    most = min(extent, max(inner // PART, 1), 256)
+    most = min(extent, max(inner // PART, 1), _MOST_INNER)
     return next((p for p in range(most, 1, -1) if extent % p == 0), 1)
