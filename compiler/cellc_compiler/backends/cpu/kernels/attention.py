@@ -211,7 +211,8 @@ class _AttentionWriter:
         given = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr"))
                  for i in range(4 + len(real) + self.open)]
         query, key, value = given[:3]
-        far, out, *others = given[3:] if self.open else (None, *given[3:])
+        far = given.pop(3) if self.open else None
+        out, *others = given[3:]
         places = dict(zip(map(id, real), others, strict=True))
 
         def fill(table: V, pointers: Sequence[V]) -> None:
