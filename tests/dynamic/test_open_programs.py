@@ -277,8 +277,8 @@ def test_a_fault_in_the_order_of_a_sum_is_found() -> None:
 
 def test_a_guard_that_is_missing_is_found() -> None:
     """Rows that are longer than a guard says are summed in another order."""
-    served = Served(lambda x: x.sum(-1), [floats(3, 300)], {0: (3, None)})
-    arrays = [floats(3, 70_000)]
+    served = Served(lambda x: x.sum(-1), [floats(9, 300)], {0: (9, None)})
+    arrays = [floats(9, 70_000)]
     assert served.program.open.refusal(served.sizes(arrays))  # type: ignore[union-attr]
     assert not served.same(arrays, planted(served.program, guards=()))
 

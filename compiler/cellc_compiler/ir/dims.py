@@ -449,9 +449,9 @@ def _even(poly: dict[Monomial, int]) -> dict[Monomial, int]:
     """The same terms, where a size divided by a `divisor` and that divisor give the size."""
     for m in list(poly):
         for atom in m if len(m) > 1 else ():
-            if not _by_divisor(atom):
+            if not isinstance(atom, Applied) or atom.function != "divisor":
                 continue
-            x = atom.args[0]  # type: ignore[union-attr]
+            x = atom.args[0]
             quotient = Quotient(x, Dim((((atom,), 1),)))
             if any(hash(a) == hash(quotient) and a == quotient for a in m):
                 rest = _without(_without(m, (atom,)) or (), (quotient,)) or ()

@@ -97,7 +97,7 @@ def window_count(
         )
     count = room // stride + 1
     if ceil_mode and is_symbolic(size):
-        # No window begins behind the image and the padding before it.
+        # No window begins after the image and the padding before it.
         inside = (size + pads[0] - 1) // stride
         more = -(-room // stride)
         never = stride <= reach - pads[1]

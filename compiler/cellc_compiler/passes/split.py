@@ -94,7 +94,7 @@ def _is_open(inner: int) -> bool:
 
 
 _MOST_INNER = 256
-"""Parts of an axis that others lie behind, at most."""
+"""Parts of an axis that others follow, at most."""
 
 
 def _inner(b: Builder, node: Node, spec: Reduction, axes: list[int]) -> Sequence[Value] | None:
@@ -109,10 +109,10 @@ def _inner(b: Builder, node: Node, spec: Reduction, axes: list[int]) -> Sequence
     if spec.kind not in _ORDERED:
         beside *= prod(spec.shape[:axis])
     # (Known sizes first: what they decide is no guard of a program for all sizes.)
-    # (A part of one element along the axis is a row of the axes behind it, which may be long.)
-    behind = prod(spec.shape[i] for i in axes[1:])
+    # (A part of one element along the axis is a row of the axes after it, which may be long.)
+    after = prod(spec.shape[i] for i in axes[1:])
     is_open = not is_symbolic(beside) and beside < FEW_ROWS and _is_open(inner) \
-        and behind < LONG_ROW
+        and after < LONG_ROW
     if not is_open and any(n >= most for n, most in sorted(
             ((beside, FEW_ROWS), (LONG_ROW - 1 - inner, 0)), key=lambda p: is_symbolic(p[0]))):
         return None
