@@ -10,7 +10,8 @@ import pytest
 
 import cellc as ms
 from cellc import ops
-from cellc_compiler.ir.dims import SymbolInfo, choose, deciding, divisor, evaluate
+from cellc_compiler.ir.dims import SymbolInfo, choose, deciding, evaluate
+from cellc_compiler.ir.divisors import divisor
 from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.loops.order import LONG_ROW, open_row_parts, row_parts
 from cellc_runtime import open_sizes

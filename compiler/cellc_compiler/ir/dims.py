@@ -30,7 +30,10 @@ from cellc_runtime.records import dataclass
 
 if TYPE_CHECKING:
     from cellc_runtime import open_sizes
+
+    from . import divisors
 else:
+    divisors = lazy_module("cellc_compiler.ir.divisors")
     open_sizes = lazy_module("cellc_runtime.open_sizes")
 
 # An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
@@ -95,28 +98,6 @@ def largest(*sizes: Size) -> Any:
 def choose(x: Size, least: Size, a: Size, b: Size) -> Any:
     """`a` if `x >= least`, else `b`; asks nothing."""
     return _applied("choose", x, least, a, b)
-
-
-def divisor(x: Size, most: Size) -> Any:
-    """The largest divisor of `x` that is at most `most`, 1 if there is none; asks nothing."""
-    return _applied("divisor", x, most)
-
-
-def is_divisor(x: Size) -> bool:
-    """Whether this is a `divisor`."""
-    return type(x) is Dim and x.is_symbol and _by_divisor(x.terms[0][0][0])
-
-
-def is_divided(x: Size) -> bool:
-    """Whether this is a size divided by a `divisor` of it."""
-    if type(x) is not Dim or not x.is_symbol:
-        return False
-    atom = x.terms[0][0][0]
-    return isinstance(atom, Quotient) and is_divisor(atom.divisor)
-
-
-def _by_divisor(atom: Atom) -> bool:
-    return isinstance(atom, Applied) and atom.function == "divisor"
 
 
 def _grouped(x: Size) -> str:
@@ -198,7 +179,7 @@ class Dim:
             for m2, c2 in right.items():
                 m = tuple(sorted(m1 + m2, key=_order)) if m1 and m2 else m1 + m2
                 poly[m] = poly.get(m, 0) + c1 * c2
-        return size_of(_even(poly))
+        return size_of(divisors.even(poly))
 
     __rmul__ = __mul__
 
@@ -358,7 +339,6 @@ def size_of(poly: dict[Monomial, int]) -> Size:
     if len(kept) > MOST_TERMS or max(map(len, kept)) > MOST_FACTORS or any(
             c.bit_length() > MOST_BITS for c in kept.values()):
         raise ValueError(TOO_LARGE)
-    # Longer products first, the constant last: as one writes them.
     return Dim(tuple(kept.items()) if len(kept) == 1 else tuple(sorted(
         kept.items(), key=lambda t: (-len(t[0]), [_order(a) for a in t[0]]))))
 
@@ -381,12 +361,6 @@ def surely_equal(a: Size, b: Size) -> bool:
         a, b = substitute(a, shapes.equal), substitute(b, shapes.equal)
     difference = a - b
     return type(difference) is not Dim and difference == 0
-
-
-def grows_with_one_symbol(x: Size) -> bool:
-    """Whether a bound of this size is one of its only symbol."""
-    parts = [m for m in terms_of(x) if m]
-    return len(parts) == 1 and len(parts[0]) == 1 and isinstance(parts[0][0], str)
 
 
 def surely_at_least(a: Size, b: Size) -> bool:
@@ -443,23 +417,6 @@ def _floor(x: Any, divisor: Any) -> Size:
             shift = more[0][1] if more else 0
             return divide(atom.numerator + shift * atom.divisor, divisor * atom.divisor)
     return Dim((((Quotient(x, divisor),), 1),))
-
-
-def _even(poly: dict[Monomial, int]) -> dict[Monomial, int]:
-    """The same terms, where a size divided by a `divisor` and that divisor give the size."""
-    for m in list(poly):
-        for atom in m if len(m) > 1 else ():
-            if not isinstance(atom, Applied) or atom.function != "divisor":
-                continue
-            x = atom.args[0]
-            quotient = Quotient(x, Dim((((atom,), 1),)))
-            if any(hash(a) == hash(quotient) and a == quotient for a in m):
-                rest = _without(_without(m, (atom,)) or (), (quotient,)) or ()
-                whole = x * size_of({rest: poly.pop(m)})
-                for monomial, c in terms_of(whole).items():
-                    poly[monomial] = poly.get(monomial, 0) + c
-                return _even(poly)
-    return poly
 
 
 def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
@@ -542,8 +499,6 @@ class Ratio:
 
     __repr__ = __str__
 
-
-# --- with known sizes -----------------------------------------------------------------------------
 
 Sizes = Mapping[str, int]
 
@@ -643,9 +598,7 @@ class SymbolInfo:
     stand_in: bool = False
 
 
-def bounds(
-x: Size, symbols: Mapping[str, SymbolInfo]
-) -> tuple[int | None, int | None]:
+def bounds(x: Size, symbols: Mapping[str, SymbolInfo]) -> Bounds:
     """The least and the greatest value that a size can have, as far as that is easy to see."""
     low, high = _bounds(x, symbols)
     relaxed = _relaxed(x) if type(x) is Dim else None
@@ -706,9 +659,9 @@ def _atom(atom: Atom, symbols: Mapping[str, SymbolInfo]) -> Bounds:
         info = symbols.get(atom, SymbolInfo(0))
         return info.low, info.high
     if isinstance(atom, Applied):
-        return int(_by_divisor(atom)), None
+        return int(atom.function == "divisor"), None
     low, high = bounds(atom.numerator, symbols)
-    if is_divisor(atom.divisor) and low is not None and low > 0:
+    if divisors.is_divisor(atom.divisor) and low is not None and low > 0:
         return 1, high
     by_low, by_high = bounds(atom.divisor, symbols)
     if by_low is None or by_low <= 0 or low is None or low < 0:

@@ -32,7 +32,8 @@ product is one chain: that of a run may leave the range that the whole one stays
 
 from __future__ import annotations
 
-from ..ir.dims import choose, divisor, is_divided, is_divisor, largest, smallest
+from ..ir.dims import choose, largest, smallest
+from ..ir.divisors import divisor, is_divided, is_divisor
 
 CHAIN_BYTES = 128
 """The size of the accumulators of one sum's chains."""

@@ -12,7 +12,8 @@ from math import inf
 
 from cellc_runtime.records import dataclass
 
-from ..ir.dims import estimate, grows_with_one_symbol, is_symbolic
+from ..ir.dims import estimate, is_symbolic
+from ..ir.divisors import grows_with_one_symbol
 from ..ir.types import prod
 from . import expr as E
 from .expr import Expr

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from cellc_runtime.dtypes import DType
 
-from ..ir.dims import choose, divisor, estimate, exactly, is_divisor, is_symbolic, smallest
+from ..ir.dims import choose, estimate, exactly, is_symbolic, smallest
+from ..ir.divisors import divisor, is_divisor
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
