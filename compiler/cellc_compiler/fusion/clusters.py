@@ -31,6 +31,12 @@ could then not be joined to what those depend on."""
 DEEPEST = 32
 """Nodes expanded into one another at most: what builds and writes expressions is recursive."""
 
+_FRAMED = 12
+"""Nodes between a value that several read and the pad that they all end in, at most."""
+
+_WIDEST_FRAME = 4
+"""Elements of a padded tensor for each of the tensor at most, for that to be computed in it."""
+
 LONGEST = 128
 """Nodes of one nest that depend on one another at most, for the same reason."""
 
@@ -98,6 +104,7 @@ class Fuser:
         self.graph = graph
         self.users = graph.users()
         self.results = set(graph.results())
+        self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.inline: set[Value] = set()
         self.alias: dict[Value, Value] = {}
         self.cluster_of: dict[Node, Cluster] = {}
@@ -170,14 +177,30 @@ class Fuser:
         if op.cost == "free":
             return True
         if len(users) > 1:
-            return False
+            return self._framed(node)
         user = users[0]
         reduces = lookup(user.op).reduction is not None
         space = estimate(prod(user.operands[0].shape) if reduces else user.results[0].type.size)
         own = estimate(node.result.type.size)
-        if user.op == "pad" and space <= 4 * own:
+        if user.op == "pad" and space <= _WIDEST_FRAME * own:
             return True  # every element is read once; what is added around is not read
         return space <= own or (op.cost == "cheap" and self._shallow(node))
+
+    def _framed(self, node: Node) -> bool:
+        """Whether all that reads a result, element by element, ends in one pad (as x does in the pad
+        of x sigmoid(x)), which then computes each element once."""
+        own = node.result
+        reached = dict.fromkeys(self.users[node.result])
+        for _ in range(_FRAMED):
+            first = min(reached, key=self.position.__getitem__)
+            if len(reached) == 1 and first.op == "pad":
+                return estimate(first.result.type.size) <= _WIDEST_FRAME * estimate(own.type.size)
+            if not lookup(first.op).elementwise or first.result.shape != own.shape \
+                    or first.result in self.results:
+                return False
+            del reached[first]
+            reached.update(dict.fromkeys(self.users.get(first.result, ())))
+        return False
 
     def _depth(self, node: Node) -> int:
         """How many nodes are expanded into one another where this one is read."""

@@ -17,13 +17,13 @@ from cellc_runtime.dtypes import DType
 
 from ..ir import attributes as attr
 from ..ir.graph import Node
-from ..ir.op import Array, Op, Sample, Spec
+from ..ir.op import Array, Op, Sample, Spec, lookup
 from ..ir.types import TensorType, prod
 from ._members import case
 from ._views import widened
 from .conv import Conv2d, Pair
 from .elementwise import check_dtype, same_dtype
-from .pool import MaxPool2d
+from .pool import AVERAGE, SLIDING
 
 BLOCK_DTYPES = (dtypes.float32, dtypes.float64)
 _GIVEN = (*BLOCK_DTYPES, dtypes.float16, dtypes.bfloat16)
@@ -248,7 +248,37 @@ class Conv2dBlocked(_Internal):
                      spread=(2, 2)))
 
 
-class MaxPool2dBlocked(_Internal):
+class _PoolBlocked(_Internal):
+    """Base of pools: each block is pooled as an image of as many channels is.
+
+    Attributes:
+        inner: top, left, rows and columns of the image inside its border, which is not read.
+    """
+
+    opaque = True
+    nchw: ClassVar[str]
+    """The name of the op on NCHW."""
+
+    def infer(self, x: TensorType, *, inner: tuple[int, int, int, int], **attrs: Any) -> TensorType:
+        _check_image(self, x, 5)
+        top, left, h, w = inner
+        _check_inside(self.name, x, (top, left), (h, w))
+        n, cb, _, _, b = x.dims
+        op = lookup(self.nchw)
+        image = op.infer(x.with_shape((n, cb * b, h, w)), **op.complete(attrs))
+        assert isinstance(image, TensorType)
+        return x.with_shape((n, cb, *image.dims[2:], b))
+
+    def reference(self, x: Array, *, inner: tuple[int, int, int, int], **attrs: Any) -> Array:
+        top, left, h, w = inner
+        n, cb, _, _, b = x.shape
+        image = x[:, :, top: top + h, left: left + w].transpose(0, 1, 4, 2, 3)
+        op = lookup(self.nchw)
+        out = op.reference(image.reshape(n, cb * b, h, w), **op.complete(attrs))
+        return to_blocks(out, b)
+
+
+class MaxPool2dBlocked(_PoolBlocked):
     """`max_pool2d` of a blocked image.
 
     Attributes:
@@ -257,26 +287,9 @@ class MaxPool2dBlocked(_Internal):
     """
 
     name = "max_pool2d_blocked"
-    opaque = True
-    attrs = {"inner": attr.tuple_of(attr.whole(), 4), "kernel": attr.pair(1),
-             "stride": attr.pair(1, default=(1, 1)),
-             "dilation": attr.pair(1, attr.MOST_COUNTED, default=(1, 1)),
-             "pads": attr.pads(attr.MOST_COUNTED), "ceil_mode": attr.flag(False)}
-
-    def infer(self, x: TensorType, *, inner: tuple[int, int, int, int], **attrs: Any) -> TensorType:
-        _check_image(self, x, 5)
-        top, left, h, w = inner
-        _check_inside(self.name, x, (top, left), (h, w))
-        rows, columns = MaxPool2d().counts((h, w), attrs)
-        n, cb, _, _, b = x.dims
-        return x.with_shape((n, cb, rows, columns, b))
-
-    def reference(self, x: Array, *, inner: tuple[int, int, int, int], **attrs: Any) -> Array:
-        top, left, h, w = inner
-        n, cb, _, _, b = x.shape
-        image = x[:, :, top: top + h, left: left + w].transpose(0, 1, 4, 2, 3)
-        out = MaxPool2d().reference(image.reshape(n, cb * b, h, w), indices=False, **attrs)
-        return to_blocks(out, b)
+    nchw = "max_pool2d"
+    attrs = {"inner": attr.tuple_of(attr.whole(), 4), **SLIDING,
+             "dilation": attr.pair(1, attr.MOST_COUNTED, default=(1, 1))}
 
     def samples(self) -> Sequence[Sample]:
         return (case((1, 2, 6, 7, 16), inner=(0, 0, 6, 7), kernel=(2, 2), stride=(2, 2),
@@ -285,3 +298,26 @@ class MaxPool2dBlocked(_Internal):
                      pads=(1, 1, 1, 1), grad=False),
                 case((1, 1, 9, 9, 8), inner=(0, 0, 9, 9), kernel=(2, 3), dilation=(3, 2),
                      pads=(0, 1, 1, 1), ceil_mode=True, grad=False))
+
+
+class AvgPool2dBlocked(_PoolBlocked):
+    """`avg_pool2d` of a blocked image, of several windows.
+
+    Attributes:
+        inner: top, left, rows and columns of the image inside its border, which is not read.
+        kernel, stride, pads, ceil_mode, count_include_pad, divisor: as in `avg_pool2d`.
+    """
+
+    name = "avg_pool2d_blocked"
+    nchw = "avg_pool2d"
+    attrs = {"inner": attr.tuple_of(attr.whole(), 4), **AVERAGE}
+    tolerance = 8.0
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((1, 2, 6, 7, 16), inner=(0, 0, 6, 7), kernel=(2, 2), stride=(2, 2),
+                     grad=False),
+                case((2, 1, 9, 11, 4), inner=(1, 2, 7, 8), kernel=(3, 3), stride=(2, 2),
+                     pads=(1, 1, 1, 1), count_include_pad=False, grad=False),
+                case((1, 1, 9, 9, 8), inner=(0, 0, 9, 9), kernel=(3, 3), stride=(2, 2),
+                     pads=(0, 1, 1, 1), ceil_mode=True, grad=False),
+                case((1, 1, 5, 6, 8), inner=(0, 0, 5, 6), kernel=(3, 2), divisor=5, grad=False))

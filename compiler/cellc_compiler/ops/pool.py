@@ -575,7 +575,7 @@ class _AvgBackward(_Average):
         return tuple(out)
 
 
-_AVG = {**SLIDING, "count_include_pad": attr.flag(True), "divisor": attr.optional(attr.whole())}
+AVERAGE = {**SLIDING, "count_include_pad": attr.flag(True), "divisor": attr.optional(attr.whole())}
 _AVG_CASES: Cases = (
     ((1, 2, 6, 7), {"kernel": (2, 2), "stride": (2, 2)}),
     ((2, 1, 7, 6), {"kernel": (3, 2), "stride": (2, 1), "pads": (1, 0, 1, 1)}),
@@ -595,13 +595,13 @@ define((_AvgForward, _SlidingAverage), "avg_pool2d",
         ceil_mode: a last window may reach beyond the padded image.
         count_include_pad: padding counts in the divisor (what ceil_mode adds does not).
         divisor: divide every sum by this instead.
-    """, attrs=_AVG, cases=_AVG_CASES)
+    """, attrs=AVERAGE, cases=_AVG_CASES)
 define((_AvgBackward, _SlidingAverage), "avg_pool2d_backward", """The adjoint of `avg_pool2d`.
 
     Attributes:
         size: rows and columns of the result.
         kernel, stride, pads, ceil_mode, count_include_pad, divisor: as in `avg_pool2d`.
-    """, forward="avg_pool2d", attrs={"size": attr.pair(), **_AVG}, cases=_AVG_CASES)
+    """, forward="avg_pool2d", attrs={"size": attr.pair(), **AVERAGE}, cases=_AVG_CASES)
 define((_AvgBackward, _Adaptive), "adaptive_avg_pool2d_backward",
        """The adjoint of `adaptive_avg_pool2d`.
 

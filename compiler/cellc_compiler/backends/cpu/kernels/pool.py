@@ -19,13 +19,13 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import Undecided, is_symbolic
+from ....ir.dims import is_symbolic
 from ....loops.order import accumulators
 from ....lower.kernel import Kernel
 from ...llvm.convert import register_type
 from ...llvm.reduction import total
 from ...llvm.text import Function, V, first_lanes, vector
-from .pool_axes import AnyAxis, OpenAxis, adaptive_axis, given_count, sliding_axes
+from .pool_axes import AnyAxis, adaptive_axis, average_axes, sliding_axes
 from .vectors import (
     Plan,
     Window,
@@ -340,14 +340,6 @@ def max_pool_backward(spec: Spec, target: Target) -> Plan:
 # --- average ---------------------------------------------------------------------------------
 
 
-def _average_axes(spec: Spec, include_pad: bool, divisor: int | None) -> tuple[AnyAxis, AnyAxis]:
-    """Row and column windows whose counts multiply to the divisor."""
-    rows, cols = spec.axes(include_pad)
-    if divisor is None:
-        return rows, cols
-    return given_count(rows, divisor), given_count(cols, 1)
-
-
 def _sliding_avg(spec: PoolSpec, rows: AnyAxis, cols: AnyAxis, target: Target) -> Kernel:
     """Kernel over (x, out), in vectors over output columns."""
     width = _width(spec, target)
@@ -451,9 +443,7 @@ def avg_pool(
 ) -> Plan:
     """`out` from `x`: the sum of each window over its count (or `divisor_override`)."""
     plan = Plan()
-    rows, cols = _average_axes(spec, count_include_pad, divisor_override)
-    if isinstance(rows, OpenAxis) and rows.windows * cols.windows < 2:
-        raise Undecided("an average over a whole image is added up in another order")
+    rows, cols = average_axes(spec.axes(count_include_pad), divisor_override)
     if rows.whole and cols.whole:
         kernel = _plane_avg(spec, rows, cols, target)
     elif isinstance(spec, PoolSpec) and _width(spec, target) > 1:
@@ -507,7 +497,7 @@ def avg_pool_backward(
 ) -> Plan:
     """`out`, the gradient of `x`, from `dy`."""
     plan = Plan()
-    rows, cols = _average_axes(spec, count_include_pad, divisor_override)
+    rows, cols = average_axes(spec.axes(count_include_pad), divisor_override)
     if rows.whole and cols.whole:
         plan.add(_spread(spec, rows, cols, target), "dy", "out")
     else:

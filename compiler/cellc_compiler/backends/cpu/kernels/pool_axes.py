@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from cellc_runtime.records import dataclass, replace
 
@@ -215,13 +215,28 @@ class OpenAdaptive(_Formula):
 
 Sliding = Axis | OpenAxis
 AnyAxis = Sliding | OpenAdaptive
+A = TypeVar("A", Sliding, AnyAxis)
 
 
-def given_count(axis: AnyAxis, count: int) -> AnyAxis:
+def given_count(axis: A, count: int) -> A:
     """The same windows; each contributes `count` to the divisor."""
     if isinstance(axis, Axis):
         return replace(axis, contributions=(count,) * axis.windows)
     return replace(axis, given=count)
+
+
+def average_axes(windows: tuple[A, A], divisor: int | None) -> tuple[A, A]:
+    """Row and column windows whose counts multiply to the divisor.
+
+    Raises:
+        Undecided: open sizes may have a single window, whose elements are added in another order.
+    """
+    rows, columns = windows
+    if isinstance(rows, OpenAxis) and rows.windows * columns.windows < 2:
+        raise Undecided("an average over a whole image is added up in another order")
+    if divisor is None:
+        return rows, columns
+    return given_count(rows, divisor), given_count(columns, 1)
 
 
 def _known(size: int, windows: Windows, counts: Iterable[int], step: int = 1) -> Axis:

@@ -36,9 +36,13 @@ Border = tuple[int, int, int, int]
 """Rows and columns around an image: top, bottom, left, right."""
 
 _CONVOLUTIONS = ("conv2d", "conv2d_backward_data")
+_JOINS = ("join", "join_copy")
 _TRAINING = "conv2d_backward_weight"
 """Marks a training step, whose backward convolutions read what the forward ones made."""
-_FEWEST_PIXELS = 8
+_FEW_PIXELS = 8
+"""Where an image has fewer, lanes of the NCHW kernels are empty, and so is a part of the chains of
+the blocked ones."""
+_FEW_PIXELS_SHARE = 0.4
 _PLAIN_SHARE = 0.6
 """Share of the peak that the NCHW kernels reach, and blocked ones with full vectors."""
 _BLOCKED_SHARE = 0.85
@@ -119,7 +123,7 @@ class Choice:
                 self._widen(node.operands[0], node.attrs["pads"])
         # Joined values have the border of the whole: it is written with them, not copied.
         for node in reversed(graph.nodes):
-            if node.op == "join" and node.result in self.borders:
+            if node.op in _JOINS and node.result in self.borders:
                 for v in node.operands:
                     self._widen(v, self.borders[node.result])
 
@@ -140,7 +144,9 @@ class Choice:
             return False
         if node.op == "max_pool2d":
             return node.operands[0] in self.blocked and not node.attrs["indices"]
-        if node.op == "join" and node.result.type.rank == 4 and node.attrs["axis"] in (1, -3):
+        if node.op == "avg_pool2d":  # a single window is summed as a reduction is
+            return node.operands[0] in self.blocked and estimate(prod(node.result.shape[2:])) > 1
+        if node.op in _JOINS and node.result.type.rank == 4 and node.attrs["axis"] in (1, -3):
             return all(v in self.blocked and v.shape[1] % self.block(v) == 0 for v in node.operands)
         return self.passes(node)
 
@@ -178,8 +184,6 @@ class Choice:
             return min(oh * ow, estimate(prod(x.shape[2:]))) >= 2 * block
         if node.op != "conv2d":  # each pixel that is read gives a window of the result
             oh, ow = map(estimate, x.shape[2:])
-        if oh * ow < _FEWEST_PIXELS:
-            return False
         work = n * oh * ow * prod(w.shape) / (2 * block)
         filled = oc / (blocks(oc, block) * block)
         if groups > 1 and w.shape[1] < block:
@@ -187,6 +191,9 @@ class Choice:
             plain, blocked = work / shares[0], work / (shares[1] * filled)
         else:
             plain, blocked = work / _PLAIN_SHARE, work / (_BLOCKED_SHARE * filled)
+        if oh * ow < _FEW_PIXELS:
+            plain /= min(1.0, n * oh * ow / block)
+            blocked *= _BLOCKED_SHARE / _FEW_PIXELS_SHARE
         if x in self.blocked:
             plain += _REORDER_CYCLES * estimate(x.type.size)
         elif x.shape[1] >= block or groups > 1:
@@ -198,7 +205,7 @@ class Choice:
 
     def _carries(self, user: Node) -> bool:
         """Whether a reader of a blocked image may take it as it is."""
-        return (user.op in ("conv2d", "max_pool2d", "join") or _is_transposed(user)
+        return (user.op in ("conv2d", "max_pool2d", "avg_pool2d", *_JOINS) or _is_transposed(user)
                 or _elementwise(user))
 
 
@@ -237,6 +244,9 @@ class _Rewriter:
         if v not in self.choice.blocked:
             return v
         found = self.plain.get(v)
+        if found is None and self._is_vector(v) and not any(self.images[v].border):
+            found = self.plain[v] = self._as(
+                self._reshaped(self.images[v].value, v.shape), v.dtype)
         if found is None:
             im = self.images[v]
             origin = (im.border[0], im.border[2])
@@ -245,9 +255,16 @@ class _Rewriter:
                 dtype=None if im.value.dtype is v.dtype else v.dtype)
         return found
 
+    def _is_vector(self, v: Value) -> bool:
+        """Whether an image of one pixel fills its blocks: both forms then lie in memory alike."""
+        return v.shape[2:] == (1, 1) and v.shape[1] % self.choice.block(v) == 0
+
     def image(self, v: Value) -> Image:
         """A value as a blocked image."""
         found = self.images.get(v)
+        if found is None and self._is_vector(v):
+            value = self._vector(self._as(v, held(v.dtype)))
+            found = self.images[v] = Image(value, v.shape[1], (1, 1))
         if found is None:
             value = self.b.to_blocked(v, block=self.choice.block(v))
             found = self.images[v] = Image(value, v.shape[1], (v.shape[2], v.shape[3]))
@@ -326,16 +343,18 @@ class _Rewriter:
     def _carried(self, node: Node) -> Value:
         """An elementwise op, concatenation or pool on blocked images."""
         out: Value
-        if node.op == "max_pool2d":
+        if node.op in ("max_pool2d", "avg_pool2d"):
             im = self.images[node.operands[0]]
             attrs = {k: v for k, v in node.attrs.items() if k != "indices"}
             inner = (im.border[0], im.border[2], *im.size)
-            out = self.b.max_pool2d_blocked(im.value, inner=inner, **attrs)
-        elif node.op == "join":
+            out = self.b.emit(f"{node.op}_blocked", im.value, inner=inner, **attrs)
+            out = self._as(out, node.result.dtype)
+        elif node.op in _JOINS:
             border = self.choice.borders.get(node.result)
             parts = [self.images[v] for v in node.operands]
             whole = all(im.border == border for im in parts)
-            out = self.b.join(*(im.value if whole else self.bare(im) for im in parts), axis=1)
+            out = self.b.emit(
+                node.op, *(im.value if whole else self.bare(im) for im in parts), axis=1)
         else:
             shape = node.result.shape
             operands = [self._operand(v, shape) for v in node.operands]

@@ -82,3 +82,17 @@ def max_pool2d_blocked(
     border = epilogue.border if epilogue else NONE
     kernel = pool.max_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
+
+
+@lowers("avg_pool2d_blocked")
+@with_epilogue("avg_pool2d_blocked")
+def avg_pool2d_blocked(
+    node: Node, target: Target, epilogue: BlockFused | None = None
+) -> KernelPlan:
+    """As `max_pool2d_blocked`."""
+    x, a = node.operands[0].type, node.attrs
+    windows = pool_axes.average_axes(
+        pool_axes.sliding_axes(a["inner"][2:], a, a["count_include_pad"]), a["divisor"])
+    border = epilogue.border if epilogue else NONE
+    kernel = pool.average_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)
+    return KernelPlan((Step(kernel, (operand(0), result(0))),))

@@ -17,8 +17,9 @@ from ..vectors import beats, split_index, task_kernel
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """One problem; see `max_kernel`."""
+    """One problem; see `max_kernel` and `average_kernel`."""
 
+    average: bool
     x: tuple[int, ...]
     rows: Sliding
     cols: Sliding
@@ -65,11 +66,16 @@ class _Pool:
     def _pixels(self, f: Function, plane: V, oy: V, out: V) -> None:
         """The pixels of a row: whole windows unrolled, those at the edges in a loop."""
         y0, y1 = self.rows.bounds(f, "WIN_Y", oy)
+        high = self.rows.count(f, "WIN_Y", oy) if self.average else None
         line = f.gep(plane, y0 * (self.x[3] * self.block), self.ty)
 
         def pixel(ox: V, taps: V | int, x0: V) -> None:
             start = f.gep(line, x0 * self.block, self.ty)
-            f.store(self._window(f, start, y1 - y0, taps), f.gep(out, ox * self.block, self.ty))
+            value = self._window(f, start, y1 - y0, taps)
+            if high is not None:
+                count = f.cast("sitofp", high * self.cols.count(f, "WIN_X", ox), self.ty)
+                value = f.fdiv(value, f.splat(count, self.block))
+            f.store(value, f.gep(out, ox * self.block, self.ty))
 
         def edge(ox: V, _: list[V]) -> None:
             x0, x1 = self.cols.bounds(f, "WIN_X", ox)
@@ -86,7 +92,7 @@ class _Pool:
         return self.cols.longest
 
     def _window(self, f: Function, start: V, height: V, taps: V | int) -> V:
-        """The maxima of one window over `height` rows of the image, and of `taps` columns (a whole
+        """The maxima (or sums) of one window over `height` rows of the image, and of `taps` columns (a whole
         one) or over as many columns of the image."""
         vec = vector(self.ty, self.block)
         across = self.cols.step * self.block
@@ -94,7 +100,7 @@ class _Pool:
 
         def one(ptr: V, best: V) -> V:
             v = f.load(vec, ptr)
-            return f.select(beats(f, v, best), v, best)
+            return best + v if self.average else f.select(beats(f, v, best), v, best)
 
         def row(_: V, c: list[V]) -> list[V]:
             best = c[1]
@@ -106,7 +112,8 @@ class _Pool:
                     f.gep(d[0], across, self.ty), one(d[0], d[1])])[1]
             return [f.gep(c[0], down, self.ty), best]
 
-        return f.loop(0, height, self.rows.step, [start, f.const(vec, -math.inf)], row)[1]
+        first = f.zero(vec) if self.average else f.const(vec, -math.inf)
+        return f.loop(0, height, self.rows.step, [start, first], row)[1]
 
 
 def max_kernel(
@@ -120,12 +127,22 @@ def max_kernel(
         windows: rows and columns that they cover, counted from `origin`.
         border: zeros written around the output (top, bottom, left, right).
     """
-    p = _Pool(x, *windows, origin, border, dtype)
+    return _kernel(_Pool(False, x, *windows, origin, border, dtype), target)
 
+
+def average_kernel(
+    x: tuple[int, ...], windows: tuple[Sliding, Sliding], origin: tuple[int, int],
+    border: tuple[int, int, int, int], dtype: DType, target: Target,
+) -> Kernel:
+    """Kernel over (x, out): sums of windows over their counts; arguments as of `max_kernel`."""
+    return _kernel(_Pool(True, x, *windows, origin, border, dtype), target)
+
+
+def _kernel(p: _Pool, target: Target) -> Kernel:
     def body(f: Function, bufs: list[V], unit: V) -> str:
         p.row(f, bufs, unit)
         return p.rows.tables("WIN_Y") + p.cols.tables("WIN_X")
 
     taps = p.rows.longest * p.most
-    units = x[0] * x[1] * (p.rows.windows + border[0] + border[1])
+    units = p.x[0] * p.x[1] * (p.rows.windows + p.border[0] + p.border[1])
     return task_kernel(target, 2, units, 20.0 + p.cols.windows * (4.0 + 3.0 * taps), body)

@@ -12,6 +12,8 @@ from cellc_runtime.target import Target
 from .....ir.dims import choose, estimate, is_symbolic
 
 _MAX_VECTORS = 4
+_MORE_VECTORS = 3
+"""Times as many where an image has one pixel: chains enough to keep the units busy."""
 _WIDEST_SLIDING = 5
 """Columns of a window whose weights find room in registers together with the accumulators."""
 _UNEVEN = 50
@@ -225,6 +227,8 @@ def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Til
         known = {k: estimate(getattr(p, k)) for k in ("ph", "pw", "oh", "ow")}
         found = choose_tile(replace(p, **known, by_rows=not p.flat), target, widest)
         return replace(found, fewer=0, half=-(-found.tc // 2))
+    if not p.depthwise and not p.narrow and (p.oh, p.ow) == (1, 1):
+        widest *= _MORE_VECTORS
     best: Tile | None = None
     for ov in range(1, min(widest, p.out_blocks) + 1):
         if p.image_blocks % ov or (p.groups > 1 and max(1, p.out_blocks // p.groups) % ov):
