@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ def _runtime(path: Path, given: Data) -> Callable[[], Any]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 2
+    options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
     options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options,
                                            providers=["CPUExecutionProvider"])
@@ -34,7 +35,8 @@ def _openvino(path: Path, cache: Path, given: Data) -> Callable[[], Any]:
 
     core = openvino.Core()
     compiled = core.compile_model(str(path), "CPU", {
-        "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 2, "NUM_STREAMS": 1,
+        "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1,
+        "INFERENCE_NUM_THREADS": int(os.environ["OMP_NUM_THREADS"]),
         "PERFORMANCE_HINT": "LATENCY", "CACHE_DIR": str(cache)})
     request = compiled.create_infer_request()
     inputs = [openvino.Tensor(a, shared_memory=True) for a in given.inputs]

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -65,8 +66,8 @@ class Worker:
             [interpreter(peer), str(HERE / program), peer.removesuffix(BEFORE), case,
              str(folder)], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, cwd=folder,
-            env=environment(folder) | sources(tree),
-            preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None,
+            env=environment(folder, plan.threads) | sources(tree),
+            preexec_fn=processors(plan.threads),
         )
         self.together = 0.0
         answer = self.answer(LOOK)
@@ -166,9 +167,9 @@ def able(peer: str, case: str) -> bool:
     return peer not in ("onnxruntime", "openvino") or CASES[case].kind == "infer"
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Two threads for everyone, caches in a folder of this run."""
-    count = str(THREADS)
+def environment(folder: Path, threads: int = THREADS) -> dict[str, str]:
+    """As many threads for everyone, caches in a folder of this run."""
+    count = str(threads)
     return os.environ | {
         "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count,
         "CELLC_NUM_THREADS": count, "CELLC_CACHE_DIR": str(folder / "cellc"),
@@ -185,9 +186,12 @@ def sources(tree: str) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(roots)} if tree else {}
 
 
-def two_processors() -> None:
-    """Keep the process on two processors; runs in the child, where the platform can do it."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
+def processors(count: int) -> Callable[[], None] | None:
+    """What keeps a process on as many processors; it runs in the child. None where the platform
+    cannot do it."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    return lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
 @dataclass(slots=True)
@@ -201,6 +205,8 @@ class Plan:
         budget: seconds a peer may take for all its rounds; it ends with the round that exceeds it.
         caches: a folder to keep, or empty.
         against: another checkout, or empty.
+        threads: of every peer.
+        seconds: a peer measures for in a round.
     """
 
     rounds: int
@@ -209,6 +215,8 @@ class Plan:
     budget: float
     caches: str
     against: str = ""
+    threads: int = THREADS
+    seconds: float = SLICE
 
 
 def folder_of(root: Path, case: str, peer: str) -> tuple[Path, bool]:
@@ -286,7 +294,7 @@ def take_rounds(case: str, running: list[Running], plan: Plan) -> None:
             start = time.perf_counter()
             try:
                 rates = gauge.each()
-                seconds, lost = quiet_slice(worker)
+                seconds, lost = quiet_slice(worker, plan.seconds)
                 result.rounds.append(seconds)
                 result.stolen.append(lost)
                 result.issued.append(sum(rates) / len(rates))
@@ -296,7 +304,7 @@ def take_rounds(case: str, running: list[Running], plan: Plan) -> None:
             time.sleep(PAUSE)
 
 
-def quiet_slice(worker: Worker, **which: int) -> tuple[float, float]:
+def quiet_slice(worker: Worker, wanted: float = SLICE, **which: int) -> tuple[float, float]:
     """Seconds per call and what part of the processors' time the host took meanwhile.
 
     A slice that lost much is measured again; the one that lost least counts, whatever its time.
@@ -304,7 +312,7 @@ def quiet_slice(worker: Worker, **which: int) -> tuple[float, float]:
     found: list[tuple[float, float]] = []
     for _ in range(1 + AGAIN):
         before, start = stolen(), time.perf_counter()
-        seconds = worker.ask(SLICE, **which)
+        seconds = worker.ask(wanted, **which)
         passed = (time.perf_counter() - start) * THREADS
         found.append((seconds, (stolen() - before) / passed))
         if found[-1][1] <= STOLEN:
@@ -335,7 +343,7 @@ def peaks() -> dict[str, dict[str, float]]:
     """What the machine can do, measured in a process of its own."""
     done = subprocess.run(
         [sys.executable, str(HERE / "peaks.py"), str(THREADS)], capture_output=True, text=True,
-        check=True, preexec_fn=two_processors if hasattr(os, "sched_setaffinity") else None)
+        check=True, preexec_fn=processors(THREADS))
     found: dict[str, dict[str, float]] = json.loads(done.stdout)
     return found
 

@@ -1,8 +1,9 @@
 """One peer and one case in a process of its own; asked over stdin, answers on stdout, in JSON.
 
-`run.py` starts it. It imports the library (timed), builds the case (timed, less the making of
-weights), makes the first call (timed), says so, then for every line `{"seconds": s}` measures for
-that long; an empty line ends it.
+`run.py` and `bench_unseen.py` start it. A case is one of `cases.py`, or an ONNX file that has its
+input beside it (`input.npy`). It imports the library (timed), builds the case (timed, less the
+making of weights), makes the first call (timed), says so, then for every line `{"seconds": s}`
+measures for that long; an empty line ends it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def build(peer: str, case: str, folder: Path) -> tuple[Callable[[], Any], float]
     import cases  # numpy must not be loaded before the import is timed
 
     library, _, mode = peer.partition(" ")
-    given = cases.data(case)
+    given = onnx_data(case) if is_file(case) else cases.data(case)
     start = time.perf_counter()
     if library == "torch":
         import peer_torch  # each peer's environment has one library
@@ -55,14 +56,31 @@ def build(peer: str, case: str, folder: Path) -> tuple[Callable[[], Any], float]
     elif library in ("onnxruntime", "openvino"):
         import peer_onnx
 
-        call = peer_onnx.build(library, folder / "onnx" / "model.onnx", folder / "openvino", given)
+        path = Path(case) if is_file(case) else folder / "onnx" / "model.onnx"
+        call = peer_onnx.build(library, path, folder / "openvino", given)
     elif library == "numpy":
         call = _numpy(given.inputs)
     else:
         import peer_cell
 
-        call = peer_cell.build(library, mode, case, given)
+        if is_file(case):
+            call = peer_cell.build_file(mode, Path(case), folder, given)
+        else:
+            call = peer_cell.build(library, mode, case, given)
     return call, time.perf_counter() - start - given.weights.seconds
+
+
+def is_file(case: str) -> bool:
+    """Whether a case is an ONNX file rather than one of `cases.py`."""
+    return case.endswith(".onnx")
+
+
+def onnx_data(case: str) -> Any:
+    """The input that lies beside an ONNX file, which has the weights."""
+    import numpy as np  # as above
+    import spec
+
+    return spec.Data((np.load(Path(case).with_name("input.npy")),), spec.Weights([]))
 
 
 def _numpy(inputs: tuple[Any, ...]) -> Callable[[], Any]:
@@ -147,7 +165,7 @@ def main(peer: str, case: str, folder: Path, out: TextIO) -> None:
     first = time.perf_counter() - start
     import cases
 
-    values = compared(result, cases.CASES[case].kind, call)
+    values = compared(result, "infer" if is_file(case) else cases.CASES[case].kind, call)
     del result
     say(imported=seconds, built=built, first=first, values=values)
     for line in sys.stdin:

@@ -187,7 +187,7 @@ class Fuser:
         return space <= own or (op.cost == "cheap" and self._shallow(node))
 
     def _framed(self, node: Node) -> bool:
-        """Whether all that reads a result, element by element, ends in one pad (as x does in the pad
+        """Whether all that reads a result, element by element, ends in one pad (as x does in that
         of x sigmoid(x)), which then computes each element once."""
         own = node.result
         reached = dict.fromkeys(self.users[node.result])

@@ -92,8 +92,8 @@ class _Pool:
         return self.cols.longest
 
     def _window(self, f: Function, start: V, height: V, taps: V | int) -> V:
-        """The maxima (or sums) of one window over `height` rows of the image, and of `taps` columns (a whole
-        one) or over as many columns of the image."""
+        """The maxima (or sums) of one window over `height` rows of the image, and of `taps`
+        columns (a whole one) or over as many columns of the image."""
         vec = vector(self.ty, self.block)
         across = self.cols.step * self.block
         down = self.rows.step * self.x[3] * self.block
