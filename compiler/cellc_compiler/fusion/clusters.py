@@ -18,6 +18,8 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.op import has_effect, lookup
 from ..ir.types import prod
 from ..loops.build import Domain, Group, Incompatible, NestBuilder, block_rows, joined, piece
+from ..loops.expr import Expr
+from ..loops.nest import walk
 from . import overlap, regroup
 from .value_numbering import ValueNumbers
 
@@ -31,6 +33,12 @@ could then not be joined to what those depend on."""
 DEEPEST = 32
 """Nodes expanded into one another at most: what builds and writes expressions is recursive."""
 
+_WORTH_MOVING = 1 << 12
+"""Elements from which on a tensor is copied so that its rows lie in one piece."""
+
+_ROW_RUN = 32
+"""Elements of a row that lie together, enough to be read where they are."""
+
 _FRAMED = 12
 """Nodes between a value that several read and the pad that they all end in, at most."""
 
@@ -39,6 +47,26 @@ _WIDEST_FRAME = 4
 
 LONGEST = 128
 """Nodes of one nest that depend on one another at most, for the same reason."""
+
+
+def _sums_rows(node: Node) -> bool:
+    """Whether a node reduces the last axis of its operand."""
+    rule = lookup(node.op).reduction
+    rank = node.operands[0].type.rank if node.operands else 0
+    return rule is not None and rank - 1 in rule(node).axes
+
+
+def _run(node: Node) -> int:
+    """How many elements of a row lie together in memory where a transposition is reshaped."""
+    turned = node.operands[0].node
+    if node.op != "reshape" or turned is None or turned.op != "transpose":
+        return _ROW_RUN
+    perm, dims, run = turned.attrs["perm"], turned.result.shape, 1
+    for i in reversed(range(len(perm))):
+        if perm[i] != i:
+            break
+        run *= estimate(dims[i])
+    return run
 
 
 def fusable(node: Node) -> bool:
@@ -61,6 +89,7 @@ class Cluster:
         ancestors: what must run before it, as a set of bits.
         before, after: what it follows and what follows it at once, by number.
         structure: the number of what its members compute; `order` has their places.
+        moves: whether it stores views, so that reductions find rows in one piece.
     """
 
     number: int
@@ -72,6 +101,7 @@ class Cluster:
     value_number: int = -1
     order: dict[Node, int] = field(default_factory=dict)
     builder: NestBuilder | None = None
+    moves: bool = False
 
 
 @dataclass(slots=True)
@@ -175,7 +205,7 @@ class Fuser:
         if self._depth(node) > DEEPEST:
             return False
         if op.cost == "free":
-            return True
+            return not self._scattered(node)
         if len(users) > 1:
             return self._framed(node)
         user = users[0]
@@ -185,6 +215,22 @@ class Fuser:
         if user.op == "pad" and space <= _WIDEST_FRAME * own:
             return True  # every element is read once; what is added around is not read
         return space <= own or (op.cost == "cheap" and self._shallow(node))
+
+    def _scattered(self, node: Node) -> bool:
+        """Whether a row of a result is added up (or its maximum found) whose elements lie far
+        apart where they come from: nests without reductions move those by tiles."""
+        if estimate(node.result.type.size) < _WORTH_MOVING or not any(
+                _sums_rows(u) or (lookup(u.op).elementwise and any(
+                    map(_sums_rows, self.users.get(u.result, ()))))
+                for u in self.users[node.result]):
+            return False
+        self.inline.add(node.result)
+        builder = NestBuilder(Domain(node.result.shape), (), self.inline)
+        found = builder.read(node.result, builder.full, None)
+        self.inline.discard(node.result)
+        loads = [e for e in walk([found]) if e.op == "load"] if isinstance(found, Expr) else []
+        steps = [e.payload.offset.coefficient(builder.rows[-1]) for e in loads]
+        return any(_run(node) < _ROW_RUN if s is None else estimate(s) > 1 for s in steps)
 
     def _framed(self, node: Node) -> bool:
         """Whether all that reads a result, element by element, ends in one pad (as x does in that
@@ -286,6 +332,8 @@ class Fuser:
                 seen.update(self.readers.get(v, {}))
             for number in nlargest(8, seen):
                 cluster = seen[number]
+                if own.axes and cluster.moves:
+                    continue
                 if own_size <= SCALARS and self._grows(cluster, producers):
                     continue
                 fit = self._fits(node, own, cluster, producers)
@@ -297,6 +345,7 @@ class Fuser:
             self.clusters.append(home)
             if own is not None:
                 home.value_number = self.value_numbers.of(node, {})
+        home.moves = home.moves or lookup(node.op).cost == "free"
         home.order[node] = len(home.nodes)
         home.nodes.append(node)
         self.cluster_of[node] = home

@@ -171,6 +171,8 @@ def _common(a: Cluster, b: Cluster) -> Domain | None:
     one, two = a.domain, b.domain
     if one is None or two is None or len(a.nodes) + len(b.nodes) > MOST_NODES:
         return None
+    if (a.moves and two.axes) or (b.moves and one.axes):
+        return None
     if one == two:
         return one
     if (one.block or two.block) and one.axes and two.axes:
