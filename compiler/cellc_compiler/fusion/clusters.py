@@ -219,10 +219,13 @@ class Fuser:
     def _scattered(self, node: Node) -> bool:
         """Whether a row of a result is added up (or its maximum found) whose elements lie far
         apart where they come from: nests without reductions move those by tiles."""
-        if estimate(node.result.type.size) < _WORTH_MOVING or not any(
-                _sums_rows(u) or (lookup(u.op).elementwise and any(
-                    map(_sums_rows, self.users.get(u.result, ()))))
-                for u in self.users[node.result]):
+        if estimate(node.result.type.size) < _WORTH_MOVING:
+            return False
+        users = self.users[node.result]
+        if node.op == "transpose" and any(u.op == "reshape" and self._row_summed(u) and _run(u)
+                                          < _ROW_RUN for u in users):
+            return True
+        if not self._row_summed(node):
             return False
         self.inline.add(node.result)
         builder = NestBuilder(Domain(node.result.shape), (), self.inline)
@@ -231,6 +234,11 @@ class Fuser:
         loads = [e for e in walk([found]) if e.op == "load"] if isinstance(found, Expr) else []
         steps = [e.payload.offset.coefficient(builder.rows[-1]) for e in loads]
         return any(_run(node) < _ROW_RUN if s is None else estimate(s) > 1 for s in steps)
+
+    def _row_summed(self, node: Node) -> bool:
+        """Whether a reduction along the last axis reads a result, or what is made of it."""
+        return any(_sums_rows(u) or (lookup(u.op).elementwise and any(
+            map(_sums_rows, self.users.get(u.result, ())))) for u in self.users[node.result])
 
     def _framed(self, node: Node) -> bool:
         """Whether all that reads a result, element by element, ends in one pad (as x does in that

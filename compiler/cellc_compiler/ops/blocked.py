@@ -98,24 +98,28 @@ class ToBlocked(_Internal):
 
     Attributes:
         block: channels of a block.
+        last: channels are the last axis (NHWC).
     """
 
     name = "to_blocked"
     opaque = True
-    attrs = {"block": attr.size(least=1)}
+    attrs = {"block": attr.size(least=1), "last": attr.flag(False)}
     dtypes = _GIVEN
 
-    def infer(self, x: TensorType, *, block: int) -> TensorType:
+    def infer(self, x: TensorType, *, block: int, last: bool) -> TensorType:
         _check_image(self, x, 4)
         _check_block(self, block)
-        n, c, h, w = x.dims
+        n, c, h, w = (x.dims[i] for i in ((0, 3, 1, 2) if last else range(4)))
         return x.with_shape((n, blocks(c, block), h, w, block)).with_dtype(held(x.dtype))
 
-    def reference(self, x: Array, *, block: int) -> Array:
-        return to_blocks(widened(x)[0], block)
+    def reference(self, x: Array, *, block: int, last: bool) -> Array:
+        x = widened(x)[0]
+        return to_blocks(x.transpose(0, 3, 1, 2) if last else x, block)
 
     def samples(self) -> Sequence[Sample]:
-        return (case((2, 5, 3, 7), block=4, grad=False), case((1, 16, 9, 5), block=16, grad=False),
+        return (case((2, 3, 7, 5), block=4, last=True, grad=False),
+                case((1, 5, 18, 32), block=16, last=True, grad=False),
+                case((2, 5, 3, 7), block=4, grad=False), case((1, 16, 9, 5), block=16, grad=False),
                 case((1, 20, 6, 6), block=8, grad=False))
 
 
@@ -126,16 +130,17 @@ class FromBlocked(_Internal):
         channels: how many.
         origin, size: the first row and column, and how many of each.
         dtype: element type of the result, which the image's holds (see `held`); None for that.
+        last: channels become the last axis (NHWC).
     """
 
     name = "from_blocked"
     opaque = True
     attrs = {"channels": attr.size(), "size": attr.pair(),
              "origin": attr.tuple_of(attr.whole(), 2, (0, 0)),
-             "dtype": attr.optional(attr.element_type())}
+             "dtype": attr.optional(attr.element_type()), "last": attr.flag(False)}
 
     def infer(self, x: TensorType, *, channels: int, size: Pair, origin: Pair,
-              dtype: DType | None) -> TensorType:
+              dtype: DType | None, last: bool) -> TensorType:
         _check_image(self, x, 5)
         n, cb, _, _, b = x.dims
         if blocks(channels, b) != cb:
@@ -144,17 +149,21 @@ class FromBlocked(_Internal):
         dtype = dtype or x.dtype
         if held(dtype) is not x.dtype:
             raise TypeError(f"{dtype} is not held by {x}")
-        return x.with_shape((n, channels, *size)).with_dtype(dtype)
+        shape = (n, *size, channels) if last else (n, channels, *size)
+        return x.with_shape(shape).with_dtype(dtype)
 
     def reference(self, x: Array, *, channels: int, size: Pair, origin: Pair,
-                  dtype: DType | None) -> Array:
+                  dtype: DType | None, last: bool) -> Array:
         (y, z), (h, w) = origin, size
         out = from_blocks(x[:, :, y: y + h, z: z + w], channels)
+        out = out.transpose(0, 2, 3, 1) if last else out
         return out.astype(dtype.numpy) if dtype is not None else out
 
     def samples(self) -> Sequence[Sample]:
         wide = Spec((1, 2, 5, 6, 8), dtype=dtypes.float32)
-        return (case((2, 2, 3, 7, 4), channels=5, size=(3, 7), grad=False),
+        return (case((2, 2, 5, 8, 4), channels=7, size=(3, 6), origin=(1, 1), last=True,
+                     grad=False),
+                case((2, 2, 3, 7, 4), channels=5, size=(3, 7), grad=False),
                 case((1, 1, 9, 5, 16), channels=16, size=(7, 3), origin=(1, 1), grad=False),
                 case((1, 3, 6, 6, 8), channels=20, size=(6, 6), grad=False),
                 *(case(wide, channels=11, size=(5, 4), dtype=d, grad=False)

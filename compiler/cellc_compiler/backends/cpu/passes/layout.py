@@ -220,6 +220,8 @@ class _Rewriter:
         self.plain: dict[Value, Value] = {}
         self.images: dict[Value, Image] = {}
         self.narrow: dict[Value, Value] = {}
+        self.moved: dict[Value, Value] = {}
+        self.flat: dict[Value, Value] = {}
 
     def run(self) -> None:
         """Rewrite the graph in place."""
@@ -231,6 +233,13 @@ class _Rewriter:
             elif node.results and node.results[0] in self.choice.blocked:
                 self._keep(node.result, self._carried(node))
             else:
+                source = self._channels_moved_last(node)
+                if source is not None:
+                    self.moved[node.result] = self._rows(source, node.result.shape)
+                    continue
+                if node.op == "reshape" and node.result.type.rank == 3 \
+                        and node.operands[0].shape[:2] == node.result.shape[:2]:
+                    self.flat[node.result] = node.operands[0]
                 node.operands = [self.nchw(v) for v in node.operands]
                 self.fresh.nodes.append(node)
         self.graph.outputs = [self.nchw(v) for v in self.graph.outputs]
@@ -242,7 +251,7 @@ class _Rewriter:
     def nchw(self, v: Value) -> Value:
         """A value in NCHW."""
         if v not in self.choice.blocked:
-            return v
+            return self.moved.get(v, v)
         found = self.plain.get(v)
         if found is None and self._is_vector(v) and not any(self.images[v].border):
             found = self.plain[v] = self._as(
@@ -266,9 +275,49 @@ class _Rewriter:
             value = self._vector(self._as(v, held(v.dtype)))
             found = self.images[v] = Image(value, v.shape[1], (1, 1))
         if found is None:
-            value = self.b.to_blocked(v, block=self.choice.block(v))
+            rows = self._channels_moved_first(v)
+            value = self.b.to_blocked(
+                v if rows is None else rows, block=self.choice.block(v), last=rows is not None)
             found = self.images[v] = Image(value, v.shape[1], (v.shape[2], v.shape[3]))
         return found
+
+    # --- channels last ------------------------------------------------------------------------
+
+    def _channels_moved_first(self, v: Value) -> Value | None:
+        """The `[n, h, w, c]` that an NCHW value is a transposition of: its blocks are whole runs
+        of that."""
+        node = v.node
+        if node is None or v.dtype is not held(v.dtype) or any(map(is_symbolic, v.shape)):
+            return None
+        n, c, h, w = v.shape
+        if node.op == "transpose" and node.attrs["perm"] == (0, 3, 1, 2):
+            return node.operands[0]
+        turned = node.operands[0].node if node.op == "reshape" else None
+        if turned is not None and turned.op == "transpose" \
+                and turned.attrs["perm"] == (0, 2, 1) and turned.result.shape == (n, c, h * w):
+            return self._reshaped(turned.operands[0], (n, h, w, c))
+        return None
+
+    def _channels_moved_last(self, node: Node) -> Value | None:
+        """The blocked image whose channels a node moves to the end."""
+        if node.op != "transpose":
+            return None
+        v, perm = node.operands[0], node.attrs["perm"]
+        if perm == (0, 2, 1) and v in self.flat:
+            pixels = v.shape[2]
+            v = self.flat[v]
+            perm = (0, 2, 3, 1) if v.shape[2] * v.shape[3] == pixels else perm
+        if perm != (0, 2, 3, 1) or v not in self.choice.blocked \
+                or v.dtype is not held(v.dtype) or any(map(is_symbolic, v.shape)):
+            return None
+        return v
+
+    def _rows(self, v: Value, shape: Sequence[int]) -> Value:
+        """A blocked image as `[n, h, w, c]`, in a given shape."""
+        im = self.images[v]
+        rows = self.b.from_blocked(im.value, channels=im.channels, size=im.size,
+                                   origin=(im.border[0], im.border[2]), last=True)
+        return self._reshaped(rows, tuple(shape))
 
     def bare(self, im: Image) -> Value:
         """The pixels of an image without its border."""

@@ -41,7 +41,7 @@ _MOST_UPDATES = 4
 _SHORT = 256
 """Steps of a product up to which an update is worth making in its tile stores: in longer ones it
 is a small part, and a pass of its own reads and writes longer runs."""
-_BLOCKED = ("conv2d_blocked", "max_pool2d_blocked", "avg_pool2d_blocked")
+_BLOCKED = ("conv2d_blocked", "max_pool2d_blocked", "avg_pool2d_blocked", "to_blocked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +235,8 @@ def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached
     stored = [r for n in reader.nodes for r in n.results if r in schedule.stored]
     if reader.domain is None or reader.domain.accumulate or len(stored) != 1:
         return None
+    if node.op == "to_blocked" and not node.attrs["last"]:
+        return None  # rows of the result follow each other there
     (result,) = stored
     last = result.node
     border = _border(last) if last is not None and result.type != source.type else (0, 0, 0, 0)

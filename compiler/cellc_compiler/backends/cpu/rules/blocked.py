@@ -26,19 +26,24 @@ NONE: Border = (0, 0, 0, 0)
 
 
 @lowers("to_blocked")
-def to_blocked(node: Node, target: Target) -> KernelPlan:
-    """NCHW to blocks."""
+@with_epilogue("to_blocked")
+def to_blocked(node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
+    """NCHW to blocks, or NHWC, with the border of an `epilogue`."""
     x = node.operands[0].type
-    kernel = pack.to_blocked_kernel(x.dims, node.attrs["block"], x.dtype, target)
+    if node.attrs["last"]:
+        border = epilogue.border if epilogue else NONE
+        kernel = pack.rows_to_blocked_kernel(x.dims, node.attrs["block"], border, x.dtype, target)
+    else:
+        kernel = pack.to_blocked_kernel(x.dims, node.attrs["block"], x.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
 
 
 @lowers("from_blocked")
 def from_blocked(node: Node, target: Target) -> KernelPlan:
-    """Blocks to NCHW."""
+    """Blocks to NCHW, or NHWC."""
     out = node.result.type
-    kernel = pack.from_blocked_kernel(
-        node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
+    make = pack.rows_from_blocked_kernel if node.attrs["last"] else pack.from_blocked_kernel
+    kernel = make(node.operands[0].type.dims, out.dims, node.attrs["origin"], out.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
 
 

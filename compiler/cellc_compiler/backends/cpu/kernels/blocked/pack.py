@@ -228,3 +228,97 @@ def from_blocked_kernel(
                 f, count, block, lambda at, m: piece(at, m, channels))))
 
     return task_kernel(target, 2, n * blocks * h * parts, 4.0 * per, body)
+
+
+# --- images with channels last --------------------------------------------------------------------
+
+
+_NEAR_BYTES = 16 << 10
+"""Bytes of the pixels that all blocks are copied of before the next ones."""
+
+
+def _by_chunks(f: Function, width: int, channels: int, block: int, itemsize: int,
+               copy: Callable[[V, V, int], None]) -> None:
+    """`copy(block number, column, channels)` for all pixels of a row, some of which stay in the
+    first-level cache for all blocks."""
+    per = max(1, min(width, _NEAR_BYTES // (channels * itemsize)))
+    full, rest = divmod(channels, block)
+
+    def chunk(start: V, _: list[V]) -> None:
+        end = minimum(f, start + per, width)
+
+        def pixels(k: V, count: int) -> None:
+            f.loop(start, end, 1, [], lambda x, _: copy(k, x, count))
+
+        f.loop(0, full, 1, [], lambda k, _: pixels(k, block))
+        if rest:
+            pixels(f.i64(full), rest)
+
+    f.loop(0, width, per, [], chunk)
+
+
+def rows_to_blocked_kernel(
+    x: tuple[int, ...], block: int, border: tuple[int, int, int, int], dtype: DType,
+    target: Target,
+) -> Kernel:
+    """Kernel over (x, out): `[n, h, w, c]` to `[n, c / block, h, w, block]` with zeros around it
+    (top, bottom, left, right); 16-bit floats are widened."""
+    n, h, w, c = x
+    blocks, ty = -(-c // block), register_type(dtype)
+    top, bottom, left, right = border
+    ph, pw = h + top + bottom, w + left + right
+
+    def body(f: Function, bufs: list[V], unit: V) -> None:
+        i, y = split_index(f, unit, [n, ph])
+        zero = f.zero(vector(ty, block))
+        source = elem_ptr(f, bufs[0], (i * h + (y - top)) * (w * c), dtype)
+
+        def place(k: V, column: V | int) -> V:
+            return f.gep(bufs[1], (((i * blocks + k) * ph + y) * pw + column) * block, ty)
+
+        def clear(k: V, start: int, count: int) -> None:
+            f.loop(start, start + count, 1, [], lambda column, _: f.store(zero, place(k, column)))
+
+        def copy(k: V, column: V, count: int) -> None:
+            ptr = elem_ptr(f, source, column * c + k * block, dtype)
+            value = load_acc(f, ptr, dtype, block, first_lanes(count, block))
+            f.store(value, place(k, column + left))
+
+        def inside() -> None:
+            if left or right:
+                f.loop(0, blocks, 1, [], lambda k, _: (
+                    clear(k, 0, left), clear(k, left + w, right)) and None)
+            _by_chunks(f, w, c, block, dtype.itemsize, copy)
+
+        if top or bottom:
+            f.when(f.cmp("ult", y - top, h), inside, lambda: f.loop(
+                0, blocks, 1, [], lambda k, _: clear(k, 0, pw)) and None)
+        else:
+            inside()
+
+    return task_kernel(target, 2, n * ph, 20.0 + 3.0 * blocks * pw, body)
+
+
+def rows_from_blocked_kernel(
+    x: tuple[int, ...], out: tuple[int, ...], origin: tuple[int, int], dtype: DType,
+    target: Target,
+) -> Kernel:
+    """Kernel over (x, out): `[n, c / b, ph, pw, b]` from `origin` on to `[n, h, w, c]`."""
+    n, blocks, ph, pw, block = x
+    _, h, w, c = out
+    ty = register_type(dtype)
+    vec = vector(ty, block)
+
+    def body(f: Function, bufs: list[V], unit: V) -> None:
+        i, y = split_index(f, unit, [n, h])
+        to = elem_ptr(f, bufs[1], unit * (w * c), dtype)
+
+        def copy(k: V, column: V, count: int) -> None:
+            at = ((i * blocks + k) * ph + (y + origin[0])) * pw + (column + origin[1])
+            store_acc(f, f.load(vec, f.gep(bufs[0], at * block, ty)),
+                      elem_ptr(f, to, column * c + k * block, dtype), dtype,
+                      first_lanes(count, block))
+
+        _by_chunks(f, w, c, block, dtype.itemsize, copy)
+
+    return task_kernel(target, 2, n * h, 20.0 + 3.0 * blocks * w, body)
