@@ -330,3 +330,31 @@ class AvgPool2dBlocked(_PoolBlocked):
                 case((1, 1, 9, 9, 8), inner=(0, 0, 9, 9), kernel=(3, 3), stride=(2, 2),
                      pads=(0, 1, 1, 1), ceil_mode=True, grad=False),
                 case((1, 1, 5, 6, 8), inner=(0, 0, 5, 6), kernel=(3, 2), divisor=5, grad=False))
+
+
+class PixelSumBlocked(_Internal):
+    """The sum over rows and columns of a blocked image, in the order of a sum over those of NCHW.
+
+    Attributes:
+        origin, size: the first row and column, and how many of each.
+    """
+
+    name = "pixel_sum_blocked"
+    opaque = True
+    attrs = {"size": attr.pair(), "origin": attr.tuple_of(attr.whole(), 2, (0, 0))}
+    tolerance = 16.0
+    sums = True
+
+    def infer(self, x: TensorType, *, size: Pair, origin: Pair) -> TensorType:
+        _check_image(self, x, 5)
+        _check_inside(self.name, x, origin, size)
+        return x.with_shape((*x.dims[:2], 1, 1, x.dims[4]))
+
+    def reference(self, x: Array, *, size: Pair, origin: Pair) -> Array:
+        (y, z), (h, w) = origin, size
+        return x[:, :, y: y + h, z: z + w].sum((2, 3), keepdims=True)
+
+    def samples(self) -> Sequence[Sample]:
+        return (case((1, 2, 3, 5, 8), size=(3, 5), grad=False),
+                case((2, 1, 9, 11, 16), size=(7, 7), origin=(1, 2), grad=False),
+                case((1, 1, 14, 14, 16), size=(14, 14), grad=False))

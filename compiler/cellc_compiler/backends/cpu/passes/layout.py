@@ -27,6 +27,7 @@ from ....ir.dims import estimate, is_symbolic
 from ....ir.graph import Builder, Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
+from ....loops.order import LONG_ROW
 from ....ops.blocked import BLOCK_DTYPES, blocks, groups_fit, held
 from ....ops.elementwise import Elementwise
 from ....passes.base import Pass
@@ -146,9 +147,18 @@ class Choice:
             return node.operands[0] in self.blocked and not node.attrs["indices"]
         if node.op == "avg_pool2d":  # a single window is summed as a reduction is
             return node.operands[0] in self.blocked and estimate(prod(node.result.shape[2:])) > 1
+        if node.op == "reduce_sum":
+            return self._sums_pixels(node)
         if node.op in _JOINS and node.result.type.rank == 4 and node.attrs["axis"] in (1, -3):
             return all(v in self.blocked and v.shape[1] % self.block(v) == 0 for v in node.operands)
         return self.passes(node)
+
+    def _sums_pixels(self, node: Node) -> bool:
+        """Whether a node adds up all pixels of a blocked image, in rows that are not cut."""
+        x, size = node.operands[0], node.operands[0].shape[2:]
+        return (x in self.blocked and node.attrs["axes"] == (2, 3) and node.attrs["keepdims"]
+                and x.dtype is held(x.dtype) and not any(map(is_symbolic, size))
+                and 0 < prod(size) < LONG_ROW)
 
     def passes(self, node: Node) -> bool:
         """Whether an elementwise node computes on blocked images."""
@@ -390,7 +400,7 @@ class _Rewriter:
         return im
 
     def _carried(self, node: Node) -> Value:
-        """An elementwise op, concatenation or pool on blocked images."""
+        """An elementwise op, concatenation, pool or sum on blocked images."""
         out: Value
         if node.op in ("max_pool2d", "avg_pool2d"):
             im = self.images[node.operands[0]]
@@ -398,6 +408,10 @@ class _Rewriter:
             inner = (im.border[0], im.border[2], *im.size)
             out = self.b.emit(f"{node.op}_blocked", im.value, inner=inner, **attrs)
             out = self._as(out, node.result.dtype)
+        elif node.op == "reduce_sum":
+            im = self.images[node.operands[0]]
+            out = self.b.pixel_sum_blocked(
+                im.value, size=im.size, origin=(im.border[0], im.border[2]))
         elif node.op in _JOINS:
             border = self.choice.borders.get(node.result)
             parts = [self.images[v] for v in node.operands]

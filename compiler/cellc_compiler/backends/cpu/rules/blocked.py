@@ -101,3 +101,11 @@ def avg_pool2d_blocked(
     border = epilogue.border if epilogue else NONE
     kernel = pool.average_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
+
+
+@lowers("pixel_sum_blocked")
+def pixel_sum_blocked(node: Node, target: Target) -> KernelPlan:
+    """One kernel."""
+    x, a = node.operands[0].type, node.attrs
+    kernel = pool.pixel_sum_kernel(x.dims, a["size"], a["origin"], x.dtype, target)
+    return KernelPlan((Step(kernel, (operand(0), result(0))),))

@@ -286,8 +286,8 @@ def rows_to_blocked_kernel(
 
         def inside() -> None:
             if left or right:
-                f.loop(0, blocks, 1, [], lambda k, _: (
-                    clear(k, 0, left), clear(k, left + w, right)) and None)
+                f.loop(0, blocks, 1, [], lambda k, _: clear(k, 0, left))
+                f.loop(0, blocks, 1, [], lambda k, _: clear(k, left + w, right))
             _by_chunks(f, w, c, block, dtype.itemsize, copy)
 
         if top or bottom:

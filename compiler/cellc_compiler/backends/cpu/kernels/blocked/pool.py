@@ -8,11 +8,15 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
+from .....loops.order import chains
 from .....lower.kernel import Kernel
 from ....llvm.convert import register_type
-from ....llvm.text import Function, V, vector
+from ....llvm.text import Function, V, lanes_of, sizeof, vector
 from ..pool_axes import Sliding
-from ..vectors import beats, split_index, task_kernel
+from ..vectors import beats, divmod_const, split_index, task_kernel
+
+_CHAINS_TOGETHER = 16
+"""Chains of a sum that are in registers at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +150,65 @@ def _kernel(p: _Pool, target: Target) -> Kernel:
     taps = p.rows.longest * p.most
     units = p.x[0] * p.x[1] * (p.rows.windows + p.border[0] + p.border[1])
     return task_kernel(target, 2, units, 20.0 + p.cols.windows * (4.0 + 3.0 * taps), body)
+
+
+# --- sums ----------------------------------------------------------------------------------------
+
+
+def pixel_sum_kernel(
+    x: tuple[int, ...], size: tuple[int, int], origin: tuple[int, int], dtype: DType,
+    target: Target,
+) -> Kernel:
+    """Kernel over (x, out): the sum of `size` pixels from `origin` on of `[n, blocks, ph, pw, b]`.
+
+    A lane is a channel, and its pixels are taken into the chains that a row of as many elements
+    has (`loops/order.py`): pixel i into chain i % chains, then chains are folded by halves.
+    """
+    n, blocks, ph, pw, block = x
+    (h, w), ty = size, register_type(dtype)
+    count = chains(sizeof(ty), h * w)
+    together = min(count, _CHAINS_TOGETHER if target.vector_registers > 16 else 8)
+
+    def body(f: Function, bufs: list[V], unit: V) -> None:
+        at = (unit * ph + origin[0]) * pw + origin[1]
+        start = f.gep(bufs[0], at * block, ty)
+        parts: list[V] = []
+        for first in range(0, count, together):
+            parts += _chains(f, start, (h, w, pw), (first, min(together, h * w - first), count),
+                             vector(ty, block))
+        parts += [f.zero(vector(ty, block))] * (count - len(parts))
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [a + b for a, b in zip(parts[:half], parts[half:], strict=True)]
+        f.store(parts[0], f.gep(bufs[1], unit * block, ty))
+
+    return task_kernel(target, 2, n * blocks, 60.0 + 1.0 * h * w, body)
+
+
+def _chains(f: Function, start: V, image: tuple[int, int, int], which: tuple[int, int, int],
+            vec: str) -> list[V]:
+    """The sums of some neighbouring chains.
+
+    Args:
+        image: rows, columns, and columns from one row to the next.
+        which: the first chain, how many, and how many there are in all.
+    """
+    (h, w, pitch), (first, some, count) = image, which
+    if some <= 0:
+        return []
+    ty, block, pixels = vec.split(" x ")[1].rstrip(">"), lanes_of(vec), h * w
+
+    def load(pixel: V | int) -> V:
+        if pitch == w:
+            return f.load(vec, f.gep(start, pixel * block, ty))
+        if isinstance(pixel, int):
+            return f.load(vec, f.gep(start, (pixel // w * pitch + pixel % w) * block, ty))
+        row, column = divmod_const(f, pixel, w)
+        return f.load(vec, f.gep(start, (row * pitch + column) * block, ty))
+
+    rounds = (pixels - first - some) // count + 1
+    sums = f.loop(0, rounds * count, count, [f.zero(vec)] * some, lambda i, c: [
+        acc + load(i + (first + k)) for k, acc in enumerate(c)])
+    for k in range(pixels - rounds * count - first):
+        sums[k] = sums[k] + load(rounds * count + first + k)
+    return list(sums)
