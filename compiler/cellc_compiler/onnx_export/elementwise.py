@@ -29,7 +29,7 @@ formulas(
     selu_slope="Where(Less(a, 0), Mul(Exp(a), 1.7580993408473766), 1.0507009873554805)",
     one_plus_square="Add(Mul(a, a), 1)", log1pexp="Softplus", gauss="Exp(Neg(Mul(a, a)))",
     exp_square="Exp(Mul(a, a))",
-    short_exp="Exp", short_sigmoid="Sigmoid", short_softplus="Softplus",
+    normal_exp="Exp", short_exp="Exp", short_sigmoid="Sigmoid", short_softplus="Softplus",
     short_mish_gate="Tanh(Softplus(a))",
     short_sigmoid_slope="Mul(Sigmoid(a), Sigmoid(Neg(a)))",
     short_silu_slope=f"Mul(Sigmoid(a), Add(1, Mul({_SETTLED}, Sigmoid(Neg(a)))))",

@@ -1,7 +1,7 @@
 """Softmax and its logarithm, over one axis.
 
 Half floats are computed in float32 and rounded once. A row of only -infinity, or with a +infinity,
-gives NaN.
+gives NaN. Weights that would be subnormal are 0 (`normal_exp`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.dtypes import DType
+from cellc_runtime.dtypes import DType, float32
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Node, Value
@@ -57,7 +57,9 @@ def shifted(b: Builder, x: Value, axis: int) -> Value:
 
 def exp_for(b: Builder, x: Value, dtype: DType) -> Value:
     """e^x in the compute dtype, for a result that is rounded to `dtype`."""
-    return b.exp(x) if dtype.itemsize > 2 else b.short_exp(x, to=dtype.name)
+    if dtype.itemsize == 2:
+        return b.short_exp(x, to=dtype.name)
+    return b.normal_exp(x) if x.dtype is float32 else b.exp(x)
 
 
 def along(axis: int, x: Value) -> dict[str, Any]:

@@ -174,7 +174,8 @@ class Read:
         if e.op == "cast" and args[0].dtype is _wide(e.dtype):
             return args[0]
         payload = substitute(e.payload, self.where) if e.op == "index" else e.payload
-        op = "exp" if e.op.startswith("short_exp") else e.op  # the kernel has its own
+        own = e.op.startswith(("short_exp", "normal_exp"))  # the kernel has its own
+        op = "exp" if own else e.op
         return self.reading.made(op, args, _wide(e.dtype), payload)
 
     def _load(self, e: Expr, args: tuple[Expr, ...]) -> Expr:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from cellc_runtime.records import dataclass
 
+from ....ops.transcendental import NORMAL_EXP
 from .lanes import F32, F64, X, fast_two_sum, poly, two_product, two_sum
 
 INF = float("inf")
@@ -146,6 +147,12 @@ def exp(x: X, shift: int = 0) -> X:
         # would underflow, which costs some CPUs a hundred cycles.
         y = x.lt(c.lo).where(0.0, y)
     return scale(y, n, shift)
+
+
+def normal_exp(x: X) -> X:
+    """e^x of a float32, 0 where that is hardly a normal number."""
+    n, r = reduce_exp(clamp(x, NORMAL_EXP, _table(x).hi))
+    return scale(x.lt(NORMAL_EXP).where(0.0, _exp_reduced(r)), n)
 
 
 def exp_parts(x: X, more: X) -> tuple[X, X, X]:

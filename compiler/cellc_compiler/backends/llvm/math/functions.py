@@ -67,7 +67,7 @@ _IN_DOUBLE: dict[str, Rule] = {
     "digamma": special.digamma, "cbrt": special.cbrt,
 }
 FLOAT: dict[str, Rule] = {
-    "exp": e.exp, "expm1": e.expm1, "exp2": e.exp2, "log": e.log,
+    "exp": e.exp, "normal_exp": e.normal_exp, "expm1": e.expm1, "exp2": e.exp2, "log": e.log,
     "sin": _by_format(f32.sin, trig.sin), "cos": _by_format(f32.cos, trig.cos),
     "tan": _by_format(_via_double(partial(trig.tan, correct=False)), trig.tan),
     "sinh": e.sinh, "cosh": e.cosh, "tanh": _by_format(f32.tanh, e.tanh), "sigmoid": e.sigmoid,
