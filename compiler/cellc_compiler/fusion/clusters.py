@@ -227,8 +227,6 @@ class Fuser:
             return True
         if not self._row_summed(node):
             return False
-        if node.op == "join":  # each element of a row would choose its part, once for each sum
-            return node.attrs["axis"] in (-1, node.result.type.rank - 1)
         self.inline.add(node.result)
         builder = NestBuilder(Domain(node.result.shape), (), self.inline)
         found = builder.read(node.result, builder.full, None)

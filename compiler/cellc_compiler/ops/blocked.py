@@ -358,3 +358,54 @@ class PixelSumBlocked(_Internal):
         return (case((1, 2, 3, 5, 8), size=(3, 5), grad=False),
                 case((2, 1, 9, 11, 16), size=(7, 7), origin=(1, 2), grad=False),
                 case((1, 1, 14, 14, 16), size=(14, 14), grad=False))
+
+
+class RegroupBlocked(_Internal):
+    """Some channels of several blocked images, one image's behind the other's, in blocks again.
+
+    Attributes:
+        channels: how many each image has.
+        origins: row and column where each image starts, one image's behind the other's.
+        size: rows and columns.
+        start, stop: the first channel of all, and the one after the last.
+    """
+
+    name = "regroup_blocked"
+    opaque = True
+    operands = ("input", "*others")
+    attrs = {"channels": attr.wholes(), "origins": attr.wholes(), "size": attr.pair(),
+             "start": attr.size(), "stop": attr.size()}
+
+    def infer(self, *xs: TensorType, channels: tuple[int, ...], origins: tuple[int, ...],
+              size: Pair, start: int, stop: int) -> TensorType:
+        if not xs or len(channels) != len(xs) or len(origins) != 2 * len(xs):
+            raise ValueError(f"{self.name} of {len(xs)} images needs as many channels and origins")
+        for i, (x, c) in enumerate(zip(xs, channels, strict=True)):
+            _check_image(self, x, 5)
+            same_dtype(self.name, x, xs[0])
+            n, cb, _, _, b = x.dims
+            if (n, b) != (xs[0].dims[0], xs[0].dims[4]) or blocks(c, b) != cb:
+                raise ValueError(f"{self.name} cannot take {c} channels from {x}")
+            _check_inside(self.name, x, (origins[2 * i], origins[2 * i + 1]), size)
+        if not start < stop <= sum(channels):
+            raise ValueError(f"{self.name} of {sum(channels)} channels has none from {start} to "
+                             f"{stop}")
+        n, b = xs[0].dims[0], xs[0].dims[4]
+        return xs[0].with_shape((n, blocks(stop - start, b), *size, b))
+
+    def reference(self, *xs: Array, channels: tuple[int, ...], origins: tuple[int, ...],
+                  size: Pair, start: int, stop: int) -> Array:
+        parts = [from_blocks(x[:, :, y: y + size[0], z: z + size[1]], c) for x, c, y, z in
+                 zip(xs, channels, origins[::2], origins[1::2], strict=True)]
+        return to_blocks(np.concatenate(parts, 1)[:, start:stop], xs[0].shape[4])
+
+    def samples(self) -> Sequence[Sample]:
+        def images(*shapes: tuple[int, ...], **attrs: Any) -> Sample:
+            return Sample(tuple(Spec(s) for s in shapes), attrs, grad=False)
+
+        return (images((1, 2, 3, 5, 8), (1, 1, 5, 6, 8), channels=(13, 5), size=(3, 5),
+                       origins=(0, 0, 1, 1), start=0, stop=18),
+                images((2, 3, 4, 4, 4), channels=(11,), size=(4, 3), origins=(0, 1), start=3,
+                       stop=10),
+                images((1, 1, 2, 3, 16), (1, 1, 2, 3, 16), (1, 1, 2, 3, 16), channels=(3, 9, 14),
+                       size=(2, 3), origins=(0,) * 6, start=0, stop=26))

@@ -32,6 +32,7 @@ from ....ops.blocked import BLOCK_DTYPES, blocks, groups_fit, held
 from ....ops.elementwise import Elementwise
 from ....passes.base import Pass
 from ....passes.cleanup import Dce, Simplify
+from ..kernels.blocked.regroup import MOST_BLOCKS
 
 Border = tuple[int, int, int, int]
 """Rows and columns around an image: top, bottom, left, right."""
@@ -124,7 +125,7 @@ class Choice:
                 self._widen(node.operands[0], node.attrs["pads"])
         # Joined values have the border of the whole: it is written with them, not copied.
         for node in reversed(graph.nodes):
-            if node.op in _JOINS and node.result in self.borders:
+            if node.op in _JOINS and node.result in self.borders and self._whole_blocks(node):
                 for v in node.operands:
                     self._widen(v, self.borders[node.result])
 
@@ -150,8 +151,33 @@ class Choice:
         if node.op == "reduce_sum":
             return self._sums_pixels(node)
         if node.op in _JOINS and node.result.type.rank == 4 and node.attrs["axis"] in (1, -3):
-            return all(v in self.blocked and v.shape[1] % self.block(v) == 0 for v in node.operands)
+            return all(v in self.blocked for v in node.operands) and (
+                self._whole_blocks(node) or self._regroups(node))
+        if node.op == "slice":
+            return node.operands[0] in self.blocked and self._slices_channels(node) \
+                and self._regroups(node)
         return self.passes(node)
+
+    def _whole_blocks(self, join: Node) -> bool:
+        """Whether each part of a join fills its blocks."""
+        return all(v.shape[1] % self.block(v) == 0 for v in join.operands)
+
+    def _slices_channels(self, node: Node) -> bool:
+        """Whether a slice takes neighbouring channels of whole images."""
+        x, a = node.operands[0], node.attrs
+        if x.type.rank != 4 or any(s != 1 for s in a["step"] or ()):
+            return False
+        return all(a["start"][i] == 0 and a["stop"][i] == x.shape[i] for i in (0, 2, 3)) \
+            and type(a["start"][1]) is type(a["stop"][1]) is int \
+            and 0 <= a["start"][1] < a["stop"][1] <= x.shape[1]
+
+    def _regroups(self, node: Node) -> bool:
+        """Whether channels may move to other blocks: someone takes them there, and sizes are
+        known."""
+        out = node.result
+        return (not any(map(is_symbolic, (*out.shape, *node.operands[0].shape)))
+                and out.type.size > 0 and blocks(out.shape[1], self.block(out)) <= MOST_BLOCKS
+                and any(self._carries(u) for u in self.users.get(out, ())))
 
     def _sums_pixels(self, node: Node) -> bool:
         """Whether a node adds up all pixels of a blocked image, in rows that are not cut."""
@@ -216,6 +242,7 @@ class Choice:
     def _carries(self, user: Node) -> bool:
         """Whether a reader of a blocked image may take it as it is."""
         return (user.op in ("conv2d", "max_pool2d", "avg_pool2d", *_JOINS) or _is_transposed(user)
+                or (user.op == "slice" and self._slices_channels(user))
                 or _elementwise(user))
 
 
@@ -412,6 +439,9 @@ class _Rewriter:
             im = self.images[node.operands[0]]
             out = self.b.pixel_sum_blocked(
                 im.value, size=im.size, origin=(im.border[0], im.border[2]))
+        elif node.op == "slice" or (
+                node.op in _JOINS and not self.choice._whole_blocks(node)):
+            out = self._regrouped(node)
         elif node.op in _JOINS:
             border = self.choice.borders.get(node.result)
             parts = [self.images[v] for v in node.operands]
@@ -422,6 +452,16 @@ class _Rewriter:
             shape = node.result.shape
             operands = [self._operand(v, shape) for v in node.operands]
             out = self.b.emit(node.op, *operands, **node.attrs)
+        return out
+
+    def _regrouped(self, node: Node) -> Value:
+        """A slice or a join of channels that move to other places in their blocks."""
+        parts = [self.images[v] for v in node.operands]
+        first = node.attrs["start"][1] if node.op == "slice" else 0
+        out: Value = self.b.regroup_blocked(
+            *(im.value for im in parts), channels=tuple(im.channels for im in parts),
+            origins=tuple(o for im in parts for o in (im.border[0], im.border[2])),
+            size=parts[0].size, start=first, stop=first + node.result.shape[1])
         return out
 
     def _operand(self, v: Value, shape: Sequence[int]) -> Value:

@@ -41,7 +41,8 @@ _MOST_UPDATES = 4
 _SHORT = 256
 """Steps of a product up to which an update is worth making in its tile stores: in longer ones it
 is a small part, and a pass of its own reads and writes longer runs."""
-_BLOCKED = ("conv2d_blocked", "max_pool2d_blocked", "avg_pool2d_blocked", "to_blocked")
+_BLOCKED = ("conv2d_blocked", "max_pool2d_blocked", "avg_pool2d_blocked", "to_blocked",
+            "regroup_blocked")
 
 
 @dataclass(frozen=True, slots=True)

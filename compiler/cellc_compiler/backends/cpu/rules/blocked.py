@@ -13,12 +13,12 @@ from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
     from ..kernels import pool_axes
-    from ..kernels.blocked import conv, pack, pool, tile
+    from ..kernels.blocked import conv, pack, pool, regroup, tile
     from ..nests.epilogue import BlockFused
 else:  # kernel families load when one is generated
-    conv, pack, pool, tile = (
+    conv, pack, pool, regroup, tile = (
         lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
-        for name in ("conv", "pack", "pool", "tile"))
+        for name in ("conv", "pack", "pool", "regroup", "tile"))
     pool_axes = lazy_module("cellc_compiler.backends.cpu.kernels.pool_axes")
 
 Border = tuple[int, int, int, int]
@@ -109,3 +109,14 @@ def pixel_sum_blocked(node: Node, target: Target) -> KernelPlan:
     x, a = node.operands[0].type, node.attrs
     kernel = pool.pixel_sum_kernel(x.dims, a["size"], a["origin"], x.dtype, target)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
+
+
+@lowers("regroup_blocked")
+@with_epilogue("regroup_blocked")
+def regroup_blocked(node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
+    """One kernel; of an `epilogue` it takes the border."""
+    a, count = node.attrs, len(node.operands)
+    kernel = regroup.regroup_kernel(
+        [v.type.dims for v in node.operands], a["channels"], a["origins"], node.result.type.dims,
+        (a["start"], a["stop"]), epilogue.border if epilogue else NONE, node.result.dtype, target)
+    return KernelPlan((Step(kernel, (*map(operand, range(count)), result(0))),))
