@@ -25,6 +25,7 @@ from cellc_compiler.backends.cpu.kernels.blocked import (
 from cellc_compiler.backends.cpu.kernels.conv.plans import ConvSpec, conv_forward
 from cellc_compiler.backends.cpu.kernels.pool_axes import sliding_axes
 from cellc_compiler.backends.cpu.kernels.vectors import Plan
+from cellc_compiler.loops.order import chains
 from cellc_compiler.ops.blocked import blocks, from_blocks, to_blocks
 from cellc_compiler.ops.pool import MaxPool2d
 from cellc_runtime import records
@@ -284,6 +285,52 @@ def test_reorders(shape: tuple[int, ...], dtype: DType, target: Target) -> None:
             want.shape, inner, origin, dtype, target), "x", "out")
         run_plan(home, target, {"x": want, "out": back}, at_end=not cut)
         same_bits(back, x[:, :, origin[0]: origin[0] + inner[2], origin[1]: origin[1] + inner[3]])
+
+
+@TARGETS
+@pytest.mark.parametrize("shape", [(1, 5, 7, 3), (2, 8, 8, 16), (1, 19, 23, 37), (1, 3, 40, 300)])
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
+def test_reorders_of_channels_last(
+    shape: tuple[int, ...], dtype: DType, target: Target
+) -> None:
+    block = target.lanes(dtype.itemsize)
+    x = np.random.default_rng(1).standard_normal(shape).astype(dtype.numpy)
+    for border in (NONE, (1, 2, 3, 1)):
+        top, _, left, _ = border
+        want = np.ascontiguousarray(to_blocks(padded(x.transpose(0, 3, 1, 2), border), block))
+        out = np.full(want.shape, 77, dtype.numpy)
+        there, home = Plan(), Plan()
+        there.add(conv_block_pack.rows_to_blocked_kernel(
+            shape, block, border, dtype, target), "x", "out")
+        run_plan(there, target, {"x": x, "out": out})
+        same_bits(out, want)
+        back = np.full(shape, 77, dtype.numpy)
+        home.add(conv_block_pack.rows_from_blocked_kernel(
+            want.shape, shape, (top, left), dtype, target), "x", "out")
+        run_plan(home, target, {"x": want, "out": back}, at_end=not any(border))
+        same_bits(back, x)
+
+
+@TARGETS
+@pytest.mark.parametrize("size", [(3, 5), (4, 8), (7, 7), (14, 15), (31, 33)])
+def test_sums_of_pixels_have_the_bits_of_rows(size: tuple[int, int], target: Target) -> None:
+    """Chains and their fold as `loops/order.py` says, worked out in numpy; with a border too."""
+    x = np.random.default_rng(4).standard_normal((2, 19, *size)).astype(np.float32)
+    flat = x.reshape(2, 19, -1)
+    count = chains(4, flat.shape[2])
+    parts = np.zeros((2, 19, count), np.float32)
+    for i in range(flat.shape[2]):
+        parts[..., i % count] += flat[..., i]
+    while parts.shape[2] > 1:
+        parts = parts[..., : parts.shape[2] // 2] + parts[..., parts.shape[2] // 2:]
+    for border in (NONE, (1, 2, 2, 1)):
+        image = np.ascontiguousarray(to_blocks(padded(x, border), target.lanes(4)))
+        out = np.full((2, image.shape[1], 1, 1, image.shape[4]), 77, np.float32)
+        steps = Plan()
+        steps.add(conv_block_pool.pixel_sum_kernel(
+            image.shape, size, (border[0], border[2]), float32, target), "x", "out")
+        run_plan(steps, target, {"x": image, "out": out}, at_end=not any(border))
+        same_bits(from_blocks(out, 19), parts.reshape(2, 19, 1, 1))
 
 
 POOLS: dict[str, dict[str, Any]] = {

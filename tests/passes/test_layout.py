@@ -71,9 +71,9 @@ def test_the_interpreter_gives_the_same_after_the_pass(target: Target, width: in
     verify(after)
     assert not Layout(target).run(after), "a second run changes something"
     ops_after = [n.op for n in after.nodes]
-    whole = width % target.lanes(4) == 0  # else channels are joined in NCHW
-    assert ("conv2d" not in ops_after) == whole
-    assert ops_after.count("conv2d_blocked") == 4 + whole
+    whole = width % target.lanes(4) == 0  # else channels move to other places in their blocks
+    assert "conv2d" not in ops_after and ops_after.count("conv2d_blocked") == 5
+    assert ("regroup_blocked" in ops_after) == (not whole)
     assert "to_blocked" not in ops_after
     again = parse_graph(print_graph(after))
     verify(again)
@@ -92,6 +92,96 @@ def test_both_modes_give_the_same_bits(width: int) -> None:
             got.append([t.asnumpy() for t in net(x)])
     for a, b in zip(*got, strict=True):
         np.testing.assert_array_equal(a.view(np.uint32), b.view(np.uint32))
+
+
+class Chain(nn.Cell):
+    """What stands between convolutions: a chain on one pixel, splits, averages, long
+    concatenations."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+        self.first = nn.Conv2d(3, width, 3, has_bias=True)
+        self.down = nn.Conv2d(width, 8, 1, has_bias=True)
+        self.up = nn.Conv2d(8, width, 1, has_bias=True)
+        self.small = nn.Conv2d(width // 4, width // 4, 3, group=width // 4)
+        self.large = nn.Conv2d(width - width // 4, width - width // 4, 5, group=width - width // 4)
+        self.pool = nn.AvgPool2d(kernel_size=3, stride=2, pad_mode="pad", padding=1)
+        self.last = nn.Conv2d(5 * width, 16, 3)
+
+    def construct(self, x):
+        y = ops.silu(self.first(x))
+        y = y * ops.sigmoid(self.up(ops.relu(self.down(ops.mean(y, (2, 3), True)))))
+        a, b = y[:, : self.width // 4], y[:, self.width // 4:]
+        y = ops.concat((self.small(a), self.large(b)), 1)
+        y = self.pool(y)
+        return self.last(ops.concat((y, y + 1, y, ops.relu(y), y), 1))
+
+
+@pytest.mark.parametrize("width", [64, 60, 40])
+def test_images_stay_blocked_between_convolutions(width: int) -> None:
+    ms.set_seed(2)
+    net = Chain(width).set_train(False)
+    x = ms.Tensor(np.random.default_rng(3).standard_normal((2, 3, 23, 26)).astype(np.float32))
+    graph = trace(net, (x,), {}).graph
+    before, after = optimize(graph), optimize(graph, target=AVX512)
+    verify(after)
+    names = [n.op for n in after.nodes]
+    assert names.count("from_blocked") == 1 and "to_blocked" not in names
+    assert {"pixel_sum_blocked", "avg_pool2d_blocked", "regroup_blocked"} <= set(names)
+    given = parameters(graph, net, x)
+    for a, b in zip(run(before, given, precise=True), run(after, given, precise=True),
+                    strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+    got = []
+    for m in MODES:
+        with mode(m):
+            got.append(net(x).asnumpy())
+    np.testing.assert_array_equal(*(y.view(np.uint32) for y in got))
+
+
+class Tokens(nn.Cell):
+    """Convolutions on tokens, whose channels are the last axis."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+        self.conv = nn.Conv2d(width, width, 3, group=width)
+        self.norm = nn.LayerNorm((width,))
+        self.dense = nn.Dense(width, width)
+
+    def construct(self, x):
+        y = ops.reshape(ops.transpose(x, (0, 2, 1)), (2, self.width, 9, 11))
+        y = ops.transpose(self.conv(y), (0, 2, 3, 1))
+        return self.dense(self.norm(y))
+
+
+@pytest.mark.parametrize("width", [64, 72])
+def test_tokens_are_blocked_without_a_transposition(width: int) -> None:
+    ms.set_seed(4)
+    net = Tokens(width).set_train(False)
+    x = ms.Tensor(np.random.default_rng(5).standard_normal((2, 99, width)).astype(np.float32))
+    after = optimize(trace(net, (x,), {}).graph, target=AVX512)
+    names = [n.op for n in after.nodes]
+    assert "to_blocked" in names and "from_blocked" in names
+    assert all(n.attrs["last"] for n in after.nodes if n.op in ("to_blocked", "from_blocked"))
+    assert not any(n.op == "transpose" and n.operands[0].type.size == x.size for n in after.nodes)
+    got = []
+    for m in MODES:
+        with mode(m):
+            got.append(net(x).asnumpy())
+    np.testing.assert_array_equal(*(y.view(np.uint32) for y in got))
+
+
+def test_silu_before_a_border_is_computed_by_the_tile_stores() -> None:
+    """x is read twice, by the logistic function and by the product, and stored nowhere."""
+    ms.set_seed(6)
+    net = nn.SequentialCell(nn.Conv2d(32, 32, 1), nn.SiLU(), nn.Conv2d(32, 32, 3)).set_train(False)
+    x = ms.Tensor(np.ones((1, 32, 28, 28), np.float32))
+    graph = optimize(trace(net, (x,), {}).graph, target=AVX512)
+    labels = [i.label for i in lower(graph, AVX512).instructions]  # type: ignore[union-attr]
+    assert any(label.startswith("conv2d_blocked+") and "pad" in label for label in labels)
+    assert not any(label.startswith(("pad", "sigmoid", "mul")) for label in labels)
 
 
 def test_borders_are_written_by_the_tile_stores() -> None:

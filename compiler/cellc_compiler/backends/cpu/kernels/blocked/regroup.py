@@ -63,7 +63,7 @@ def regroup_kernel(
         to = f.gep(bufs[len(images)], (((i * blocks + k) * ph + y) * pw + left) * block, ty)
         starts = []
         for image, own, _ in parts:
-            _, have, rows, columns, _ = images[image]
+            have, rows, columns = images[image][1:4]
             at = ((i * have + own) * rows + (y - top + origins[2 * image])) * columns
             starts.append(f.gep(bufs[image], (at + origins[2 * image + 1]) * block, ty))
 
@@ -82,10 +82,13 @@ def regroup_kernel(
         i, y = split_index(f, unit, [n, ph])
 
         def clear(start: int, count: int) -> None:
-            for k in range(blocks if count else 0):
+            def one(k: V, _: list[V]) -> None:
                 line = f.gep(bufs[len(images)], ((i * blocks + k) * ph + y) * (pw * block), ty)
-                f.loop(start, start + count, 1, [], lambda x, _, line=line: f.store(
+                f.loop(start, start + count, 1, [], lambda x, _: f.store(
                     f.zero(vec), f.gep(line, x * block, ty)))
+
+            if count:
+                f.loop(0, blocks, 1, [], one)
 
         def inside() -> None:
             clear(0, left)
