@@ -81,6 +81,19 @@ def _is_transposed(node: Node) -> bool:
             and node.result.shape[2:] == (dy.shape[2] * w.shape[2], dy.shape[3] * w.shape[3]))
 
 
+def _rows_behind(v: Value) -> Value | None:
+    """The tokens `[n, h, w, c]` or `[n, h w, c]` that an NCHW value is a transposition of."""
+    node = v.node
+    if node is None or v.dtype is not held(v.dtype) or any(map(is_symbolic, v.shape)):
+        return None
+    if node.op == "transpose" and node.attrs["perm"] == (0, 3, 1, 2):
+        return node.operands[0]
+    turned = node.operands[0].node if node.op == "reshape" else None
+    same = turned is not None and turned.op == "transpose" \
+        and turned.attrs["perm"] == (0, 2, 1) and turned.result.shape[:2] == v.shape[:2]
+    return turned.operands[0] if same and turned is not None else None
+
+
 def _elementwise(node: Node) -> bool:
     return node.op in ("where", "cast") or isinstance(lookup(node.op), Elementwise)
 
@@ -232,17 +245,24 @@ class Choice:
             blocked *= _BLOCKED_SHARE / _FEW_PIXELS_SHARE
         if x in self.blocked:
             plain += _REORDER_CYCLES * estimate(x.type.size)
-        elif x.shape[1] >= block or groups > 1:
+        elif (x.shape[1] >= block or groups > 1) and _rows_behind(x) is None:
             blocked += _REORDER_CYCLES * estimate(x.type.size)
         if node.result in self.results or not any(
                 self._carries(u) for u in self.users.get(node.result, ())):
             blocked += _REORDER_CYCLES * estimate(node.result.type.size)
         return blocked < plain
 
+    def _to_rows(self, user: Node) -> bool:
+        """Whether a reader moves channels to the end: of blocks those are whole runs."""
+        if user.op == "reshape" and user.result.type.rank == 3:
+            return any(u.op == "transpose" and u.attrs["perm"] == (0, 2, 1)
+                       for u in self.users.get(user.result, ()))
+        return user.op == "transpose" and user.attrs["perm"] == (0, 2, 3, 1)
+
     def _carries(self, user: Node) -> bool:
         """Whether a reader of a blocked image may take it as it is."""
         return (user.op in ("conv2d", "max_pool2d", "avg_pool2d", *_JOINS) or _is_transposed(user)
-                or (user.op == "slice" and self._slices_channels(user))
+                or (user.op == "slice" and self._slices_channels(user)) or self._to_rows(user)
                 or _elementwise(user))
 
 
@@ -323,17 +343,9 @@ class _Rewriter:
     def _channels_moved_first(self, v: Value) -> Value | None:
         """The `[n, h, w, c]` that an NCHW value is a transposition of: its blocks are whole runs
         of that."""
-        node = v.node
-        if node is None or v.dtype is not held(v.dtype) or any(map(is_symbolic, v.shape)):
-            return None
+        rows = _rows_behind(v)
         n, c, h, w = v.shape
-        if node.op == "transpose" and node.attrs["perm"] == (0, 3, 1, 2):
-            return node.operands[0]
-        turned = node.operands[0].node if node.op == "reshape" else None
-        if turned is not None and turned.op == "transpose" \
-                and turned.attrs["perm"] == (0, 2, 1) and turned.result.shape == (n, c, h * w):
-            return self._reshaped(turned.operands[0], (n, h, w, c))
-        return None
+        return None if rows is None else self._reshaped(rows, (n, h, w, c))
 
     def _channels_moved_last(self, node: Node) -> Value | None:
         """The blocked image whose channels a node moves to the end."""

@@ -116,7 +116,8 @@ def pixel_sum_blocked(node: Node, target: Target) -> KernelPlan:
 def regroup_blocked(node: Node, target: Target, epilogue: BlockFused | None = None) -> KernelPlan:
     """One kernel; of an `epilogue` it takes the border."""
     a, count = node.attrs, len(node.operands)
-    kernel = regroup.regroup_kernel(
+    moved = regroup.Regroup(
         [v.type.dims for v in node.operands], a["channels"], a["origins"], node.result.type.dims,
-        (a["start"], a["stop"]), epilogue.border if epilogue else NONE, node.result.dtype, target)
+        (a["start"], a["stop"]), epilogue.border if epilogue else NONE, node.result.dtype)
+    kernel = regroup.regroup_kernel(moved, target)
     return KernelPlan((Step(kernel, (*map(operand, range(count)), result(0))),))
