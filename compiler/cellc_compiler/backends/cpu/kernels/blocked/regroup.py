@@ -103,19 +103,20 @@ class Regroup:
 
     def _block(self, f: Function, bufs: list[V], i: V, y: V, k: int) -> None:
         """The pixels of a row of a block."""
-        ty, block, (top, _, left, _) = register_type(self.dtype), self.out[4], self.border
+        ty, block = register_type(self.dtype), self.out[4]
+        top, left = self.border[0], self.border[2]
         vec = vector(ty, block)
         parts = sources(self.channels, block, self.which[0] + k * block, self.which[1])
         to = f.gep(self._line(f, bufs, i, y, k), left * block, ty)
-        starts = []
-        for image, own, _ in parts:
+        starts: list[V] = []
+        for image, own, _lanes in parts:
             have, rows, columns = self.images[image][1:4]
             at = ((i * have + own) * rows + (y - top + self.origins[2 * image])) * columns
             starts.append(f.gep(bufs[image], (at + self.origins[2 * image + 1]) * block, ty))
 
         def pixel(x: V, _: list[V]) -> None:
             value = f.zero(vec)
-            for start, (_, _, lanes) in zip(starts, parts, strict=True):
+            for start, (_image, _own, lanes) in zip(starts, parts, strict=True):
                 mask = list(range(block))
                 for source, place in lanes:
                     mask[place] = block + source
