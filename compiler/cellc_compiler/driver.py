@@ -55,46 +55,34 @@ else:  # a program found in the cache needs few of these
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of a compilation.
+    """The outcome of a compilation."""
 
-    Attributes:
-        cached: the whole program came from the cache.
-        seconds: wall time by stage.
-        kernels: distinct kernels; `calls` how often kernels are called in one run.
-        arena_bytes: peak of temporaries, known before the run.
-        precomputed_bytes: what is computed from parameters once (packed weights, say);
-            `released_bytes` of the parameters need not be kept beside it.
-        nests: every loop nest, where `keep_nests` asks for them.
-        recomputed: what was chosen to be kept and computed again, if there is a budget.
-    """
-
-    cached: bool = False
-    seconds: dict[str, float] = field(default_factory=dict)
-    kernels: int = 0
+    cached: bool = False  # the whole program came from the cache
+    seconds: dict[str, float] = field(default_factory=dict)  # wall time by stage
+    kernels: int = 0  # distinct kernels; `calls` how often kernels are called in one run
     calls: int = 0
-    arena_bytes: int = 0
+    arena_bytes: int = 0  # peak of temporaries, known before the run
+    # what is computed from parameters once (packed weights, say); `released_bytes` of the
+    # parameters need not be kept beside it
     precomputed_bytes: int = 0
     released_bytes: int = 0
     keep_nests: bool = False
+    # every loop nest, where `keep_nests` asks for them
     nests: list[ShownNest] = field(default_factory=list)
+    # what was chosen to be kept and computed again, if there is a budget
     recomputed: budgets.Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """A program that records when its kernels run, and what is needed to read the records.
-
-    Attributes:
-        calls: what was called, by the number in a record.
-        start: offset in the arena of the records, of which there may be `capacity`.
-        buffers: the temporaries, with their lifetimes.
-    """
+    """A program that records when its kernels run, and what is needed to read the records."""
 
     program: Program
+    # what was called, by the number in a record
     calls: list[instructions.Call | instructions.Copy | instructions.Callback]
-    start: int
+    start: int  # offset in the arena of the records, of which there may be `capacity`
     capacity: int
-    buffers: list[memory.Buffer]
+    buffers: list[memory.Buffer]  # the temporaries, with their lifetimes
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of open sizes, and places of the temporaries of a program that has some."""
 

@@ -16,15 +16,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option.
+    """One option."""
 
-    Attributes:
-        default: its value at first.
-        convert: checks a value and gives what `get_context` returns.
-    """
-
-    default: Any
-    convert: Callable[[str, Any], Any]
+    default: Any  # its value at first
+    convert: Callable[[str, Any], Any]  # checks a value and gives what `get_context` returns
 
 
 def wrong(name: str, wanted: str, value: Any) -> TypeError:

@@ -39,21 +39,14 @@ _OF_PATHS = {"x86_64": (2, 4, 6, 76, 82, 83, 84, 87, 257, 258, 262, 263, 264, 31
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """The work of a process and its children so far.
+    """The work of a process and its children so far."""
 
-    Attributes:
-        at: when this was read, in seconds of `time.monotonic`.
-        processor: seconds of processor time.
-        moved: bytes read and written, by calls of the system and at disks; -1 where that is hidden.
-        sockets: bytes of the TCP connections of this process.
-        waits: what is waited for that is no fault of the process; "" for nothing.
-    """
-
-    at: float
-    processor: float
+    at: float  # when this was read, in seconds of `time.monotonic`
+    processor: float  # seconds of processor time
+    # bytes read and written, by calls of the system and at disks; -1 where that is hidden
     moved: int
-    sockets: int
-    waits: str
+    sockets: int  # bytes of the TCP connections of this process
+    waits: str  # what is waited for that is no fault of the process; "" for nothing
 
 
 class Watch:
@@ -62,13 +55,10 @@ class Watch:
     Args:
         process: its id.
         but: a thread (`threading.get_native_id`) whose doings do not count.
-
-    Attributes:
-        own: bytes that the caller has moved itself over connections, which do not count.
     """
 
     def __init__(self, process: int, but: int = 0) -> None:
-        self.own = 0
+        self.own = 0  # bytes that the caller has moved itself over connections, which do not count
         self._process, self._but = process, but
         self._base: tuple[Signs, int] | None = None
 

@@ -60,23 +60,19 @@ _KNOWN_SHAPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One callable of an artifact, to be written.
+    """One callable of an artifact, to be written."""
 
-    Attributes:
-        programs: of an entry of fixed sizes: the same graph for one or more targets; their slots
-            agree, and their `param` slots are named after weights.
-        graphs: IR texts; none leaves them out.
-        sizes: of an entry with open sizes: where they are and what serves them.
-        variants: for each of these variants, its programs by batch size (by 0 where no batch is
-            open), for one or more targets as above.
-        donated: `(output, input)` pairs: the programs write this output over the input, and have
-            no output for it.
-    """
-
+    # of an entry of fixed sizes: the same graph for one or more targets; their slots agree, and
+    # their `param` slots are named after weights
     programs: Sequence[Program] = ()
-    graphs: Sequence[str] = field(default=(), repr=False)
+    graphs: Sequence[str] = field(default=(), repr=False)  # IR texts; none leaves them out
+    # of an entry with open sizes: where they are and what serves them
     sizes: OpenSizes = OpenSizes()
+    # for each of these variants, its programs by batch size (by 0 where no batch is open), for one
+    # or more targets as above
     variants: Sequence[Mapping[int, Sequence[Program]]] = ()
+    # `(output, input)` pairs: the programs write this output over the input, and have no output for
+    # it
     donated: Sequence[tuple[int, int]] = ()
 
     @property
@@ -311,17 +307,13 @@ class Artifact:
     Calls of a session that may update weights, or read those that others update, take turns. `with
     artifact:` keeps other threads waiting for a whole block of calls, where the state between two
     of them matters.
-
-    Attributes:
-        name: the file's name.
-        metadata: what the writer put in.
     """
 
     def __init__(
         self, file: _File, name: str, trusted: bool, callbacks: Mapping[str, Callable[..., object]]
     ) -> None:
-        self.name = name
-        self.metadata = file.metadata
+        self.name = name  # the file's name
+        self.metadata = file.metadata  # what the writer put in
         self._file = file
         self._box = file.box
         self._entries = file.entries

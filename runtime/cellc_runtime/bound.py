@@ -141,12 +141,7 @@ class Weights:
 
 
 class BoundProgram:
-    """An executable and the weights it is bound to.
-
-    Attributes:
-        names: of the weights, in the order of its slots.
-        updated: those that a call writes.
-    """
+    """An executable and the weights it is bound to."""
 
     def __init__(
         self, executable: Executable, weights: Weights, like: BoundProgram | None = None
@@ -155,8 +150,9 @@ class BoundProgram:
         self.program: Program = executable.program
         if like is None:
             slots = self.program.slots
+            # of the weights, in the order of its slots
             self.names = tuple(s.name for s in self.program.of_kind("param"))
-            self.updated = updated(self.program)
+            self.updated = updated(self.program)  # those that a call writes
             self._watched = tuple(dict.fromkeys(
                 slots[i].name for made in self.program.precomputed for i in made.sources
                 if slots[i].kind == "param"))

@@ -44,15 +44,7 @@ at what there is."""
 
 
 class Pending:
-    """A collective that was asked for.
-
-    Attributes:
-        text: what it is, for messages.
-        done: whether it is done, or will not be.
-        value: what it gave, once it is done.
-        phases: the steps by which it continues; None if it is done at once.
-        meeting: must be over before it continues.
-    """
+    """A collective that was asked for."""
 
     __slots__ = (
         "_channel", "_gate", "_work", "context", "done", "error", "meeting", "phases", "text",
@@ -60,15 +52,16 @@ class Pending:
     )
 
     def __init__(self, channel: Channel, work: Callable[[], Any] | Phases, text: str) -> None:
-        self.text = text
-        self.value: Any = None
+        self.text = text  # what it is, for messages
+        self.value: Any = None  # what it gave, once it is done
         self.error: BaseException | None = None
         self.context: Context = copy_context()  # the world and the knobs of who asks
+        # the steps by which it continues; None if it is done at once
         self.phases = work if isinstance(work, Generator) else None
-        self.meeting: Meeting | None = None
+        self.meeting: Meeting | None = None  # must be over before it continues
         self._channel = channel
         self._work = None if isinstance(work, Generator) else work
-        self.done = False
+        self.done = False  # whether it is done, or will not be
         self._gate = threading.Lock()  # (no event: an interrupt within `set` leaves it locked)
         self._gate.acquire()
 
@@ -177,22 +170,17 @@ class Channel:
             help with.
         alone: whether programs compute by one thread, so that they are to help; asked at each
             launch.
-
-    Attributes:
-        failed: why nothing more is begun: a collective failed, and no error has been raised yet.
-        given_up: the interrupt that gave up what was under way.
-        awaited: how many wait for one of them now.
-        helped: whether programs take on what comes in phases.
     """
 
     def __init__(
         self, name: str, attend: Callable[[], None] | None = None,
         alone: Callable[[], bool] = bool,
     ) -> None:
+        # why nothing more is begun: a collective failed, and no error has been raised yet
         self.failed: BaseException | None = None
-        self.given_up: BaseException | None = None
-        self.awaited = 0
-        self.helped = False
+        self.given_up: BaseException | None = None  # the interrupt that gave up what was under way
+        self.awaited = 0  # how many wait for one of them now
+        self.helped = False  # whether programs take on what comes in phases
         self._attend, self._alone = attend, alone
         self._turn = renewed(threading.RLock())  # of the thread that continues the present step
         self._asked: deque[Pending] = deque()

@@ -451,19 +451,12 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message that a program sends or receives.
+    """A message that a program sends or receives."""
 
-    Attributes:
-        kind: one of `MESSAGES`.
-        rank: to or from whom.
-        tag: which of several it is.
-        place: where in the user's code it is, for messages.
-    """
-
-    kind: str
-    rank: int
-    tag: int
-    place: str
+    kind: str  # one of `MESSAGES`
+    rank: int  # to or from whom
+    tag: int  # which of several it is
+    place: str  # where in the user's code it is, for messages
 
     def step(self, x: Array) -> Step:
         """Return the step of this message."""

@@ -93,20 +93,14 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """Properties of a device.
+    """Properties of a device."""
 
-    Attributes:
-        name: of the product.
-        total_memory: bytes.
-        major, minor: of its compute capability.
-        multi_processor_count: of what runs blocks of threads.
-    """
-
-    name: str
-    total_memory: int = 0
+    name: str  # of the product
+    total_memory: int = 0  # bytes
+    # major, minor: of its compute capability
     major: int = 0
     minor: int = 0
-    multi_processor_count: int = 0
+    multi_processor_count: int = 0  # of what runs blocks of threads
 
 
 class Device(ABC):
@@ -313,19 +307,16 @@ class HostEvent:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStatistics:
-    """Bytes of a device's memory.
+    """Bytes of a device's memory."""
 
-    Attributes:
-        allocated: in use by arrays and programs; `peak_allocated` the most since the process began
-            (or since that was reset).
-        reserved: taken from the system, in use or kept for what comes; `peak_reserved` likewise.
-        free, total: of the device, as its driver says.
-    """
-
+    # in use by arrays and programs; `peak_allocated` the most since the process began (or since
+    # that was reset)
     allocated: int = 0
     peak_allocated: int = 0
+    # taken from the system, in use or kept for what comes; `peak_reserved` likewise
     reserved: int = 0
     peak_reserved: int = 0
+    # free, total: of the device, as its driver says
     free: int = 0
     total: int = 0
 

@@ -66,15 +66,10 @@ class InNotebook:
 
 
 class RunError(RuntimeError, InNotebook):
-    """A compiled program stopped with an error.
+    """A compiled program stopped with an error."""
 
-    Attributes:
-        file: the user's source file, or `""`.
-        line: line in it, or 0.
-    """
-
-    file: str = ""
-    line: int = 0
+    file: str = ""  # the user's source file, or `""`
+    line: int = 0  # line in it, or 0
 
 
 class RunIndexError(RunError, IndexError):

@@ -65,9 +65,6 @@ class Executable:
 
     A program for a device with memory of its own gives `DeviceArray`s, and takes those and arrays
     of the host, which are copied in. A call of it does not wait for the device.
-
-    Attributes:
-        entry: `entry(*inputs)` -> one array, or a tuple of arrays.
     """
 
     def __init__(
@@ -87,6 +84,7 @@ class Executable:
         self._core: _Core = kind(program, callbacks or {}, errors or Errors(), device,
                                  None if like is None else like._core)
         self._core.accept = accept
+        # `entry(*inputs)` -> one array, or a tuple of arrays
         self.entry: Callable[..., Any] = self._core.make_entry()
 
     @property
@@ -496,24 +494,17 @@ class _Core:
 
 @dataclass(frozen=True, slots=True)
 class _PlainCall:
-    """The prepared part of calls whose inputs are on the device.
+    """The prepared part of calls whose inputs are on the device."""
 
-    Attributes:
-        slots: the type of the array of addresses.
-        bound: such an array with what is bound, as bytes.
-        inputs: place, shape, element type and bytes of each.
-        outputs: place of each, its slot, and what errors call it.
-        starts, ends: addresses of what the program writes, in order; no two overlap.
-        held: keeps what is bound alive.
-    """
-
-    slots: Any
-    bound: bytes
+    slots: Any  # the type of the array of addresses
+    bound: bytes  # such an array with what is bound, as bytes
+    # place, shape, element type and bytes of each
     inputs: tuple[tuple[int, tuple[int, ...], np.dtype[Any], int], ...]
-    outputs: tuple[tuple[int, Slot, str], ...]
+    outputs: tuple[tuple[int, Slot, str], ...]  # place of each, its slot, and what errors call it
+    # starts, ends: addresses of what the program writes, in order; no two overlap
     starts: tuple[int, ...]
     ends: tuple[int, ...]
-    held: tuple[Any, ...]
+    held: tuple[Any, ...]  # keeps what is bound alive
 
     def writes(self, start: int, nbytes: int) -> bool:
         """Whether the program writes some of these bytes."""

@@ -40,21 +40,13 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Linked code.
+    """Linked code."""
 
-    Attributes:
-        machine: `"x86_64"` or `"aarch64"`.
-        segments: in ascending order of offset.
-        symbols: exported functions, by offset from the start of the image.
-        table_offset: where the external table is.
-        table_entries: pointers in it.
-    """
-
-    machine: str
-    segments: tuple[Segment, ...]
-    symbols: Mapping[str, int]
-    table_offset: int
-    table_entries: int
+    machine: str  # `"x86_64"` or `"aarch64"`
+    segments: tuple[Segment, ...]  # in ascending order of offset
+    symbols: Mapping[str, int]  # exported functions, by offset from the start of the image
+    table_offset: int  # where the external table is
+    table_entries: int  # pointers in it
 
     @property
     def size(self) -> int:

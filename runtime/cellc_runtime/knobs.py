@@ -29,51 +29,46 @@ class KnobError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """The values of all knobs at one moment.
+    """The values of all knobs at one moment."""
 
-    Attributes:
-        cache_dir: `CELLC_CACHE_DIR`, where compiled code is kept.
-        cache_size: `CELLC_CACHE_SIZE` in bytes (`"512M"`, `"1GiB"`); 0 keeps nothing.
-        num_threads: `CELLC_NUM_THREADS`, or None for what the machine grants.
-        compile_jobs: `CELLC_COMPILE_JOBS`, processes that compile, or None for the processors.
-        kept_memory: `CELLC_KEPT_MEMORY` in bytes, what may be kept of the memory of dead results
-            for the next ones; 0 keeps none.
-        target: `CELLC_TARGET`, the target to compile for and run, or None for the best.
-        ptxas: `CELLC_PTXAS`, the assembler of CUDA kernels, `"none"` for that of the driver, or
-            None for the one that is found.
-        gpu_graphs: `CELLC_GPU_GRAPHS`, whether programs on a GPU are captured and launched as one
-            graph; `0` launches kernel by kernel.
-        gpu_blocking: `CELLC_GPU_BLOCKING`, whether to wait after each kernel, so that an error
-            names the one that failed.
-        gpu: `CELLC_GPU`, what "GPU" means: `"cuda"` (or "") for NVIDIA's, `"emulated"` for an
-            emulation in this process, `"emulated-sm_80"` for that of an architecture, or the name
-            of a device that was registered.
-        collective_timeout: `CELLC_COLLECTIVE_TIMEOUT`, seconds that a rank waits for the others
-            at a collective before it gives up.
-        silence_timeout: `CELLC_SILENCE_TIMEOUT`, seconds that a rank which others wait for may be
-            silent when it is asked whether it is alive.
-        hang_timeout: `CELLC_HANG_TIMEOUT`, seconds after which a rank that others wait for and that
-            does nothing is taken to hang; 0 never does.
-        store_token: `CELLC_STORE_TOKEN`, a secret text that all processes of a `TCPStore` give, or
-            None for one that the processes of this user share in the folder of the cache.
-        nccl: `CELLC_NCCL`, the path of the library of collectives between GPUs, `"none"` to do
-            without, or None for the one that is found.
-    """
-
-    cache_dir: pathlib.Path
+    cache_dir: pathlib.Path  # `CELLC_CACHE_DIR`, where compiled code is kept
+    # `CELLC_CACHE_SIZE` in bytes (`"512M"`, `"1GiB"`); 0 keeps nothing
     cache_size: int = DEFAULT_CACHE_SIZE
-    num_threads: int | None = None
+    num_threads: int | None = None  # `CELLC_NUM_THREADS`, or None for what the machine grants
+    # `CELLC_COMPILE_JOBS`, processes that compile, or None for the processors
     compile_jobs: int | None = None
+    # `CELLC_KEPT_MEMORY` in bytes, what may be kept of the memory of dead results for the next
+    # ones; 0 keeps none
     kept_memory: int = DEFAULT_KEPT_MEMORY
+    # `CELLC_TARGET`, the target to compile for and run, or None for the best
     target: str | None = None
+    # `CELLC_PTXAS`, the assembler of CUDA kernels, `"none"` for that of the driver, or None for the
+    # one that is found
     ptxas: str | None = None
+    # `CELLC_GPU_GRAPHS`, whether programs on a GPU are captured and launched as one graph; `0`
+    # launches kernel by kernel
     gpu_graphs: bool = True
+    # `CELLC_GPU_BLOCKING`, whether to wait after each kernel, so that an error names the one that
+    # failed
     gpu_blocking: bool = False
+    # `CELLC_GPU`, what "GPU" means: `"cuda"` (or "") for NVIDIA's, `"emulated"` for an emulation in
+    # this process, `"emulated-sm_80"` for that of an architecture, or the name of a device that was
+    # registered
     gpu: str = ""
+    # `CELLC_COLLECTIVE_TIMEOUT`, seconds that a rank waits for the others at a collective before it
+    # gives up
     collective_timeout: int = 1800
+    # `CELLC_SILENCE_TIMEOUT`, seconds that a rank which others wait for may be silent when it is
+    # asked whether it is alive
     silence_timeout: int = 6
+    # `CELLC_HANG_TIMEOUT`, seconds after which a rank that others wait for and that does nothing is
+    # taken to hang; 0 never does
     hang_timeout: int = 10
+    # `CELLC_NCCL`, the path of the library of collectives between GPUs, `"none"` to do without, or
+    # None for the one that is found
     nccl: str | None = None
+    # `CELLC_STORE_TOKEN`, a secret text that all processes of a `TCPStore` give, or None for one
+    # that the processes of this user share in the folder of the cache
     store_token: str | None = None
 
 

@@ -53,9 +53,6 @@ class Liveness:
         mpi: the module `mpi4py.MPI`.
         comm: a communicator that nothing else uses.
         processes: of the ranks on this machine, their process ids.
-
-    Attributes:
-        left: the ranks that have said that they do no more collectives, and when this was heard.
     """
 
     def __init__(self, mpi: Any, comm: Any, processes: dict[int, int]) -> None:
@@ -68,6 +65,7 @@ class Liveness:
         self._outside: dict[int, tuple[float, Watch, float | None]] = {}
         self._sent: list[tuple[Any, Any]] = []
         self._next_look = 0.0
+        # the ranks that have said that they do no more collectives, and when this was heard
         self.left: dict[int, float] = {}
 
     def done(self) -> None:

@@ -21,18 +21,14 @@ class Packing:
     """`matrices` matrices of `k` rows and `n` columns as panels of `width` columns.
 
     A panel is `[k][width]`; what is past the last column is no element.
-
-    Attributes:
-        transposed: the matrices are stored `[n][k]`, not `[k][n]`.
-        itemsize: bytes of an element, the same in both layouts.
     """
 
     matrices: int
     n: int
     k: int
     width: int
-    transposed: bool
-    itemsize: int
+    transposed: bool  # the matrices are stored `[n][k]`, not `[k][n]`
+    itemsize: int  # bytes of an element, the same in both layouts
 
     @property
     def count(self) -> int:

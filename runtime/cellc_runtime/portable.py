@@ -27,16 +27,11 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The contents of such a file.
+    """The contents of such a file."""
 
-    Attributes:
-        graph: IR text.
-        weights: arrays by name of the graph's inputs.
-        meta: JSON values: how arguments and results are nested, and what the writer added.
-    """
-
-    graph: str
-    weights: Mapping[str, Array]
+    graph: str  # IR text
+    weights: Mapping[str, Array]  # arrays by name of the graph's inputs
+    # JSON values: how arguments and results are nested, and what the writer added
     meta: Mapping[str, Any]
 
 

@@ -41,24 +41,17 @@ MAX_NDIM = 32
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One data pointer that `cellc_main` is given.
+    """One data pointer that `cellc_main` is given."""
 
-    Attributes:
-        name: the user's name for it.
-        dtype: element type.
-        shape: dimensions; the data is contiguous and row-major.
-        kind: `"input"` (passed to each call), `"param"` (bound once), `"output"` (made by each
-            call), `"update"` (written over the slot `alias`), `"state"` (kept by the executable
-            from call to call, zero at first), `"kept"` (a precomputed block: filled from the
-            parameters by `cellc_ahead` when they are bound; the last slots).
-        alias: for an update, the index of the slot it writes over; None otherwise.
-    """
-
-    name: str
-    dtype: DType
-    shape: tuple[int, ...]
+    name: str  # the user's name for it
+    dtype: DType  # element type
+    shape: tuple[int, ...]  # dimensions; the data is contiguous and row-major
+    # `"input"` (passed to each call), `"param"` (bound once), `"output"` (made by each call),
+    # `"update"` (written over the slot `alias`), `"state"` (kept by the executable from call to
+    # call, zero at first), `"kept"` (a precomputed block: filled from the parameters by
+    # `cellc_ahead` when they are bound; the last slots)
     kind: str
-    alias: int | None = None
+    alias: int | None = None  # for an update, the index of the slot it writes over; None otherwise
 
     @property
     def size(self) -> int:
@@ -93,25 +86,17 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The meaning of a run-time error code.
+    """The meaning of a run-time error code."""
 
-    Attributes:
-        kind: of exception, a name in `RUN_ERRORS`.
-        parts: the text: a string stands for itself, 0 for the first of `values` (the element that
-            was not allowed), None for the next of the others.
-        file: the user's source, and `line` in it.
-        detail: the place in the source, for people.
-        own: the qualified name of the user's own exception class, or "".
-        values: what the text shows.
-    """
-
-    kind: str
+    kind: str  # of exception, a name in `RUN_ERRORS`
+    # the text: a string stands for itself, 0 for the first of `values` (the element that was not
+    # allowed), None for the next of the others
     parts: tuple[str | int | None, ...]
-    file: str = ""
+    file: str = ""  # the user's source, and `line` in it
     line: int = 0
-    detail: str = ""
-    own: str = ""
-    values: tuple[Shown, ...] = ()
+    detail: str = ""  # the place in the source, for people
+    own: str = ""  # the qualified name of the user's own exception class, or ""
+    values: tuple[Shown, ...] = ()  # what the text shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,33 +113,22 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class Precomputed:
-    """How a precomputed block is filled.
+    """How a precomputed block is filled."""
 
-    Attributes:
-        key: blocks of equal key hold the same if their sources do.
-        sources: the slots it is computed from: parameters, and blocks before it.
-        packing: the block holds every element of its one source, a parameter, in this layout.
-    """
-
-    key: str
-    sources: tuple[int, ...] = ()
+    key: str  # blocks of equal key hold the same if their sources do
+    sources: tuple[int, ...] = ()  # the slots it is computed from: parameters, and blocks before it
+    # the block holds every element of its one source, a parameter, in this layout
     packing: Packing | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceKernel:
-    """A kernel for a device of its own.
+    """A kernel for a device of its own."""
 
-    Attributes:
-        code: a cubin, or PTX text, whose one entry is `DEVICE_KERNEL`.
-        shared: bytes of shared memory that a launch asks for.
-        name: the ops that it computes, for errors; or "".
-        ptx: the same as PTX, if a later GPU may run it, too, and `code` is a cubin.
-    """
-
-    code: bytes = field(repr=False)
-    shared: int = 0
-    name: str = ""
+    code: bytes = field(repr=False)  # a cubin, or PTX text, whose one entry is `DEVICE_KERNEL`
+    shared: int = 0  # bytes of shared memory that a launch asks for
+    name: str = ""  # the ops that it computes, for errors; or ""
+    # the same as PTX, if a later GPU may run it, too, and `code` is a cubin
     ptx: bytes = field(default=b"", repr=False)
 
     @property
@@ -169,43 +143,31 @@ MAX_SHARED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Everything needed to run one compiled graph on one target.
+    """Everything needed to run one compiled graph on one target."""
 
-    Attributes:
-        name: for error messages and profiles.
-        target: the name of the `Target` it is compiled for.
-        slots: in the order `cellc_main` expects their pointers.
-        image: linked code.
-        arena_bytes: scratch memory of one call.
-        precompute_arena_bytes: scratch memory of `cellc_ahead`.
-        precomputed: how each precomputed block is filled, in the order of their slots.
-        unread: the `param` slots that `cellc_main` does not touch (blocks stand for them).
-        constants: what `consts` points to (copied to a 64-byte boundary).
-        messages: error code `n` of main is `messages[n - 1]`.
-        callbacks: in the order of their table entries.
-        cost: estimated cycles of a call on one core (decides whether to release the GIL).
-        broadcasts: of a shape-polymorphic program (`cellc_runtime.shape_polymorphic`), how each
-            input lies over the result. Its slots have placeholder shapes, its constants are their
-            rows and columns, and `cost` is that of an element.
-        kernels: what `cellc_main` launches on an accelerator, in the order of their table entries.
-        open: of a program with open sizes, how it follows from sizes. It runs at certain ones
-            (`at`); its own slots have placeholder shapes.
-    """
-
-    name: str
-    target: str
-    slots: tuple[Slot, ...]
-    image: Image
-    arena_bytes: int = 0
+    name: str  # for error messages and profiles
+    target: str  # the name of the `Target` it is compiled for
+    slots: tuple[Slot, ...]  # in the order `cellc_main` expects their pointers
+    image: Image  # linked code
+    arena_bytes: int = 0  # scratch memory of one call
+    # what `consts` points to (copied to a 64-byte boundary)
     constants: bytes = field(default=b"", repr=False)
-    messages: tuple[Message, ...] = ()
-    callbacks: tuple[Callback, ...] = ()
-    cost: float = 0.0
-    precompute_arena_bytes: int = 0
+    messages: tuple[Message, ...] = ()  # error code `n` of main is `messages[n - 1]`
+    callbacks: tuple[Callback, ...] = ()  # in the order of their table entries
+    cost: float = 0.0  # estimated cycles of a call on one core (decides whether to release the GIL)
+    precompute_arena_bytes: int = 0  # scratch memory of `cellc_ahead`
+    # how each precomputed block is filled, in the order of their slots
     precomputed: tuple[Precomputed, ...] = ()
+    # the `param` slots that `cellc_main` does not touch (blocks stand for them)
     unread: tuple[int, ...] = ()
+    # of a shape-polymorphic program (`cellc_runtime.shape_polymorphic`), how each input lies over
+    # the result. Its slots have placeholder shapes, its constants are their rows and columns, and
+    # `cost` is that of an element.
     broadcasts: tuple[int, ...] = ()
+    # what `cellc_main` launches on an accelerator, in the order of their table entries
     kernels: tuple[DeviceKernel, ...] = ()
+    # of a program with open sizes, how it follows from sizes. It runs at certain ones (`at`); its
+    # own slots have placeholder shapes.
     open: open_sizes.Open | None = None
 
     def __post_init__(self) -> None:

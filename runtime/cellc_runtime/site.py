@@ -37,15 +37,11 @@ _State, _Site, _Argument, _Case = map(structure, ("state", "site", "argument", "
 
 
 class Activity:
-    """Counts what makes calls unusual, and lends a recording's tape to the sites.
-
-    Attributes:
-        graph_mode: 1 while Cells run compiled.
-    """
+    """Counts what makes calls unusual, and lends a recording's tape to the sites."""
 
     def __init__(self) -> None:
         self.raw = _State()
-        self.graph_mode = ctypes.c_int64(0)
+        self.graph_mode = ctypes.c_int64(0)  # 1 while Cells run compiled
         self._lock = renewed(threading.Lock())
         # (a function of its own: what others declare of `pythonapi`'s does not change it)
         self._current = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))
@@ -87,24 +83,18 @@ STATE = Activity()
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The requirement on one argument of a case.
+    """The requirement on one argument of a case."""
 
-    Attributes:
-        kind: "same" (this very object), "equal" (its type and value, of a float its bits), "tensor"
-            (a tensor of a type), "any" (a tensor of any shape, for an entry that serves any), or
-            "items" (a tuple or list of such arguments, or a slice).
-        value: the object; the numpy type and shape of the tensor; the numpy type; the arguments.
-        made: the type of "items".
-        place: which operand of the entry it is, or -1.
-        array, tensor: the operand that stands for an object.
-    """
-
+    # "same" (this very object), "equal" (its type and value, of a float its bits), "tensor" (a
+    # tensor of a type), "any" (a tensor of any shape, for an entry that serves any), or "items" (a
+    # tuple or list of such arguments, or a slice)
     kind: str
-    value: Any
-    place: int = -1
+    value: Any  # the object; the numpy type and shape of the tensor; the numpy type; the arguments
+    place: int = -1  # which operand of the entry it is, or -1
+    # array, tensor: the operand that stands for an object
     array: Any = None
     tensor: Any = None
-    made: type = tuple
+    made: type = tuple  # the type of "items"
 
     def operands(self) -> int:
         """How many operands of the entry it gives."""
@@ -115,15 +105,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Taped:
-    """How a call of several ops is answered while a thread records.
+    """How a call of several ops is answered while a thread records."""
 
-    Attributes:
-        executable: gives what every op gave, more than one array.
-        pick: which of them is the result of the call.
-    """
-
-    executable: Executable
-    pick: int
+    executable: Executable  # gives what every op gave, more than one array
+    pick: int  # which of them is the result of the call
 
 
 class _Kept:

@@ -23,32 +23,21 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A feature level of a processor, or an architecture of GPUs.
+    """A feature level of a processor, or an architecture of GPUs."""
 
-    Attributes:
-        name: stable name, used in artifacts and cache keys.
-        triple: LLVM triple. Always ELF: images are linked and mapped by cellc itself.
-        cpu: LLVM cpu name that gives the feature set.
-        features: LLVM feature string added to `cpu`.
-        vector_bytes: width of a vector register in bytes.
-        vector_registers: number of vector registers.
-        requires: operating-system feature names that must all be present to run.
-        tiles: whether products of bfloat16 use AMX's tile registers.
-        accelerator: whether kernels run on a device of their own; `cellc_main`, which launches
-            them, is code for the machine at hand.
-        fast: whether sums may have any order, and factors of float32 the ten bits of TF32's
-            fraction. Programs are the same to whoever runs them: the name does not say it.
-    """
-
-    name: str
-    triple: str
-    cpu: str
-    features: str
-    vector_bytes: int
-    vector_registers: int
-    requires: frozenset[str]
-    tiles: bool = False
+    name: str  # stable name, used in artifacts and cache keys
+    triple: str  # LLVM triple. Always ELF: images are linked and mapped by cellc itself.
+    cpu: str  # LLVM cpu name that gives the feature set
+    features: str  # LLVM feature string added to `cpu`
+    vector_bytes: int  # width of a vector register in bytes
+    vector_registers: int  # number of vector registers
+    requires: frozenset[str]  # operating-system feature names that must all be present to run
+    tiles: bool = False  # whether products of bfloat16 use AMX's tile registers
+    # whether kernels run on a device of their own; `cellc_main`, which launches them, is code for
+    # the machine at hand
     accelerator: bool = False
+    # whether sums may have any order, and factors of float32 the ten bits of TF32's fraction.
+    # Programs are the same to whoever runs them: the name does not say it.
     fast: bool = False
 
     def lanes(self, itemsize: int) -> int:

@@ -30,20 +30,15 @@ Shape = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A program for some sizes.
+    """A program for some sizes."""
 
-    Attributes:
-        at: the size of each symbol; `ANY` for those that are open.
-        ranges: the values of the batch that it serves, `(first, last)` each, ascending; `ANY` as
-            the last is no end. () where no batch is open.
-        sizes: the batch sizes that it has programs for, ascending; () where no batch is open.
-        graph: the number of its graph among those of the entry.
-    """
-
-    at: tuple[int, ...]
+    at: tuple[int, ...]  # the size of each symbol; `ANY` for those that are open
+    # the values of the batch that it serves, `(first, last)` each, ascending; `ANY` as the last is
+    # no end. () where no batch is open.
     ranges: tuple[tuple[int, int], ...] = ()
+    # the batch sizes that it has programs for, ascending; () where no batch is open
     sizes: tuple[int, ...] = ()
-    graph: int = 0
+    graph: int = 0  # the number of its graph among those of the entry
 
     @property
     def opened(self) -> bool:
@@ -65,17 +60,12 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class OpenSizes:
-    """The open sizes of an entry.
+    """The open sizes of an entry."""
 
-    Attributes:
-        symbols: their names.
-        axes: where they are: `(input, axis, number of the symbol)`.
-        variants: what serves them.
-    """
-
-    symbols: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()  # their names
+    # where they are: `(input, axis, number of the symbol)`
     axes: tuple[tuple[int, int, int], ...] = ()
-    variants: tuple[Variant, ...] = (Variant(()),)
+    variants: tuple[Variant, ...] = (Variant(()),)  # what serves them
 
     @property
     def batch(self) -> int | None:

@@ -25,16 +25,13 @@ class Wait:
         rank: which one waits.
         whom: for which others.
         absent: those of them that have not come; None: all have come, and bytes are on their way.
-
-    Attributes:
-        what: what is waited for, for messages.
     """
 
     def __init__(
         self, alive: Liveness, channel: Channel | None, step: Step, rank: int, whom: Sequence[int],
         absent: Callable[[], Sequence[int]] | None = None,
     ) -> None:
-        self.what = f"{step.text}{step.place}"
+        self.what = f"{step.text}{step.place}"  # what is waited for, for messages
         self._alive, self._channel, self._rank = alive, channel, rank
         self._whom, self._absent = whom, absent
         self._start, self._notice = time.monotonic(), _NOTICE

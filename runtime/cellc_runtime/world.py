@@ -42,22 +42,16 @@ class World(Protocol):
     Every call waits until it is done. All ranks of a step's group come to the same steps in the
     same order.
 
-    Attributes:
-        rank: the number of this one.
-        size: how many there are.
-        near: the ranks on this machine.
-        groups: the ranks of groups by name.
-        channel: the thread that does collectives while this rank computes; None where there is
-            nobody to wait for.
-
     Raises:
         CollectiveError: ranks disagree about a step, or one has not come to it in time.
     """
 
-    rank: int
-    size: int
-    near: tuple[int, ...]
-    groups: dict[str, tuple[int, ...]]
+    rank: int  # the number of this one
+    size: int  # how many there are
+    near: tuple[int, ...]  # the ranks on this machine
+    groups: dict[str, tuple[int, ...]]  # the ranks of groups by name
+    # the thread that does collectives while this rank computes; None where there is nobody to wait
+    # for
     channel: Channel | None
 
     def all_to_all(self, step: Step, parts: Sequence[Bytes], out: Sequence[Bytes]) -> None:

@@ -33,14 +33,10 @@ CHECKPOINT_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class CheckpointedLoop:
-    """A loop to be walked backwards.
+    """A loop to be walked backwards."""
 
-    Attributes:
-        body: from what is carried and captured to what is carried next; without effects.
-        back: from what is carried and captured, and cotangents, to cotangents one step earlier.
-    """
-
-    body: Graph
+    body: Graph  # from what is carried and captured to what is carried next; without effects
+    # from what is carried and captured, and cotangents, to cotangents one step earlier
     back: Callable[[Builder, Values, Values, Values], list[Value]]
 
     @property

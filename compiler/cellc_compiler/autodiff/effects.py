@@ -26,17 +26,11 @@ class GradientError(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class SavedResult:
-    """A value of a branch that is not computed again.
+    """A value of a branch that is not computed again."""
 
-    Attributes:
-        branch: which one.
-        value: in it.
-        result: the number of the cond's result that holds it (zeros from the other branch).
-    """
-
-    branch: int
-    value: Value
-    result: int
+    branch: int  # which one
+    value: Value  # in it
+    result: int  # the number of the cond's result that holds it (zeros from the other branch)
 
 
 def calls(node: Node) -> bool:

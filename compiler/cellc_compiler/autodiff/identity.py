@@ -197,10 +197,6 @@ class Loop:
 
     Args:
         graph: holds the node.
-
-    Attributes:
-        relations: those that can hold before a step or after the last; None while they are sought.
-        ready: the body is as it will be; before that, flags wait for what they become in a step.
     """
 
     def __init__(self, identities: Identities, graph: Graph, node: Node) -> None:
@@ -209,11 +205,13 @@ class Loop:
         self.init = list(node.operands[:n])
         self.inputs = list(body_of(node).inputs[:n])
         self.captured: dict[Value, Value] = {}
+        # the body is as it will be; before that, flags wait for what they become in a step
         self.ready = False
         self.slots: dict[Relation, tuple[Value, Value]] = {}
         self.waiting: list[Relation] = []
         for i, v in enumerate(self.inputs):
             identities.carried[v] = self, i
+        # those that can hold before a step or after the last; None while they are sought
         self.relations: dict[Relation, None] | None = None
         self.look()
 

@@ -35,19 +35,13 @@ from .reverse import (
 
 @dataclass(frozen=True, slots=True)
 class CarriedFlags:
-    """Which cotangents of a loop walked backwards may be absent.
+    """Which cotangents of a loop walked backwards may be absent."""
 
-    Attributes:
-        open: floats that are not present before every step, by their place among the floats.
-        kept: those of them whose flags a step needs, or changes.
-        never: floats to which a step contributes nothing.
-        sums: captured values to which a step contributes as the run decides.
-    """
-
+    # floats that are not present before every step, by their place among the floats
     open: tuple[int, ...]
-    kept: tuple[int, ...]
-    never: tuple[int, ...]
-    sums: tuple[int, ...]
+    kept: tuple[int, ...]  # those of them whose flags a step needs, or changes
+    never: tuple[int, ...]  # floats to which a step contributes nothing
+    sums: tuple[int, ...]  # captured values to which a step contributes as the run decides
 
 
 def _scan_rule(

@@ -29,41 +29,27 @@ cotangent of a result, or a stacked output of the backward loop."""
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A contribution to the cotangent of a captured value, over all steps at once.
+    """A contribution to the cotangent of a captured value, over all steps at once."""
 
-    Attributes:
-        capture: number of the captured value.
-        op: `"matmul"` (first operand transposed) or `"reduce_sum"`.
-        rows: where the rows of its operands are.
-        axes: of the sum, those of a step.
-    """
-
-    capture: int
-    op: str
-    rows: tuple[Origin, ...]
-    axes: tuple[int, ...] = ()
+    capture: int  # number of the captured value
+    op: str  # `"matmul"` (first operand transposed) or `"reduce_sum"`
+    rows: tuple[Origin, ...]  # where the rows of its operands are
+    axes: tuple[int, ...] = ()  # of the sum, those of a step
 
 
 @dataclass(slots=True)
 class LoopPlan:
-    """The backward loop of a scan.
+    """The backward loop of a scan."""
 
-    Attributes:
-        body: the forward body; its outputs now include what is saved.
-        graph: the backward body over dcarried, sums, rows, step, captures; it gives dcarried,
-            sums, cotangents of rows, then what is stacked for `terms`.
-        rows: where the rows of its sequences are.
-        captures: the captured values it reads.
-        sums: captured values whose cotangents are summed in the loop.
-        terms: sums over all steps that follow the loop.
-    """
-
-    body: Graph
+    body: Graph  # the forward body; its outputs now include what is saved
+    # the backward body over dcarried, sums, rows, step, captures; it gives dcarried, sums,
+    # cotangents of rows, then what is stacked for `terms`
     graph: Graph
-    rows: list[Origin] = field(default_factory=list)
-    captures: list[int] = field(default_factory=list)
+    rows: list[Origin] = field(default_factory=list)  # where the rows of its sequences are
+    captures: list[int] = field(default_factory=list)  # the captured values it reads
+    # captured values whose cotangents are summed in the loop
     sums: list[int] = field(default_factory=list)
-    terms: list[Term] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)  # sums over all steps that follow the loop
 
 
 def summands(grad: Value, backward: set[Node]) -> list[Value]:

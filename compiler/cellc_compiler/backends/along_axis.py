@@ -20,23 +20,17 @@ RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min",
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running reduction of x[outer, n, inner] along n.
+    """A running reduction of x[outer, n, inner] along n."""
 
-    Attributes:
-        kind: sum, prod, max, min, logsumexp or linear (y[i] = a[i] * y[i-1] + x[i]); max and min
-            give the int32 position too (the last of equal extremes; the first NaN, which stays).
-        exclusive: element i is the reduction of those before it (sum and prod only).
-        reverse: walk from the end.
-        dtype: a real dtype.
-    """
-
+    # sum, prod, max, min, logsumexp or linear (y[i] = a[i] * y[i-1] + x[i]); max and min give the
+    # int32 position too (the last of equal extremes; the first NaN, which stays)
     kind: str
     outer: int
     n: int
     inner: int
-    exclusive: bool
-    reverse: bool
-    dtype: DType
+    exclusive: bool  # element i is the reduction of those before it (sum and prod only)
+    reverse: bool  # walk from the end
+    dtype: DType  # a real dtype
 
 
 def running_form(node: Node) -> dict[str, Any]:
@@ -50,27 +44,18 @@ def running_form(node: Node) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """A scatter: x is [batch, outer, extent, inner].
+    """A scatter: x is [batch, outer, extent, inner]."""
 
-    Attributes:
-        batch: matrices with positions of their own.
-        outer, extent, inner: size before, along and after the addressed axis.
-        count: positions along the axis.
-        per_element: indices are [batch, outer, count, inner]; else [batch, count].
-        mode: update, add, sub, mul, div, max or min.
-        dtype: element type of input and updates.
-        index_dtype: an integer type.
-    """
-
-    batch: int
+    batch: int  # matrices with positions of their own
+    # outer, extent, inner: size before, along and after the addressed axis
     outer: int
     extent: int
-    count: int
+    count: int  # positions along the axis
     inner: int
-    per_element: bool
-    mode: str
-    dtype: DType
-    index_dtype: DType
+    per_element: bool  # indices are [batch, outer, count, inner]; else [batch, count]
+    mode: str  # update, add, sub, mul, div, max or min
+    dtype: DType  # element type of input and updates
+    index_dtype: DType  # an integer type
 
 
 def scatter_form(node: Node) -> dict[str, Any]:

@@ -28,23 +28,16 @@ from ..lower.plan import KernelPlan, nest_operand, operand, result
 
 @dataclass(frozen=True, slots=True)
 class AttentionParts:
-    """The source of a back end's kernels.
+    """The source of a back end's kernels."""
 
-    Attributes:
-        scores, mix: the products.
-        nest: the row nest between them; it reads `source` and stores `weights`, row by row.
-        source: the scores, as the nest's loads name them.
-        weights: the value the nest's store names, the left operand of `mix`.
-        local: whether nothing else reads the weights.
-        own: the values of this attention, by the names that the nest has for them.
-    """
-
+    # scores, mix: the products
     scores: Node
-    nest: Nest
+    nest: Nest  # the row nest between them; it reads `source` and stores `weights`, row by row
     mix: Node
-    source: Value
-    weights: Value
-    local: bool
+    source: Value  # the scores, as the nest's loads name them
+    weights: Value  # the value the nest's store names, the left operand of `mix`
+    local: bool  # whether nothing else reads the weights
+    # the values of this attention, by the names that the nest has for them
     own: Mapping[Value, Value]
 
     def is_inside(self, buffer: Any) -> bool:
@@ -58,23 +51,14 @@ Kernels = tuple[KernelPlan, list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Attention(Match):
-    """An attention kernel.
+    """An attention kernel."""
 
-    Attributes:
-        scores: the first product.
-        softmax: the cluster between the products.
-        mix: the second product.
-        nest: the loops of `softmax`.
-        stored: values the kernel writes to memory besides the result of `mix`.
-        plan: its kernels; the roles `nest0`, ... stand for `operands`.
-    """
-
-    scores: Node
-    softmax: Cluster
-    mix: Node
-    nest: Nest
-    stored: tuple[Value, ...]
-    plan: KernelPlan
+    scores: Node  # the first product
+    softmax: Cluster  # the cluster between the products
+    mix: Node  # the second product
+    nest: Nest  # the loops of `softmax`
+    stored: tuple[Value, ...]  # values the kernel writes to memory besides the result of `mix`
+    plan: KernelPlan  # its kernels; the roles `nest0`, ... stand for `operands`.
     operands: tuple[Any, ...]
 
     @property

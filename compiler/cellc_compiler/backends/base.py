@@ -84,53 +84,34 @@ bytes."""
 
 @dataclass(frozen=True, slots=True)
 class ProfileLayout:
-    """A function that records when kernels run, and what is needed to read it.
+    """A function that records when kernels run, and what is needed to read it."""
 
-    Attributes:
-        calls: what was called, by the number in a record.
-        start: offset in the arena of the records, of which there may be `capacity`.
-        arena: bytes of temporaries and records.
-    """
-
-    calls: list[Call | Copy | Callback]
-    start: int
+    calls: list[Call | Copy | Callback]  # what was called, by the number in a record
+    start: int  # offset in the arena of the records, of which there may be `capacity`
     capacity: int
-    arena: int
+    arena: int  # bytes of temporaries and records
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A lowered graph as code.
+    """A lowered graph as code."""
 
-    Attributes:
-        image: the code.
-        kernels: how many distinct ones it calls.
-        profile: how to read the records, if it records.
-        device_kernels: what it launches on a device of its own.
-        objects: those of its functions, that of `cellc_main` first, without what every image
-            has; for a library.
-    """
-
-    image: Image
-    kernels: int
-    profile: ProfileLayout | None = None
-    device_kernels: tuple[DeviceKernel, ...] = ()
+    image: Image  # the code
+    kernels: int  # how many distinct ones it calls
+    profile: ProfileLayout | None = None  # how to read the records, if it records
+    device_kernels: tuple[DeviceKernel, ...] = ()  # what it launches on a device of its own
+    # those of its functions, that of `cellc_main` first, without what every image has; for a
+    # library
     objects: tuple[LinkInput, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ShapePolymorphic:
-    """The code of an elementwise op for any sizes.
+    """The code of an elementwise op for any sizes."""
 
-    Attributes:
-        image: the code; it reads rows and columns where constants are otherwise.
-        sizes: the placeholders, so laid out.
-        cost: estimated cycles of an element.
-    """
-
-    image: Image
-    sizes: bytes
-    cost: float
+    image: Image  # the code; it reads rows and columns where constants are otherwise
+    sizes: bytes  # the placeholders, so laid out
+    cost: float  # estimated cycles of an element
 
 
 class Build(Protocol):
@@ -155,15 +136,10 @@ class Build(Protocol):
 
 
 class Backend(ABC):
-    """A back end.
+    """A back end."""
 
-    Attributes:
-        name: as errors and registrations know it.
-        targets: what it compiles for, by name.
-    """
-
-    name: str
-    targets: Mapping[str, Target]
+    name: str  # as errors and registrations know it
+    targets: Mapping[str, Target]  # what it compiles for, by name
 
     @abstractmethod
     def default_target(self) -> Target:

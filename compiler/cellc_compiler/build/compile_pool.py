@@ -30,17 +30,12 @@ _AHEAD = 2
 
 
 class WorkerError(Exception):
-    """A worker refused a text, or ended over it.
-
-    Attributes:
-        text: the text.
-        reason: what it said.
-    """
+    """A worker refused a text, or ended over it."""
 
     def __init__(self, text: str, reason: str) -> None:
         super().__init__(reason)
-        self.text = text
-        self.reason = reason
+        self.text = text  # the text
+        self.reason = reason  # what it said
 
 
 class CompilePool:

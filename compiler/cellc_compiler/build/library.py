@@ -38,38 +38,25 @@ _ALIGN = 128
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A segment.
+    """A segment."""
 
-    Attributes:
-        kind: `"text"`, `"rodata"` or `"data"`.
-        start: its place.
-        data: its bytes.
-    """
-
-    kind: str
-    start: int
-    data: bytearray = field(repr=False)
+    kind: str  # `"text"`, `"rodata"` or `"data"`
+    start: int  # its place
+    data: bytearray = field(repr=False)  # its bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Linked objects.
+    """Linked objects."""
 
-    Attributes:
-        machine: `"x86_64"` or `"aarch64"`.
-        parts: the segments, in order.
-        symbols: the places of all names that an object gives to others.
-        pointers: places of addresses, and what they point to.
-        imports: places of addresses of functions of the system, and their names.
-        across: relocations between segments: place, type, and the symbol's place with the addend,
-            which are applied for these places.
-    """
-
-    machine: str
-    parts: tuple[Part, ...]
-    symbols: Mapping[str, int]
-    pointers: Sequence[tuple[int, int]]
+    machine: str  # `"x86_64"` or `"aarch64"`
+    parts: tuple[Part, ...]  # the segments, in order
+    symbols: Mapping[str, int]  # the places of all names that an object gives to others
+    pointers: Sequence[tuple[int, int]]  # places of addresses, and what they point to
+    # places of addresses of functions of the system, and their names
     imports: Sequence[tuple[int, str]]
+    # relocations between segments: place, type, and the symbol's place with the addend, which are
+    # applied for these places
     across: Sequence[tuple[int, int, int, int]]
 
     def part(self, place: int) -> int:

@@ -34,15 +34,10 @@ class LinkError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class LinkInput:
-    """One object and what it gives to the others.
+    """One object and what it gives to the others."""
 
-    Attributes:
-        object: an ELF relocatable file.
-        exports: visible name -> the name in the object; every global definition under its own
-            name when None.
-    """
-
-    object: bytes = field(repr=False)
+    object: bytes = field(repr=False)  # an ELF relocatable file
+    # visible name -> the name in the object; every global definition under its own name when None
     exports: Mapping[str, str] | None = None
 
 

@@ -38,25 +38,15 @@ class PtxasError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """A kernel assembled for one architecture.
+    """A kernel assembled for one architecture."""
 
-    Attributes:
-        code: the file, ELF.
-        registers: a thread's.
-        spill_bytes: a thread's stores and loads of registers that had no room.
-        shared: bytes of shared memory that the kernel declares (what a launch adds is not in it).
-        stack: bytes of a thread's frame in local memory.
-        instructions: of the code, without the NOPs that pad it.
-        warnings: what ptxas warned of (that `wgmma` had to be serialized, say).
-    """
-
-    code: bytes
-    registers: int
-    spill_bytes: int
-    shared: int
-    stack: int
-    instructions: int
-    warnings: tuple[str, ...] = ()
+    code: bytes  # the file, ELF
+    registers: int  # a thread's
+    spill_bytes: int  # a thread's stores and loads of registers that had no room
+    shared: int  # bytes of shared memory that the kernel declares (what a launch adds is not in it)
+    stack: int  # bytes of a thread's frame in local memory
+    instructions: int  # of the code, without the NOPs that pad it
+    warnings: tuple[str, ...] = ()  # what ptxas warned of (that `wgmma` had to be serialized, say)
 
 
 def find() -> str | None:

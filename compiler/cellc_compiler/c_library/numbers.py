@@ -55,16 +55,12 @@ class Code:
 
     Args:
         places: the number of each variable, by name.
-
-    Attributes:
-        words: operations with their numbers.
-        floats: whether each number is a float.
     """
 
     def __init__(self, places: Mapping[str, int]) -> None:
         self._places = places
-        self.words: list[int] = []
-        self.floats: list[bool] = []
+        self.words: list[int] = []  # operations with their numbers
+        self.floats: list[bool] = []  # whether each number is a float
 
     def add(self, x: Number, integer: bool = False) -> None:
         """A number; `integer`: the fraction is cut off.

@@ -34,25 +34,15 @@ _TENSOR = 24 + 8 * MAX_NDIM
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The parts of a library.
+    """The parts of a library."""
 
-    Attributes:
-        name: an identifier.
-        target: the name of the target.
-        entries: by name.
-        weights: by name, in the order of the file.
-        head: that of the file of weights.
-        data: the rest of that file, if the library holds it.
-        nbytes: of the weights.
-    """
-
-    name: str
-    target: str
-    entries: Mapping[str, Entry]
-    weights: Mapping[str, Array] = field(repr=False)
-    head: bytes = field(repr=False)
-    data: bytes | None = field(repr=False)
-    nbytes: int
+    name: str  # an identifier
+    target: str  # the name of the target
+    entries: Mapping[str, Entry]  # by name
+    weights: Mapping[str, Array] = field(repr=False)  # by name, in the order of the file
+    head: bytes = field(repr=False)  # that of the file of weights
+    data: bytes | None = field(repr=False)  # the rest of that file, if the library holds it
+    nbytes: int  # of the weights
 
     @property
     def hash(self) -> str:
@@ -79,14 +69,10 @@ class _Room:
 
 
 class _Constants:
-    """Constants of a module.
-
-    Attributes:
-        lines: their definitions.
-    """
+    """Constants of a module."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.lines: list[str] = []  # their definitions
         self._texts: dict[str, str] = {}
 
     def define(self, ty: str, value: str, name: str = "") -> str:

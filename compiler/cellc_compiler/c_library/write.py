@@ -37,14 +37,10 @@ _HASH_DIGITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An entry with its code.
+    """An entry with its code."""
 
-    Attributes:
-        entry: as for an artifact, with programs for one target.
-        objects: for each of its programs in order, what it was linked from.
-    """
-
-    entry: Entry
+    entry: Entry  # as for an artifact, with programs for one target
+    # for each of its programs in order, what it was linked from
     objects: Sequence[Sequence[LinkInput]]
 
 

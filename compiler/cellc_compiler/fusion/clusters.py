@@ -106,19 +106,12 @@ class Cluster:
 
 @dataclass(slots=True)
 class Schedule:
-    """The result: clusters in an order that respects dependencies.
+    """The result: clusters in an order that respects dependencies."""
 
-    Attributes:
-        clusters: loop nests (`domain` set) and single nodes of other kinds.
-        inline: values expanded where they are read.
-        alias: value -> value whose buffer it shares (a reshape of a buffer).
-        stored: values that are written to buffers.
-    """
-
-    clusters: list[Cluster]
-    inline: set[Value]
-    alias: dict[Value, Value]
-    stored: set[Value]
+    clusters: list[Cluster]  # loop nests (`domain` set) and single nodes of other kinds
+    inline: set[Value]  # values expanded where they are read
+    alias: dict[Value, Value]  # value -> value whose buffer it shares (a reshape of a buffer)
+    stored: set[Value]  # values that are written to buffers
 
     def root(self, value: Value) -> Value:
         """The value whose buffer this one shares."""

@@ -48,17 +48,12 @@ class KernelError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel as the graph holds it.
+    """A kernel as the graph holds it."""
 
-    Attributes:
-        text: of the function, from `def` on.
-        constants: the numbers, dtypes and tuples it takes from around it, by name.
-        file: where it is written; `line` the place of its first line there.
-    """
-
-    text: str
+    text: str  # of the function, from `def` on
+    # the numbers, dtypes and tuples it takes from around it, by name
     constants: tuple[tuple[str, Any], ...] = ()
-    file: str = "<kernel>"
+    file: str = "<kernel>"  # where it is written; `line` the place of its first line there
     line: int = 1
 
     def fail(self, node: Any, text: str) -> NoReturn:
@@ -75,40 +70,25 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor that a kernel makes.
+    """A tensor that a kernel makes."""
 
-    Attributes:
-        output: whether it is a result.
-        call: the call that makes it.
-    """
-
-    output: bool
-    call: ast.Call
+    output: bool  # whether it is a result
+    call: ast.Call  # the call that makes it
 
 
 @dataclass(slots=True)
 class Kernel:
-    """A kernel that was read.
-
-    Attributes:
-        function: its syntax tree.
-        name: of the function.
-        params: its tensors.
-        body: its statements, without the last `return`.
-        results: what it returns, by name.
-        buffers: what it makes.
-        written: the tensors with elements that it assigns.
-        known: the expression of each name that is assigned once.
-    """
+    """A kernel that was read."""
 
     source: Source
-    function: ast.FunctionDef
-    name: str
-    params: tuple[str, ...]
-    body: list[ast.stmt]
-    results: tuple[str, ...] = ()
-    buffers: dict[str, Buffer] = field(default_factory=dict)
-    written: set[str] = field(default_factory=set)
+    function: ast.FunctionDef  # its syntax tree
+    name: str  # of the function
+    params: tuple[str, ...]  # its tensors
+    body: list[ast.stmt]  # its statements, without the last `return`
+    results: tuple[str, ...] = ()  # what it returns, by name
+    buffers: dict[str, Buffer] = field(default_factory=dict)  # what it makes
+    written: set[str] = field(default_factory=set)  # the tensors with elements that it assigns
+    # the expression of each name that is assigned once
     known: dict[str, ast.expr] = field(default_factory=dict)
 
     @property
@@ -386,10 +366,6 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 class Typed:
     """A kernel with the types of its operands.
 
-    Attributes:
-        types: of all tensors, by name.
-        outputs: of the results.
-
     Raises:
         KernelError: they do not fit it, or a shape does not follow from theirs.
     """
@@ -400,7 +376,7 @@ class Typed:
             kernel.source.fail(1, f"the kernel {kernel.name}() takes "
                                   f"{counted(len(kernel.params), 'tensor')} "
                                   f"({', '.join(kernel.params)}), but got {len(operands)}")
-        self.types = dict(zip(kernel.params, operands, strict=True))
+        self.types = dict(zip(kernel.params, operands, strict=True))  # of all tensors, by name
         for name, ty in self.types.items():
             self._accept(1, f"the input {name!r}", ty.dtype)
         self._constants = dict(kernel.source.constants)
@@ -408,7 +384,7 @@ class Typed:
         self._found: dict[str, Any] = {}
         for name, buffer in kernel.buffers.items():
             self.types[name] = self._made(name, buffer.call)
-        self.outputs = tuple(self.types[name] for name in kernel.results)
+        self.outputs = tuple(self.types[name] for name in kernel.results)  # of the results
 
     def _accept(self, at: Any, what: str, dtype: DType) -> None:
         if dtype not in NUMBERS:

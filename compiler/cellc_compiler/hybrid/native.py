@@ -46,26 +46,17 @@ _PAIR_NAMES = {"power": "pow"}
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """The module that numba compiles.
+    """The module that numba compiles."""
 
-    Attributes:
-        name: of the kernel.
-        module: the syntax tree of a module that defines `DEFINED`.
-        source: what it is made of.
-        pointers: the element types of its arguments (those of the operands, the results, memory
-            of its own), before the one of the status and the two ints of the rows.
-        rows: how many it has that are independent; 1 if it does all at once.
-        operands: for each operand, the type.
-        scratch: the types of memory of its own.
-    """
-
-    name: str
-    module: ast.Module
-    source: Source
+    name: str  # of the kernel
+    module: ast.Module  # the syntax tree of a module that defines `DEFINED`
+    source: Source  # what it is made of
+    # the element types of its arguments (those of the operands, the results, memory of its own),
+    # before the one of the status and the two ints of the rows
     pointers: tuple[DType, ...]
-    rows: int
-    operands: tuple[TensorType, ...]
-    scratch: tuple[TensorType, ...]
+    rows: int  # how many it has that are independent; 1 if it does all at once
+    operands: tuple[TensorType, ...]  # for each operand, the type
+    scratch: tuple[TensorType, ...]  # the types of memory of its own
 
 
 def typed(source: Source, operands: tuple[TensorType, ...]) -> Typed:

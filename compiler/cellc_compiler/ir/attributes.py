@@ -27,19 +27,13 @@ _MOST_WINDOW = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """The declaration of one attribute.
+    """The declaration of one attribute."""
 
-    Attributes:
-        expected: what a value must be, for messages.
-        types: the Python types of values; another type is a TypeError, another value a ValueError.
-        test: whether a value is of the right type and in range.
-        default: the value if none is given, or `REQUIRED`.
-    """
-
-    expected: str
+    expected: str  # what a value must be, for messages
+    # the Python types of values; another type is a TypeError, another value a ValueError
     types: tuple[type, ...]
-    test: Callable[[Any], bool]
-    default: Any = REQUIRED
+    test: Callable[[Any], bool]  # whether a value is of the right type and in range
+    default: Any = REQUIRED  # the value if none is given, or `REQUIRED`
 
 
 def whole(least: int = LEAST, most: int = MOST, default: Any = REQUIRED) -> Attr:

@@ -584,17 +584,13 @@ def substitute_number(x: Any, table: Mapping[str, Size]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SymbolInfo:
-    """The known facts about a symbol.
+    """The known facts about a symbol."""
 
-    Attributes:
-        low, high: bounds of its value (high None: none).
-        origin: where it comes from, for messages: "axis 0 of x".
-        stand_in: whether its hint is a stand-in for any size, which no message should show.
-    """
-
+    # low, high: bounds of its value (high None: none)
     low: int = 1
     high: int | None = None
-    origin: str = ""
+    origin: str = ""  # where it comes from, for messages: "axis 0 of x"
+    # whether its hint is a stand-in for any size, which no message should show
     stand_in: bool = False
 
 

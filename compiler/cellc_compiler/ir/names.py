@@ -15,14 +15,10 @@ from .printing import print_graph
 
 
 class Names:
-    """The names of a graph's results, from stage to stage.
-
-    Attributes:
-        of: the name of each result that a stage has had.
-    """
+    """The names of a graph's results, from stage to stage."""
 
     def __init__(self) -> None:
-        self.of: dict[Value, str] = {}
+        self.of: dict[Value, str] = {}  # the name of each result that a stage has had
         self._reads: dict[Any, list[Value]] = {}
         self._counts: dict[Graph, int] = {}
 

@@ -26,14 +26,11 @@ from .dims import (
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An assumption about sizes while tracing: `expr` is 0, is not 0, or is at least 0.
-
-    Attributes:
-        where: the place in the source that asked, for reports; `expression` what stands there.
-    """
+    """An assumption about sizes while tracing: `expr` is 0, is not 0, or is at least 0."""
 
     relation: str
     expr: Size
+    # the place in the source that asked, for reports; `expression` what stands there
     where: str = ""
     expression: str = ""
 
@@ -56,29 +53,24 @@ class Guard:
 
 @dataclass
 class Shapes:
-    """The symbols of one trace, what is known of them, and what was assumed.
+    """The symbols of one trace, what is known of them, and what was assumed."""
 
-    Attributes:
-        symbols: by name.
-        hints: a value for each, those of the call that is traced.
-        where: says where in the source the trace is; `expression` what stands there.
-        measured: what the sizes that follow from elements turned out to be, in order.
-        answered: what those turned out to be by where they are met, before what is foreseen.
-        met: where the trace has met them; `asked` by the name of the symbol.
-        general: code is generated that serves all sizes.
-        table: the sizes that the code reads when it runs, by their places in a table.
-    """
-
-    symbols: dict[str, SymbolInfo] = field(default_factory=dict)
+    symbols: dict[str, SymbolInfo] = field(default_factory=dict)  # by name
+    # a value for each, those of the call that is traced
     hints: dict[str, int] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
+    # says where in the source the trace is; `expression` what stands there
     where: Callable[[], str] = str
     expression: Callable[[], str] = str
+    # what the sizes that follow from elements turned out to be, in order
     measured: list[int] = field(default_factory=list)
+    # what those turned out to be by where they are met, before what is foreseen
     answered: Mapping[Met, int] = field(default_factory=dict)
+    # where the trace has met them; `asked` by the name of the symbol
     met: list[Met] = field(default_factory=list)
     asked: dict[str, Met] = field(default_factory=dict)
-    general: bool = False
+    general: bool = False  # code is generated that serves all sizes
+    # the sizes that the code reads when it runs, by their places in a table
     table: dict[Dim | Ratio, int] = field(default_factory=dict)
     answers: dict[tuple[str, Size], bool] = field(default_factory=dict)
     equal: dict[str, Size] = field(default_factory=dict)

@@ -31,15 +31,10 @@ Cuts = Mapping[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """Ranks as an array, in row-major order.
+    """Ranks as an array, in row-major order."""
 
-    Attributes:
-        sizes: of its axes.
-        ranks: by their numbers among all; as many as the product of the sizes.
-    """
-
-    sizes: tuple[int, ...]
-    ranks: tuple[int, ...]
+    sizes: tuple[int, ...]  # of its axes
+    ranks: tuple[int, ...]  # by their numbers among all; as many as the product of the sizes
 
     def parts(self, axes: Iterable[int]) -> int:
         """Into how many parts these axes cut."""
@@ -90,17 +85,12 @@ def whole(rank: int) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which rows of an operand, along an axis, parts need: more than their parts of it.
+    """Which rows of an operand, along an axis, parts need: more than their parts of it."""
 
-    Attributes:
-        rows: of the operand.
-        count: of what is cut into parts.
-        needs: `needs(begin, end)`: the first row and the end of the rows that the range from
-            `begin` up to `end` needs. Rows outside of the operand are padding.
-    """
-
-    rows: int
-    count: int
+    rows: int  # of the operand
+    count: int  # of what is cut into parts
+    # `needs(begin, end)`: the first row and the end of the rows that the range from `begin` up to
+    # `end` needs. Rows outside of the operand are padding.
     needs: Callable[[int, int], tuple[int, int]]
 
     def of_parts(self, parts: int) -> list[tuple[int, int]]:
@@ -122,21 +112,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """A window that slides along an axis.
+    """A window that slides along an axis."""
 
-    Attributes:
-        rows: of the axis.
-        positions: of the window.
-        stride: rows from one position to the next.
-        before: rows before the axis at which the first position begins; negative: inside it.
-        reach: rows from the first one that a position covers to the end of the last one.
-    """
-
-    rows: int
-    positions: int
-    stride: int = 1
-    before: int = 0
-    reach: int = 1
+    rows: int  # of the axis
+    positions: int  # of the window
+    stride: int = 1  # rows from one position to the next
+    before: int = 0  # rows before the axis at which the first position begins; negative: inside it
+    reach: int = 1  # rows from the first one that a position covers to the end of the last one
 
     def covered(self, begin: int, end: int) -> tuple[int, int]:
         """The rows that the positions from `begin` up to `end` cover; some may lie outside."""
@@ -170,25 +152,19 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Along what an op splits.
+    """Along what an op splits."""
 
-    Attributes:
-        sizes: of the factors.
-        operands, results: what their axes are made of.
-        summed: factors whose parts give partial results.
-        combine: how these become the result: `"sum"`, `"prod"`, `"min"` or `"max"`.
-        allowed: whether factors may be cut together into these numbers of parts: no bits must
-            change but those of sums that are split.
-        windows: by operands and their axes, where a part needs more than the part of the operand:
-            which rows. Such an axis is made of one factor.
-    """
-
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # of the factors
+    # operands, results: what their axes are made of
     operands: tuple[Axes, ...]
     results: tuple[Axes, ...]
-    summed: frozenset[int] = frozenset()
-    combine: str = "sum"
+    summed: frozenset[int] = frozenset()  # factors whose parts give partial results
+    combine: str = "sum"  # how these become the result: `"sum"`, `"prod"`, `"min"` or `"max"`
+    # whether factors may be cut together into these numbers of parts: no bits must change but those
+    # of sums that are split
     allowed: Callable[[Mapping[int, int]], bool] = field(default=lambda parts: True)
+    # by operands and their axes, where a part needs more than the part of the operand: which rows.
+    # Such an axis is made of one factor.
     windows: Mapping[tuple[int, int], Window] = field(default_factory=dict)
 
     def may_cut(self, mesh: Mesh, factor: int, cut: tuple[int, ...]) -> bool:
@@ -214,18 +190,14 @@ Extents = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A rank's part of a node's first operand and first result.
+    """A rank's part of a node's first operand and first result."""
 
-    Attributes:
-        type: of its part of the result.
-        operand, result: where the parts lie in the wholes.
-        windows: by operands and axes that are cut and needed beyond the part: from which row on up
-            to which one. Those of them that the operand has are there; the others are padding.
-    """
-
-    type: TensorType
+    type: TensorType  # of its part of the result
+    # operand, result: where the parts lie in the wholes
     operand: Extents
     result: Extents
+    # by operands and axes that are cut and needed beyond the part: from which row on up to which
+    # one. Those of them that the operand has are there; the others are padding.
     windows: Mapping[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
 

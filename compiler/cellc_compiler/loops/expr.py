@@ -191,20 +191,14 @@ def dynamic_index(e: Expr, extent: int) -> Index:
 
 @dataclass(slots=True)
 class Reader:
-    """The reader of operands for `Op.value` and `Reduction.value`.
+    """The reader of operands for `Op.value` and `Reduction.value`."""
 
-    Attributes:
-        types: operand types.
-        out: result type(s).
-        attrs: the node's attributes.
-        read: `read(k, idx, where=None)`: operand `k` at an index tuple of its rank. `where` (a
-            bool expression) promises that the value is used only where true: elsewhere the
-            index may be out of bounds, nothing is read, and the value is 0.
-    """
-
-    types: tuple[TensorType, ...]
-    out: tuple[TensorType, ...]
-    attrs: dict[str, Any]
+    types: tuple[TensorType, ...]  # operand types
+    out: tuple[TensorType, ...]  # result type(s)
+    attrs: dict[str, Any]  # the node's attributes
+    # `read(k, idx, where=None)`: operand `k` at an index tuple of its rank. `where` (a bool
+    # expression) promises that the value is used only where true: elsewhere the index may be out of
+    # bounds, nothing is read, and the value is 0.
     read: Callable[..., Any]
 
     def broadcast(self, k: int, idx: tuple[Index, ...]) -> Any:
@@ -225,19 +219,13 @@ class ComplexExpr:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A reduction over axes of an index space.
+    """A reduction over axes of an index space."""
 
-    Attributes:
-        kind: sum prod max min any all argmax argmin. max/min propagate NaN; the first of equal
-            extremes wins in argmax/argmin (a NaN counts as the extreme, the first one wins).
-        shape: the full index space.
-        axes: the reduced axes, sorted.
-        value: the element to reduce at a full index (default: operand 0).
-        accumulate: dtype of the accumulator (float32 for float16 and bfloat16).
-    """
-
+    # sum prod max min any all argmax argmin. max/min propagate NaN; the first of equal extremes
+    # wins in argmax/argmin (a NaN counts as the extreme, the first one wins).
     kind: str
-    shape: tuple[int, ...]
-    axes: tuple[int, ...]
-    accumulate: DType
+    shape: tuple[int, ...]  # the full index space
+    axes: tuple[int, ...]  # the reduced axes, sorted
+    accumulate: DType  # dtype of the accumulator (float32 for float16 and bfloat16)
+    # the element to reduce at a full index (default: operand 0)
     value: Callable[[Reader, tuple[Index, ...]], Expr]

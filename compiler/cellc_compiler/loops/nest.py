@@ -78,21 +78,15 @@ class Phase:
 
 @dataclass(slots=True)
 class Nest:
-    """A fused kernel.
+    """A fused kernel."""
 
-    Attributes:
-        mode: `"row"` or `"column"`.
-        rows: row variables, outer to inner; in mode `column` the last one carries the lanes.
-        phases: in order.
-        accumulate: size in bytes of the accumulators (it sets the lanes of reductions).
-        block: rows over which stores that add do so, a divisor of the number of rows; 0 without
-            such stores. A task does whole blocks.
-    """
-
-    mode: str
+    mode: str  # `"row"` or `"column"`
+    # row variables, outer to inner; in mode `column` the last one carries the lanes
     rows: tuple[Var, ...]
-    phases: list[Phase]
-    accumulate: int = 4
+    phases: list[Phase]  # in order
+    accumulate: int = 4  # size in bytes of the accumulators (it sets the lanes of reductions)
+    # rows over which stores that add do so, a divisor of the number of rows; 0 without such stores.
+    # A task does whole blocks.
     block: int = 0
 
     def roots(self) -> Iterator[Expr]:

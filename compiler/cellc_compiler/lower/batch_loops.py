@@ -38,31 +38,22 @@ _EXPENSIVE_CYCLES, _CHEAP_CYCLES, _FLOPS = 2.5, 0.2, 64.0
 
 @dataclass(frozen=True, slots=True)
 class BatchLoop:
-    """A scan cut by rows.
+    """A scan cut by rows."""
 
-    Attributes:
-        tasks: how many; each has the same number of rows.
-        body: the body for the rows of one task.
-        batched: for each input of the body, whether its first axis is that of the rows.
-    """
-
-    tasks: int
-    body: Graph
+    tasks: int  # how many; each has the same number of rows
+    body: Graph  # the body for the rows of one task
+    # for each input of the body, whether its first axis is that of the rows
     batched: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """The places of a scan.
+    """The places of a scan."""
 
-    Attributes:
-        number: of its counter.
-        xs, ys: rows of what it walks and of what it writes, for a trip.
-    """
-
-    number: int
+    number: int  # of its counter
     node: Node
     carried: Sequence[Place]
+    # xs, ys: rows of what it walks and of what it writes, for a trip
     xs: Sequence[Place]
     captures: Sequence[Place]
     ys: Sequence[Place]

@@ -39,58 +39,40 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A forward value that the backward part needs: what it is, and where it comes from.
-
-    Attributes:
-        type: in words; `scope` is the Cell's path, `where` the place in the source.
-        segment: of the forward part, from 0 on.
-        flops: what computing it again costs; 0 if it is kept.
-    """
+    """A forward value that the backward part needs: what it is, and where it comes from."""
 
     op: str
-    type: str
+    type: str  # in words; `scope` is the Cell's path, `where` the place in the source
     scope: str
     where: str
-    segment: int
+    segment: int  # of the forward part, from 0 on
     nbytes: int
-    flops: int
+    flops: int  # what computing it again costs; 0 if it is kept
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A way to recompute.
+    """A way to recompute."""
 
-    Attributes:
-        how: in words.
-        saved_bytes: of the forward values that live until the backward part reads them.
-        flops: about how many operations are repeated.
-        arena_bytes: the planned peak of temporaries.
-        cycles: about how many processor cycles a whole call takes.
-    """
-
-    how: str
-    saved_bytes: int
-    flops: int
-    arena_bytes: int
-    cycles: float
+    how: str  # in words
+    saved_bytes: int  # of the forward values that live until the backward part reads them
+    flops: int  # about how many operations are repeated
+    arena_bytes: int  # the planned peak of temporaries
+    cycles: float  # about how many processor cycles a whole call takes
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The choice for a budget.
+    """The choice for a budget."""
 
-    Attributes:
-        budget: bytes.
-        trials: without recomputation, then with more and more; one of them is `chosen`.
-        saved, recomputed: the forward values that are saved and computed again.
-        before, after: bytes of temporaries over the course of a call, without and with it.
-    """
-
-    budget: int
+    budget: int  # bytes
+    # without recomputation, then with more and more; one of them is `chosen`
     trials: Sequence[Trial]
     chosen: Trial
+    # saved, recomputed: the forward values that are saved and computed again
     saved: Sequence[Row] = ()
     recomputed: Sequence[Row] = ()
+    # before, after: bytes of temporaries over the course of a call, without and with it
     before: Sequence[int] = ()
     after: Sequence[int] = ()
 

@@ -13,39 +13,28 @@ from .memory import Buffer
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the elements of a value are.
+    """Where the elements of a value are."""
 
-    Attributes:
-        base: an arena buffer, a slot number, or `"const"`.
-        offset: bytes from the base.
-        steps: `(loop number, bytes per trip)`: rows walked by enclosing loops.
-    """
-
-    base: Buffer | int | str
-    offset: int = 0
+    base: Buffer | int | str  # an arena buffer, a slot number, or `"const"`
+    offset: int = 0  # bytes from the base
+    # `(loop number, bytes per trip)`: rows walked by enclosing loops
     steps: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
 class Call:
-    """Run a kernel.
-
-    Attributes:
-        label: the ops it does, for people.
-        nodes: the nodes it works for; `most_expensive` if no other call does more of their work.
-        clock: the instruction's number, in which lifetimes of buffers are counted.
-        in_task: whether it is part of a task: several threads may run it side by side.
-        heads: of the entries of a table, if the kernel reads one (`Machine.many`); the
-            places are then those of all entries, one after the other.
-    """
+    """Run a kernel."""
 
     kernel: Kernel
     places: tuple[Place, ...]
-    label: str = ""
+    label: str = ""  # the ops it does, for people
+    # the nodes it works for; `most_expensive` if no other call does more of their work
     nodes: tuple[Node, ...] = ()
     most_expensive: bool = True
-    clock: int = 0
-    in_task: bool = False
+    clock: int = 0  # the instruction's number, in which lifetimes of buffers are counted
+    in_task: bool = False  # whether it is part of a task: several threads may run it side by side
+    # of the entries of a table, if the kernel reads one (`Machine.many`); the places are then those
+    # of all entries, one after the other
     heads: tuple[tuple[int, int], ...] = ()
 
     def words(self) -> list[Place | int]:
@@ -125,22 +114,17 @@ class Callback:
 
 @dataclass(slots=True)
 class Check:
-    """Return from the function with an error unless every element is in [low, high).
+    """Return from the function with an error unless every element is in [low, high)."""
 
-    Attributes:
-        number: of the message, from 1.
-        checked: the elements, `count` ints of `bits` bits.
-        shown: the message's data: the first bad element, as an int64, followed by the values of
-            `values` (place, bytes), each at a multiple of 8.
-    """
-
-    number: int
-    checked: Place
+    number: int  # of the message, from 1
+    checked: Place  # the elements, `count` ints of `bits` bits
     count: int
     bits: int
     signed: bool
     low: int
     high: int
+    # the message's data: the first bad element, as an int64, followed by the values of `values`
+    # (place, bytes), each at a multiple of 8
     shown: Place
     values: tuple[tuple[Place, int], ...] = ()
 

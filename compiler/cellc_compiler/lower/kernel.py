@@ -15,21 +15,14 @@ from cellc_runtime.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel, with what is needed to call it.
+    """One kernel, with what is needed to call it."""
 
-    Attributes:
-        code: what the back end builds; hashable, and equal codes do the same.
-        ntasks: number of independent tasks.
-        buffers: number of pointers in `bufs`.
-        cost: estimated cycles of the whole kernel on one core.
-        numbers: the words of `bufs` after the pointers. Kernels that are not worth a text for each
-            size read their sizes there, so that many calls share one.
-    """
-
-    code: Any
-    ntasks: int
-    buffers: int
-    cost: float
+    code: Any  # what the back end builds; hashable, and equal codes do the same
+    ntasks: int  # number of independent tasks
+    buffers: int  # number of pointers in `bufs`
+    cost: float  # estimated cycles of the whole kernel on one core
+    # the words of `bufs` after the pointers. Kernels that are not worth a text for each size read
+    # their sizes there, so that many calls share one.
     numbers: tuple[int, ...] = ()
 
     @property

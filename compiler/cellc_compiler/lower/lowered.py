@@ -20,14 +20,10 @@ KernelKey = tuple[Any, tuple[int, ...]]
 
 @dataclass(slots=True)
 class HostCallback:
-    """A callback the host must provide: the op, its attributes and operand types.
-
-    Attributes:
-        phase: of a collective that runs while the program computes; see
-            `cellc_runtime.collectives.START`.
-    """
+    """A callback the host must provide: the op, its attributes and operand types."""
 
     node: Node
+    # of a collective that runs while the program computes; see `cellc_runtime.collectives.START`
     phase: str = ""
 
 
@@ -41,32 +37,22 @@ class RunCheck:
 
 @dataclass(frozen=True, slots=True)
 class ShownNest:
-    """A loop nest for people.
+    """A loop nest for people."""
 
-    Attributes:
-        label: the ops it does, and where it runs if not by itself.
-        nodes: those whose kernel holds it.
-        own: what it loads and stores by the values for which it was first made, if not by its own.
-    """
-
-    label: str
+    label: str  # the ops it does, and where it runs if not by itself
     nest: Nest
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node, ...]  # those whose kernel holds it
+    # what it loads and stores by the values for which it was first made, if not by its own
     own: Mapping[Value, Value] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class PrecomputedBlock:
-    """Memory that is filled when parameters are bound, in a slot of its own.
+    """Memory that is filled when parameters are bound, in a slot of its own."""
 
-    Attributes:
-        nbytes: its size.
-        instructions: what fills it.
-        packing: the layout in which it holds all elements of its one source, if it does.
-    """
-
-    nbytes: int
-    instructions: list[Instruction] = field(default_factory=list)
+    nbytes: int  # its size
+    instructions: list[Instruction] = field(default_factory=list)  # what fills it
+    # the layout in which it holds all elements of its one source, if it does
     packing: Packing | None = None
 
     def sources(self, slot: int) -> list[int]:
@@ -76,32 +62,23 @@ class PrecomputedBlock:
 
 @dataclass(slots=True)
 class Lowered:
-    """A lowered graph.
+    """A lowered graph."""
 
-    Attributes:
-        instructions: in order.
-        buffers: arena buffers, lifetimes set.
-        precomputed: blocks that are filled when parameters are bound, in the slots after all
-            others, with `precompute_buffers` of its own.
-        constants: the constant pool.
-        callbacks: host callbacks by number.
-        checks: what can fail at run time; error `n` is that of `checks[n - 1]`.
-        nests: every loop nest, for dumps.
-        graphs: what was lowered: the given graph split in two.
-        sizes_at: where the table of sizes begins after the constants, in code for all sizes.
-        scalars: where the constants are that follow from sizes, by the inputs they are.
-    """
-
-    instructions: list[Instruction]
-    buffers: list[Buffer]
-    constants: bytearray
-    callbacks: list[HostCallback]
+    instructions: list[Instruction]  # in order
+    buffers: list[Buffer]  # arena buffers, lifetimes set
+    constants: bytearray  # the constant pool
+    callbacks: list[HostCallback]  # host callbacks by number
+    # what can fail at run time; error `n` is that of `checks[n - 1]`
     checks: list[RunCheck] = field(default_factory=list)
-    nests: list[ShownNest] = field(default_factory=list)
+    nests: list[ShownNest] = field(default_factory=list)  # every loop nest, for dumps
+    # blocks that are filled when parameters are bound, in the slots after all others, with
+    # `precompute_buffers` of its own
     precomputed: list[PrecomputedBlock] = field(default_factory=list)
     precompute_buffers: list[Buffer] = field(default_factory=list)
-    graphs: tuple[Graph, ...] = ()
+    graphs: tuple[Graph, ...] = ()  # what was lowered: the given graph split in two
+    # where the table of sizes begins after the constants, in code for all sizes
     sizes_at: int | None = None
+    # where the constants are that follow from sizes, by the inputs they are
     scalars: dict[Value, int] = field(default_factory=dict)
 
     @property
@@ -174,16 +151,10 @@ class Precomputation:
 
 @dataclass(slots=True)
 class OpenLoop:
-    """A loop whose body is being lowered.
+    """A loop whose body is being lowered."""
 
-    Attributes:
-        clock: a moment before its first trip.
-        invariant: places that no trip writes.
-        before: what runs once, before the first trip.
-        packed: step and sources -> where its result is.
-    """
-
-    clock: int
-    invariant: set[Place]
-    before: list[Instruction] = field(default_factory=list)
+    clock: int  # a moment before its first trip
+    invariant: set[Place]  # places that no trip writes
+    before: list[Instruction] = field(default_factory=list)  # what runs once, before the first trip
+    # step and sources -> where its result is
     packed: dict[tuple[KernelKey, tuple[Place, ...]], Place] = field(default_factory=dict)

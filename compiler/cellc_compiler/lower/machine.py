@@ -28,40 +28,26 @@ if TYPE_CHECKING:  # these lower, with a machine
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory that a program's buffers are in.
+    """The memory that a program's buffers are in."""
 
-    Attributes:
-        space: its name, for people.
-        align: bytes; every buffer begins at a multiple, a power of two.
-        capacity: bytes that a program may take.
-        streamed: bytes of an output from which on it is written past the caches: it would not stay
-            there, and reading each line before writing it is a third of the traffic. The runtime
-            aligns such outputs. None where there is no such store.
-    """
-
-    space: str
-    align: int
-    capacity: int
+    space: str  # its name, for people
+    align: int  # bytes; every buffer begins at a multiple, a power of two
+    capacity: int  # bytes that a program may take
+    # bytes of an output from which on it is written past the caches: it would not stay there, and
+    # reading each line before writing it is a third of the traffic. The runtime aligns such
+    # outputs. None where there is no such store.
     streamed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """A kernel of a nest of one loop for any length, over a table of entries (`Machine.many`).
+    """A kernel of a nest of one loop for any length, over a table of entries (`Machine.many`)."""
 
-    Attributes:
-        code: the same for every length.
-        buffers: the nest's values in the order of an entry's pointers.
-        length: of this nest.
-        chunk: elements of a task.
-        cost: estimated cycles of an element.
-    """
-
-    code: Any
-    buffers: tuple[Any, ...]
-    length: int
-    chunk: int
-    cost: float
+    code: Any  # the same for every length
+    buffers: tuple[Any, ...]  # the nest's values in the order of an entry's pointers
+    length: int  # of this nest
+    chunk: int  # elements of a task
+    cost: float  # estimated cycles of an element
 
     @property
     def tasks(self) -> int:
@@ -107,28 +93,21 @@ class Pattern(ABC, Generic[M]):
 
 
 class Machine(ABC):
-    """A target as lowering sees it.
+    """A target as lowering sees it."""
 
-    Attributes:
-        backend, target: names, for errors.
-        memory: of buffers.
-        patterns: looked for in this order.
-        defers_checks: whether a call continues after a failed check. Values that messages show are
-            then kept until the end, and writes of a graph's own state depend on the check.
-        asks: whether programs ask for collectives on the device's stream before the host does them.
-        overlaps: whether the host's memory is the program's, so that collectives may go on while
-            kernels run.
-        row_room: bytes of what the phases of a nest keep of a row for later ones; None for as much
-            as they want.
-    """
-
+    # backend, target: names, for errors
     backend: str
     target: str
-    memory: Memory
-    patterns: Sequence[Pattern[Any]] = ()
+    memory: Memory  # of buffers
+    patterns: Sequence[Pattern[Any]] = ()  # looked for in this order
+    # whether a call continues after a failed check. Values that messages show are then kept until
+    # the end, and writes of a graph's own state depend on the check.
     defers_checks: bool = False
+    # whether the host's memory is the program's, so that collectives may go on while kernels run
     overlaps: bool = False
+    # whether programs ask for collectives on the device's stream before the host does them
     asks: bool = False
+    # bytes of what the phases of a nest keep of a row for later ones; None for as much as they want
     row_room: int | None = None
 
     @abstractmethod

@@ -42,17 +42,11 @@ class Buffer:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """Temporaries of which each of several tasks has its own.
+    """Temporaries of which each of several tasks has its own."""
 
-    Attributes:
-        number: of the loop whose trips are the tasks.
-        locals: the temporaries of one task.
-        nbytes: a task's part of `whole`, the buffer of all.
-    """
-
-    number: int
-    locals: list[Buffer] = field(default_factory=list)
-    nbytes: int = 0
+    number: int  # of the loop whose trips are the tasks
+    locals: list[Buffer] = field(default_factory=list)  # the temporaries of one task
+    nbytes: int = 0  # a task's part of `whole`, the buffer of all
     whole: Buffer = field(default_factory=lambda: Buffer(0, name="rows"))
 
     def close(self, tasks: int) -> Buffer:
@@ -79,16 +73,12 @@ class OpenPlan:
 
     A buffer lies above those that live at the same time and lie below it for the sizes of the
     estimate, so no two overlap whatever the sizes are.
-
-    Attributes:
-        names: the symbol of each buffer's offset, in an order in which offsets can be worked out.
-        sizes: bytes of each.
-        below: the buffers it lies above, by number.
     """
 
+    # the symbol of each buffer's offset, in an order in which offsets can be worked out
     names: tuple[str, ...]
-    sizes: tuple[Size, ...]
-    below: tuple[tuple[int, ...], ...]
+    sizes: tuple[Size, ...]  # bytes of each
+    below: tuple[tuple[int, ...], ...]  # the buffers it lies above, by number
 
 
 def plan_open(buffers: Iterable[Buffer], name: str) -> OpenPlan:

@@ -22,16 +22,12 @@ from .machine import Flat, Machine
 
 @dataclass(slots=True, eq=False)
 class CachedNest:
-    """The nest of the first cluster of a key.
-
-    Attributes:
-        values: those with buffers that its nest names, in the order of the key.
-        kernels: by the numbers of the values written past the caches: the kernel, and the
-            numbers of the values in the order of its buffers.
-    """
+    """The nest of the first cluster of a key."""
 
     nest: Nest
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # those with buffers that its nest names, in the order of the key
+    # by the numbers of the values written past the caches: the kernel, and the numbers of the
+    # values in the order of its buffers
     kernels: dict[frozenset[int], tuple[Kernel, tuple[int, ...]]] = field(default_factory=dict)
     any_length: list[Flat | None] = field(default_factory=list)
     in_place: dict[tuple[int | None, int], bool] = field(default_factory=dict)

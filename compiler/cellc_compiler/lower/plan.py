@@ -23,16 +23,12 @@ class RoleKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The role of one buffer of a kernel for the node that the kernel works for.
+    """The role of one buffer of a kernel for the node that the kernel works for."""
 
-    Attributes:
-        kind: an operand or a result of the node; an operand of the epilogue or the loop nest that
-            is computed with it; an operand brought into another order; other scratch.
-        name: the number of an operand or result, the name of what is packed or of scratch.
-    """
-
+    # an operand or a result of the node; an operand of the epilogue or the loop nest that is
+    # computed with it; an operand brought into another order; other scratch
     kind: RoleKind
-    name: int | str
+    name: int | str  # the number of an operand or result, the name of what is packed or of scratch
 
     def __str__(self) -> str:
         return f"{self.kind.value}{self.name}"
@@ -83,13 +79,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class KernelPlan:
-    """Kernels in order, and the bytes of each scratch buffer they share.
-
-    Attributes:
-        scratch: of roles of the kinds `PACKED` and `SCRATCH`.
-        packing: the layouts of the packed buffers whose step changes no element.
-    """
+    """Kernels in order, and the bytes of each scratch buffer they share."""
 
     steps: tuple[Step, ...]
+    # of roles of the kinds `PACKED` and `SCRATCH`
     scratch: dict[Role, int] = field(default_factory=dict)
+    # the layouts of the packed buffers whose step changes no element
     packing: dict[Role, Packing] = field(default_factory=dict)

@@ -27,17 +27,12 @@ _EXPENSIVE_FACTOR = 8
 
 @dataclass(slots=True)
 class Split:
-    """A graph in two.
+    """A graph in two."""
 
-    Attributes:
-        main: what runs on each call; its inputs are those of the graph, then the precomputed
-            values.
-        precompute: what runs when parameters are bound; outputs are the precomputed values.
-        precomputed: inputs of `main` that hold the outputs of `precompute`, in order.
-    """
-
+    # what runs on each call; its inputs are those of the graph, then the precomputed values
     main: Graph
-    precompute: Graph
+    precompute: Graph  # what runs when parameters are bound; outputs are the precomputed values
+    # inputs of `main` that hold the outputs of `precompute`, in order
     precomputed: list[Value] = field(default_factory=list)
 
 

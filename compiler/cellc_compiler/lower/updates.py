@@ -24,23 +24,17 @@ SMALL_CYCLES = 250_000.0
 
 @dataclass(slots=True, eq=False)
 class Update:
-    """A cluster that updates parameters by a flat nest.
-
-    Attributes:
-        values: those of its buffers, in the order of the kernel.
-        touched: large values that it reads, and those that its results may replace.
-        counted: small values that it reads and some update replaces (the number of steps).
-        replaces: values that its results may replace.
-    """
+    """A cluster that updates parameters by a flat nest."""
 
     cluster: Cluster
     nest: ClusterNest
     kernel: Flat
-    values: tuple[Value, ...]
+    values: tuple[Value, ...]  # those of its buffers, in the order of the kernel
     stored: frozenset[Value]
-    touched: frozenset[Value]
+    touched: frozenset[Value]  # large values that it reads, and those that its results may replace
+    # small values that it reads and some update replaces (the number of steps)
     counted: frozenset[Value]
-    replaces: frozenset[Value]
+    replaces: frozenset[Value]  # values that its results may replace
 
     @property
     def is_small(self) -> bool:

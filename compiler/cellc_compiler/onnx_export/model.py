@@ -37,17 +37,11 @@ FAMILIES = (control, elementwise, neural, reductions, tensors)
 
 @dataclass
 class Model:
-    """An ONNX model whose weights are arrays still.
+    """An ONNX model whose weights are arrays still."""
 
-    Attributes:
-        proto: the model, without initializers.
-        arrays: the initializers by name.
-        left_out: nodes that have no counterpart and change no result, with their places.
-    """
-
-    proto: onnx.ModelProto
-    arrays: dict[str, Array]
-    left_out: list[str]
+    proto: onnx.ModelProto  # the model, without initializers
+    arrays: dict[str, Array]  # the initializers by name
+    left_out: list[str]  # nodes that have no counterpart and change no result, with their places
 
     def note(self, key: str, text: str) -> None:
         """Add an entry to the model's metadata."""

@@ -88,19 +88,15 @@ def tensor_proto(name: str, array: Array) -> onnx.TensorProto:
 
 @dataclass
 class Writer:
-    """The ONNX graph that is being built; nested graphs share all but `nodes`.
+    """The ONNX graph that is being built; nested graphs share all but `nodes`."""
 
-    Attributes:
-        opset: version of the standard op set.
-        nodes: the nodes of the graph that is being written.
-        constants: initializers that are no weights, by content.
-        left_out: nodes without a counterpart that change no result (checks, prints).
-    """
-
-    opset: int
+    opset: int  # version of the standard op set
+    # the nodes of the graph that is being written
     nodes: list[onnx.NodeProto] = field(default_factory=list)
+    # initializers that are no weights, by content
     constants: dict[tuple[str, tuple[int, ...], bytes], tuple[str, Array]] = field(
         default_factory=dict)
+    # nodes without a counterpart that change no result (checks, prints)
     left_out: list[str] = field(default_factory=list)
     types: dict[str, DType] = field(default_factory=dict)
     values: dict[Value, str] = field(default_factory=dict)

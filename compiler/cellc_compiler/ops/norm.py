@@ -188,18 +188,13 @@ def _tail(x: TensorType, begin: int) -> Axes:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a normalisation is one `normalize`.
+    """How a normalisation is one `normalize`."""
 
-    Attributes:
-        params: shape of gamma and beta; `spread` the one in which they meet x.
-        axes: those normalised, of `split` if x is reshaped to it.
-        stats: shape of mean and variance; None for that of x with these axes as size 1.
-    """
-
-    params: Shape
+    params: Shape  # shape of gamma and beta; `spread` the one in which they meet x
     spread: Shape
-    axes: Axes
+    axes: Axes  # those normalised, of `split` if x is reshaped to it
     split: Shape | None = None
+    # shape of mean and variance; None for that of x with these axes as size 1
     stats: Shape | None = None
 
 

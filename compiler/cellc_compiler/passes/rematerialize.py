@@ -53,29 +53,21 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A forward value that the backward part needs.
-
-    Attributes:
-        nbytes: of it; `flops` what computing it again costs (0 if it is kept).
-        segment: where it is computed.
-    """
+    """A forward value that the backward part needs."""
 
     value: Value
-    nbytes: int
+    nbytes: int  # of it; `flops` what computing it again costs (0 if it is kept)
     flops: int
-    segment: int
+    segment: int  # where it is computed
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The saved and the recomputed values.
+    """The saved and the recomputed values."""
 
-    Attributes:
-        saved: values that live from the forward to the backward part.
-        recomputed: values computed again; `estimate` guesses the peak of all.
-    """
-
+    # values that live from the forward to the backward part
     saved: list[Item] = field(default_factory=list)
+    # values computed again; `estimate` guesses the peak of all
     recomputed: list[Item] = field(default_factory=list)
     estimate: int = 0
 
@@ -164,15 +156,11 @@ _BEFORE = 16
 class Part:
     """One graph seen from one start of a backward part: what is forward, what backward reads, and
     the segments.
-
-    Attributes:
-        backward: values that follow from the start; `readers`: backward nodes that read others,
-            `read`.
-        feeding: nodes that backward values follow from and that are not backward themselves.
     """
 
     def __init__(self, graph: Graph, start: Sequence[Node]) -> None:
         self.graph = graph
+        # values that follow from the start; `readers`: backward nodes that read others, `read`
         self.backward = {r for n in start for r in n.results}
         for node in graph.nodes:
             if not self.backward.isdisjoint(node.operands):
@@ -182,6 +170,7 @@ class Part:
         self.readers = [n for n in graph.nodes if self.is_backward(n)
                         and any(self._early(v) for v in n.operands)]
         self.read = {v for n in self.readers for v in n.operands if self._early(v)}
+        # nodes that backward values follow from and that are not backward themselves
         self.feeding = self._feeding()
         self.forward = self._window([n for n in graph.nodes[:first] if n in self.feeding])
         self.others = [n for n in graph.nodes[first:] if n in self.feeding]

@@ -22,18 +22,13 @@ from .expand import Inline
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """The values that a tap shows.
+    """The values that a tap shows."""
 
-    Attributes:
-        node: the node as it was traced.
-        inputs: for each operand shown, its place among the node's operands and the input of the
-            whole graph that it is, or None.
-        results: how many results are shown, before the operands.
-    """
-
-    node: Node
+    node: Node  # the node as it was traced
+    # for each operand shown, its place among the node's operands and the input of the whole graph
+    # that it is, or None
     inputs: tuple[tuple[int, Value | None], ...]
-    results: int
+    results: int  # how many results are shown, before the operands
 
 
 def tapped(graph: Graph, number: Callable[[Tap], int], begin: int) -> Graph:

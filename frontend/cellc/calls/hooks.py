@@ -41,15 +41,11 @@ def check_hook(hook: Any) -> None:
 
 
 class Handle:
-    """The result of registering a hook; `remove` takes the hook away (again: nothing).
-
-    Attributes:
-        id: the number of the hook among those of its Cell or Tensor.
-    """
+    """The result of registering a hook; `remove` takes the hook away (again: nothing)."""
 
     def __init__(self, table: dict[int, Any], key: int, owner: Any) -> None:
         self._table, self._owner = table, owner
-        self.id = key
+        self.id = key  # the number of the hook among those of its Cell or Tensor
 
     def remove(self) -> None:
         """Take the hook away."""

@@ -108,25 +108,18 @@ def within(layer: Any, here: Callable[[], bool]) -> Within | None:
 
 @dataclass(slots=True, eq=False)
 class _Role:
-    """The settings of one primitive.
+    """The settings of one primitive."""
 
-    Attributes:
-        what: the layer and the attribute, for messages.
-        ops: those that it stands for; none: it is the layer as a whole.
-        parameters: names of those that it reads as a whole.
-        given, made: how operands and results are to lie.
-        met: shapes of operands of such ops that have other axes.
-        done: whether something was.
-    """
-
-    what: str
+    what: str  # the layer and the attribute, for messages
     primitive: Any
-    ops: tuple[str, ...]
-    parameters: tuple[str, ...] = ()
+    ops: tuple[str, ...]  # those that it stands for; none: it is the layer as a whole
+    parameters: tuple[str, ...] = ()  # names of those that it reads as a whole
+    # given, made: how operands and results are to lie
     given: list[Placement] = field(default_factory=list)
     made: list[Placement] = field(default_factory=list)
+    # shapes of operands of such ops that have other axes
     met: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
-    done: bool = False
+    done: bool = False  # whether something was
 
     def shapes(self, op: str, operands: Sequence[Tensor]) -> list[tuple[int, ...]] | None:
         """As what the operands lie, one for each layout; None: these are others."""

@@ -38,21 +38,14 @@ _LONGEST = 64
 
 @dataclass(slots=True)
 class CallLog:
-    """One call.
+    """One call."""
 
-    Attributes:
-        done: what has happened, with what it gave.
-        place: how much of it the program has come past.
-        objects: of the call, by place.
-        changed: it has changed Python objects besides the effects of its pieces.
-        thread: that makes the call.
-    """
-
+    # what has happened, with what it gave
     done: list[tuple[str, Any]] = field(default_factory=list)
-    place: int = 0
-    objects: list[Any] = field(default_factory=list)
-    changed: bool = False
-    thread: int = field(default_factory=threading.get_ident)
+    place: int = 0  # how much of it the program has come past
+    objects: list[Any] = field(default_factory=list)  # of the call, by place
+    changed: bool = False  # it has changed Python objects besides the effects of its pieces
+    thread: int = field(default_factory=threading.get_ident)  # that makes the call
 
     def again(self) -> None:
         """A program or a trace begins at the beginning."""
@@ -116,17 +109,11 @@ def held(place: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The properties of a piece's result that a graph is compiled for.
+    """The properties of a piece's result that a graph is compiled for."""
 
-    Attributes:
-        structure: Known parts must be equal in each call.
-        types: of its tensors.
-        error: what it is, if it is raised.
-    """
-
-    structure: Structure
-    types: tuple[TensorType, ...]
-    error: Exception | None = None
+    structure: Structure  # Known parts must be equal in each call
+    types: tuple[TensorType, ...]  # of its tensors
+    error: Exception | None = None  # what it is, if it is raised
 
     def same(self, other: Given | None) -> bool:
         """Whether one program serves both."""

@@ -66,17 +66,11 @@ def _kept_for_a_gradient(operands: Tensors) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The gradient of an op as a graph.
+    """The gradient of an op as a graph."""
 
-    Attributes:
-        graph: of the cotangents of its results and of what it reads.
-        reads: what it reads: numbers of operands, then of results.
-        places: for each operand, which output is its cotangent, or None.
-    """
-
-    graph: Graph
-    reads: tuple[int, ...]
-    places: tuple[int | None, ...]
+    graph: Graph  # of the cotangents of its results and of what it reads
+    reads: tuple[int, ...]  # what it reads: numbers of operands, then of results
+    places: tuple[int | None, ...]  # for each operand, which output is its cotangent, or None
 
 
 @lru_cache(maxsize=1024)

@@ -34,16 +34,11 @@ COMMANDS: Mapping[str, str] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says what it takes, for completion.
-
-    Attributes:
-        actions: its options and positional arguments, in order.
-        commands: the parsers of its commands by name.
-    """
+    """A parser that says what it takes, for completion."""
 
     def __init__(self, **options: Any) -> None:
-        self.actions: list[argparse.Action] = []
-        self.commands: Mapping[str, Parser] = {}
+        self.actions: list[argparse.Action] = []  # its options and positional arguments, in order
+        self.commands: Mapping[str, Parser] = {}  # the parsers of its commands by name
         super().__init__(**options)
 
     def add_argument(self, *names: str, **options: Any) -> argparse.Action:

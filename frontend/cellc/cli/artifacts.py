@@ -123,21 +123,17 @@ def make(
 
 
 class _Made:
-    """The programs of an entry as they are compiled; what they are goes to `lines`.
-
-    Attributes:
-        variants: for each variant, by batch size, a program for each target.
-        built: the code of each program, with its objects; None: not wanted.
-    """
+    """The programs of an entry as they are compiled; what they are goes to `lines`."""
 
     def __init__(
         self, name: str, lines: list[str], donated: Sequence[tuple[int, int]] = (),
         built: list[Built] | None = None,
     ) -> None:
-        self.built = built
+        self.built = built  # the code of each program, with its objects; None: not wanted
         self.name = name
         self.lines = lines
         self.donated = donated
+        # for each variant, by batch size, a program for each target
         self.variants: list[dict[int, list[Program]]] = []
 
     def compile(self, plan: Plan, target: Target, budget: int | None) -> None:
@@ -337,13 +333,10 @@ class _Weights:
 
     Args:
         narrow: the 16-bit types of those that are stored in one.
-
-    Attributes:
-        arrays: by name.
     """
 
     def __init__(self, narrow: Mapping[Tensor, DType]) -> None:
-        self.arrays: dict[str, Array] = {}
+        self.arrays: dict[str, Array] = {}  # by name
         self._narrow = narrow
         self._names: dict[Tensor, str] = {}
         self._constants: set[str] = set()

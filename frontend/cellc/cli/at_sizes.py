@@ -23,17 +23,11 @@ _SMALLER = 4
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A network with open sizes as a graph.
+    """A network with open sizes as a graph."""
 
-    Attributes:
-        traced: with a symbol for each open size.
-        shapes: the symbols, and what the network asks about them.
-        sizes: what to look at.
-    """
-
-    traced: Traced
-    shapes: Shapes
-    sizes: Sizes
+    traced: Traced  # with a symbol for each open size
+    shapes: Shapes  # the symbols, and what the network asks about them
+    sizes: Sizes  # what to look at
 
     def refuse_numbers(self) -> None:
         """Raise Undecided if the network needs a size as a number, so that no program serves

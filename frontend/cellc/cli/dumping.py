@@ -93,20 +93,15 @@ def _graphs(traced: Any, graded: bool, shapes: Shapes) -> dict[str, Graph]:
 
 @dataclass(slots=True)
 class _Part:
-    """A graph and what passes make of it.
-
-    Attributes:
-        stages: the text of each stage that changed something, by name.
-        last: the graph after all passes, and `names` those of its values.
-        files: names and contents of what a dump writes.
-        lines: what is printed about it.
-    """
+    """A graph and what passes make of it."""
 
     prefix: str
+    # the text of each stage that changed something, by name
     stages: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)  # names and contents of what a dump writes
+    lines: list[str] = field(default_factory=list)  # what is printed about it
     names: Names = field(default_factory=Names)
+    # the graph after all passes, and `names` those of its values
     last: Graph = field(default_factory=lambda: Graph("none"))
     _ledger: Ledger = field(default_factory=Ledger)
     _shot: Any = None

@@ -62,21 +62,14 @@ _STAGE = re.compile(r"(grad_)?(\d+)_(.+)\.txt")
 
 @dataclass(slots=True)
 class Inspected:
-    """The subjects of a page.
+    """The subjects of a page."""
 
-    Attributes:
-        title: of the page.
-        subjects: the graphs.
-        sources: the files that may be shown.
-        facts: names and values for the page's front.
-        target: what its code is for, if that is not this machine.
-    """
-
-    title: str
-    subjects: list[Subject]
-    sources: Sources
+    title: str  # of the page
+    subjects: list[Subject]  # the graphs
+    sources: Sources  # the files that may be shown
+    # names and values for the page's front
     facts: list[tuple[str, str]] = field(default_factory=list)
-    target: Target | None = None
+    target: Target | None = None  # what its code is for, if that is not this machine
 
 
 @errors_told((CompileError, BudgetError, backends.UnknownTarget))

@@ -37,20 +37,15 @@ _SIZE = re.compile(r"\d{1,18}|[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class InputType:
-    """An input of `--input`.
-
-    Attributes:
-        shape: the sizes of its axes; a name for one that is open.
-        low, high: what random elements lie between: integers include both.
-        array: the elements, where they are given.
-    """
+    """An input of `--input`."""
 
     name: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int | str, ...]  # the sizes of its axes; a name for one that is open
     dtype: dtypes.DType
+    # low, high: what random elements lie between: integers include both
     low: float | None = None
     high: float | None = None
-    array: Array | None = None
+    array: Array | None = None  # the elements, where they are given
 
 
 @contextmanager

@@ -91,22 +91,15 @@ def graph_for(loaded: Artifact, entry: str, shapes: Sequence[Sequence[int]]) -> 
 
 @dataclass
 class Saved:
-    """An entry of an artifact, for inputs of known types.
+    """An entry of an artifact, for inputs of known types."""
 
-    Attributes:
-        path, entry: where it is from.
-        inputs: the names of its inputs.
-        graph: for the sizes of the inputs.
-        cell: runs the graph.
-        numerics: what it was compiled with.
-    """
-
+    # path, entry: where it is from
     path: str
     entry: str
-    inputs: list[str]
-    graph: Graph
-    cell: GraphCell
-    numerics: str
+    inputs: list[str]  # the names of its inputs
+    graph: Graph  # for the sizes of the inputs
+    cell: GraphCell  # runs the graph
+    numerics: str  # what it was compiled with
 
     @property
     def traced(self) -> Traced:

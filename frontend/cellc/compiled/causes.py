@@ -76,15 +76,10 @@ REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why something was compiled again.
+    """Why something was compiled again."""
 
-    Attributes:
-        kind: a key of `REMEDIES`; "" of a first compilation.
-        text: what differed, from what to what, and which line asked.
-    """
-
-    kind: str = ""
-    text: str = ""
+    kind: str = ""  # a key of `REMEDIES`; "" of a first compilation
+    text: str = ""  # what differed, from what to what, and which line asked
 
     @property
     def remedy(self) -> str:
@@ -207,15 +202,10 @@ def called_at() -> str:
 
 @dataclass(slots=True)
 class Made:
-    """The compilations of functions of one code by one transformation.
+    """The compilations of functions of one code by one transformation."""
 
-    Attributes:
-        last: the function compiled last.
-        count: of function objects, or of transformations of one.
-    """
-
-    last: Callable[[], Any]
-    count: int = 1
+    last: Callable[[], Any]  # the function compiled last
+    count: int = 1  # of function objects, or of transformations of one
 
 
 _made: LRU[tuple[CodeType, str], Made] = LRU(1024)
@@ -311,24 +301,13 @@ def of_sizes(
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """One compilation of a Cell or function.
+    """One compilation of a Cell or function."""
 
-    Attributes:
-        key: of the signature.
-        signature: in words.
-        cause: why it was not served by what was compiled before; "" for the first.
-        seconds: it took.
-        instance: of a trace with open sizes that served this call too: it was not traced again.
-        kind: of cause; a key of `causes.REMEDIES`, or "".
-        remedy: what helps against it.
-        parts: of the call, by path: what another one may differ in.
-    """
-
-    key: Any
-    signature: str
-    cause: str
-    seconds: float
-    instance: bool
-    kind: str
-    remedy: str
-    parts: Mapping[str, Facet]
+    key: Any  # of the signature
+    signature: str  # in words
+    cause: str  # why it was not served by what was compiled before; "" for the first
+    seconds: float  # it took
+    instance: bool  # of a trace with open sizes that served this call too: it was not traced again
+    kind: str  # of cause; a key of `causes.REMEDIES`, or ""
+    remedy: str  # what helps against it
+    parts: Mapping[str, Facet]  # of the call, by path: what another one may differ in

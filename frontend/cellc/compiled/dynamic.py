@@ -209,18 +209,12 @@ def _symbol(
 
 @dataclass
 class Once:
-    """A call traced with symbols.
+    """A call traced with symbols."""
 
-    Attributes:
-        pattern: the symbols of its arguments.
-        traced: its graph and what goes with it.
-        instances: how many sizes it has served.
-        open: programs for all sizes; `per_size` says why a size has a program of its own, if so.
-    """
-
-    pattern: Pattern
-    traced: Traced
-    instances: int = 0
+    pattern: Pattern  # the symbols of its arguments
+    traced: Traced  # its graph and what goes with it
+    instances: int = 0  # how many sizes it has served
+    # programs for all sizes; `per_size` says why a size has a program of its own, if so
     open: list[ProgramAtSizes] = field(default_factory=list)
     per_size: str = ""
     read_guards: Guards | None = None
@@ -287,16 +281,12 @@ Tracing = Callable[[Sequence[TensorType], Shapes], "Traced"]
 
 @dataclass
 class Dynamic:
-    """The calls of one Cell or function that were traced with symbols.
+    """The calls of one Cell or function that were traced with symbols."""
 
-    Attributes:
-        spec: the arguments as `set_inputs` describes them: by position, or by name; None: each size
-            that has differed between calls is open.
-        once: by what is fixed, the traces.
-    """
-
+    # the arguments as `set_inputs` describes them: by position, or by name; None: each size that
+    # has differed between calls is open
     spec: tuple[Any, ...] | dict[str, Any] | None = None
-    once: dict[Any, list[Once]] = field(default_factory=dict)
+    once: dict[Any, list[Once]] = field(default_factory=dict)  # by what is fixed, the traces
     seen: dict[Any, list[Axes]] = field(default_factory=dict)
     recent: OrderedDict[Any, None] = field(default_factory=OrderedDict)
     per_size: str = ""

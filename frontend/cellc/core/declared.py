@@ -38,21 +38,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The condition on an argument.
+    """The condition on an argument."""
 
-    Attributes:
-        wanted: in words, after "must be".
-        fits: whether a value is of the right kind (otherwise: TypeError).
-        holds: whether a value of the right kind is in range (otherwise: ValueError).
-        normal: the normal form of a value, which the function gets.
-        most: the largest value, where `wanted` does not say it.
-    """
-
-    wanted: str
-    fits: Callable[[Any], bool]
+    wanted: str  # in words, after "must be"
+    fits: Callable[[Any], bool]  # whether a value is of the right kind (otherwise: TypeError)
+    # whether a value of the right kind is in range (otherwise: ValueError)
     holds: Callable[[Any], bool] = lambda value: True
+    # the normal form of a value, which the function gets
     normal: Callable[[Any], Any] = lambda value: value
-    most: float = inf
+    most: float = inf  # the largest value, where `wanted` does not say it
 
     def __call__(self, value: Any, what: str, name: str) -> Any:
         """The normal form of an argument.
@@ -267,20 +261,14 @@ _ANY = frozenset({Any, object, Parameter.empty})
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A parameter with a rule.
+    """A parameter with a rule."""
 
-    Attributes:
-        name, rule: of the parameter.
-        place: its position; -1 if it is given by name only.
-        optional: whether None is allowed.
-        default: the normal form of its default, where that differs from the default.
-    """
-
+    # name, rule: of the parameter
     name: str
     rule: Rule
-    place: int
-    optional: bool
-    default: Any = None
+    place: int  # its position; -1 if it is given by name only
+    optional: bool  # whether None is allowed
+    default: Any = None  # the normal form of its default, where that differs from the default
 
 
 def _read(

@@ -43,13 +43,9 @@ Window = Callable[[Any], Any]
 
 
 class Engine(Protocol):
-    """The part that runs ops eagerly (`cellc.eager.engine`).
+    """The part that runs ops eagerly (`cellc.eager.engine`)."""
 
-    Attributes:
-        whole: whether it is given compositions as the one op that they are.
-    """
-
-    whole: bool
+    whole: bool  # whether it is given compositions as the one op that they are
 
     def run(self, op: str, operands: Tensors, attrs: Attrs) -> Any:
         """Run one op now."""

@@ -23,20 +23,16 @@ _Place = tuple[int, str]
 
 
 class Stale:
-    """The flag of one compiled entry: whether what it read has changed, and what.
-
-    Attributes:
-        forget: called when it has: takes away what answers calls without looking here.
-        watched: the places that it is a reader of.
-    """
+    """The flag of one compiled entry: whether what it read has changed, and what."""
 
     __slots__ = ("__weakref__", "cause", "forget", "stale", "watched")
 
     def __init__(self) -> None:
         self.stale = False
         self.cause = ""
+        # called when it has: takes away what answers calls without looking here
         self.forget: Callable[[], None] | None = None
-        self.watched: list[_Place] = []
+        self.watched: list[_Place] = []  # the places that it is a reader of
 
     def raise_(self, cause: str) -> None:
         """Something has changed."""

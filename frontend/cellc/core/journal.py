@@ -27,15 +27,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(eq=False, slots=True)
 class Journal:
-    """Of one run.
+    """Of one run."""
 
-    Attributes:
-        before: tensors that were overwritten, by identity, with the elements they had.
-        given: what Python functions gave, in order.
-    """
-
+    # tensors that were overwritten, by identity, with the elements they had
     before: dict[int, tuple[Tensor, Array]] = field(default_factory=dict)
-    given: list[list[Array]] = field(default_factory=list)
+    given: list[list[Array]] = field(default_factory=list)  # what Python functions gave, in order
 
 
 class _Open(threading.local):

@@ -29,13 +29,7 @@ class Name(NamedTuple):
 
 
 class PickleMachine:
-    """Runs the instructions of one pickle.
-
-    Attributes:
-        stack: the values.
-        marks: the heights of the stack at which marks were set.
-        memo: values that the file may use again, by its numbers.
-    """
+    """Runs the instructions of one pickle."""
 
     what = "data"
     """The contents of a file, for errors."""
@@ -44,9 +38,9 @@ class PickleMachine:
     """The types of the keys of dicts."""
 
     def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.marks: list[int] = []
-        self.memo: dict[int, Any] = {}
+        self.stack: list[Any] = []  # the values
+        self.marks: list[int] = []  # the heights of the stack at which marks were set
+        self.memo: dict[int, Any] = {}  # values that the file may use again, by its numbers
 
     # --- what a subclass says ---------------------------------------------------------------------
 

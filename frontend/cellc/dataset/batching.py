@@ -65,23 +65,16 @@ def stack(values: Sequence[Value], column: str, what: str) -> Value:
 
 @dataclass(eq=False)
 class Batch(Operation):
-    """Rows put together, some at a time.
+    """Rows put together, some at a time."""
 
-    Attributes:
-        batch_size: rows of a batch, or a function of a BatchInfo that says it.
-        drop_remainder: whether a last batch with fewer rows is left out.
-        function: called with a list for each column, and a BatchInfo; None for none.
-        taken: the columns it takes; None for all.
-        given: the columns it gives; None for the same.
-        workers: who puts the rows of a batch together.
-    """
-
+    # rows of a batch, or a function of a BatchInfo that says it
     batch_size: int | Callable[[BatchInfo], int]
-    drop_remainder: bool
+    drop_remainder: bool  # whether a last batch with fewer rows is left out
+    # called with a list for each column, and a BatchInfo; None for none
     function: Callable[..., Any] | None = None
-    taken: list[str] | None = None
-    given: list[str] | None = None
-    workers: Workers = ONE
+    taken: list[str] | None = None  # the columns it takes; None for all
+    given: list[str] | None = None  # the columns it gives; None for the same
+    workers: Workers = ONE  # who puts the rows of a batch together
 
     def columns(self, inputs: Sequence[Input]) -> list[str]:
         columns = inputs[0].get_col_names()
@@ -220,12 +213,9 @@ def pad_together(
 
 @dataclass(eq=False)
 class PaddedBatch(Batch):
-    """Rows put together after their columns are padded.
+    """Rows put together after their columns are padded."""
 
-    Attributes:
-        pad_info: (shape, fill) by column; empty: all columns to the longest; None: none.
-    """
-
+    # (shape, fill) by column; empty: all columns to the longest; None: none
     pad_info: PadInfo | None = None
 
     def _together(self, part: list[Row], columns: list[str], info: BatchInfo) -> Row:

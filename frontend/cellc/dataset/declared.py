@@ -27,21 +27,14 @@ REQUIRED = inspect.Parameter.empty
 
 
 class Argument(NamedTuple):
-    """The declaration of a constructor's argument.
+    """The declaration of a constructor's argument."""
 
-    Attributes:
-        kind: its annotation.
-        rule: what it must be; None: anything.
-        default: its value where none is given.
-        none: what None stands for; without it None is allowed only if it is the default.
-        text: its description.
-    """
-
-    kind: str = "Any"
-    rule: Rule | None = None
-    default: Any = REQUIRED
+    kind: str = "Any"  # its annotation
+    rule: Rule | None = None  # what it must be; None: anything
+    default: Any = REQUIRED  # its value where none is given
+    # what None stands for; without it None is allowed only if it is the default
     none: Any = REQUIRED
-    text: str = ""
+    text: str = ""  # its description
 
     def but(self, **changes: Any) -> Argument:
         """The same argument with some attributes changed."""

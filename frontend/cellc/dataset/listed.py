@@ -60,18 +60,12 @@ FILE = "uint8"
 
 
 class ListedDataset(MappableDataset, takes=f"dataset_dir {PICTURES}"):
-    """Base of sources with a row for each entry of a list.
+    """Base of sources with a row for each entry of a list."""
 
-    Attributes:
-        dataset_dir: the folder that was given.
-        decode: whether pictures are decoded.
-        decrypt: reads a picture's file instead.
-    """
-
-    dataset_dir: Path
+    dataset_dir: Path  # the folder that was given
     usage: str
-    decode: bool
-    decrypt: Any
+    decode: bool  # whether pictures are decoded
+    decrypt: Any  # reads a picture's file instead
     _columns: Mapping[str, Any] = {}
     """The dtype of each column; None for strings, `FILE` for pictures."""
     _found: list[Entry] | None = None

@@ -64,16 +64,12 @@ class ThreadPool:
 
 @dataclass(frozen=True)
 class Workers:
-    """The workers of an operation.
+    """The workers of an operation."""
 
-    Attributes:
-        given: how many workers its user asked for; None: as many as the configuration says.
-        processes: whether they are processes.
-        limits: the bytes of a task, and of a result, up to which it goes through shared memory.
-    """
-
+    # how many workers its user asked for; None: as many as the configuration says
     given: int | None = None
-    processes: bool = False
+    processes: bool = False  # whether they are processes
+    # the bytes of a task, and of a result, up to which it goes through shared memory
     limits: tuple[int, int] = (sys.maxsize, sys.maxsize)
 
     @property

@@ -48,15 +48,11 @@ _NEW: Any = object()
 
 @dataclass(slots=True)
 class _Plan:
-    """A compiled backward pass.
-
-    Attributes:
-        reads: numbers of the recorded values that it reads, after the cotangents given.
-        places: for each value wanted, which output is its cotangent; None if there is no path.
-    """
+    """A compiled backward pass."""
 
     executable: Executable | None
-    reads: list[int]
+    reads: list[int]  # numbers of the recorded values that it reads, after the cotangents given
+    # for each value wanted, which output is its cotangent; None if there is no path
     places: list[int | None]
     count: int
 
@@ -182,14 +178,10 @@ Build = Callable[[Builder, Sequence[Node], Sequence[Value], Sequence[Value], Seq
 
 @dataclass(slots=True)
 class Derived:
-    """A graph made of a recording.
-
-    Attributes:
-        reads: numbers of the recorded values that it reads, after those given.
-    """
+    """A graph made of a recording."""
 
     graph: Graph
-    reads: list[int]
+    reads: list[int]  # numbers of the recorded values that it reads, after those given
     executable: Executable | None = None
 
     def run(self, recording: Recording, given: Tensors) -> list[Tensor]:

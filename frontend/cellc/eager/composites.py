@@ -30,14 +30,11 @@ _SMALL = 1 << 16
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Composite:
-    """The record of such a call for recordings.
+    """The record of such a call for recordings."""
 
-    Attributes:
-        steps: ops in order: the op, the places of its operands, that of its first result and how
-            many results it has (None: one, which is no tuple). Places count the operands of the
-            call, then `constants`, then what the program gives.
-    """
-
+    # ops in order: the op, the places of its operands, that of its first result and how many
+    # results it has (None: one, which is no tuple). Places count the operands of the call, then
+    # `constants`, then what the program gives.
     steps: tuple[tuple[Applied, tuple[int, ...], int, int | None], ...]
     constants: tuple[Tensor, ...]
 

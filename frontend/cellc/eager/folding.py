@@ -30,15 +30,10 @@ _KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A stretch as an op.
+    """A stretch as an op."""
 
-    Attributes:
-        info: the op.
-        reads: numbers of the values it reads, in the order of its operands.
-    """
-
-    info: Applied
-    reads: list[int]
+    info: Applied  # the op
+    reads: list[int]  # numbers of the values it reads, in the order of its operands
 
 
 _graphs: LRU[Any, Applied] = LRU(_KEPT)

@@ -41,9 +41,6 @@ class FunctionSite:
         sites: the process's sites.
         body: the function.
         asked: the ops of calls that are asked about.
-
-    Attributes:
-        function: the site.
     """
 
     def __init__(self, sites: Sites, body: Body, asked: Asked) -> None:
@@ -54,7 +51,7 @@ class FunctionSite:
         self._learnt = False
         self._site = sites.make(body.fn.__name__, self._slow, _BUCKETS if body.by_op else 1,
                                 plain=body.fn)
-        self.function = self._site.function
+        self.function = self._site.function  # the site
 
     def _slow(self, *args: Any, **kwargs: Any) -> Any:
         if self._budget <= 0:

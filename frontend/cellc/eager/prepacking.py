@@ -53,17 +53,12 @@ _KINDS = 8
 
 @dataclass(slots=True)
 class _Bound:
-    """A kind of call by a Parameter.
+    """A kind of call by a Parameter."""
 
-    Attributes:
-        version: of the Parameter, since when `uses` are counted.
-        unpacked: times it had been unpacked when the executable was bound, in this version of the
-            weights.
-    """
-
-    version: int
+    version: int  # of the Parameter, since when `uses` are counted
     uses: int = 0
     executable: Executable | None = None
+    # times it had been unpacked when the executable was bound, in this version of the weights
     unpacked: int = 0
     weights_version: int = -1
 

@@ -43,13 +43,10 @@ CustomRule = Callable[[Tensors, Tensors, Tensors], Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """A rule that continues with the cotangents gathered so far.
+    """A rule that continues with the cotangents gathered so far."""
 
-    Attributes:
-        rule: (operands, cotangents of the results or None, those so far of the operands or None,
-            whether each operand's is asked for) -> what they become (None: they stay).
-    """
-
+    # (operands, cotangents of the results or None, those so far of the operands or None, whether
+    # each operand's is asked for) -> what they become (None: they stay)
     rule: Callable[
         [Tensors, Grads, Grads, Sequence[bool]],
         Grads,
@@ -70,18 +67,12 @@ _active = _Active()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Applied:
-    """An op with its attributes; one object for all equal ones that are in use.
-
-    Attributes:
-        attrs: complete.
-        number: of this object and no other ever, for keys.
-        regions: nested graphs.
-    """
+    """An op with its attributes; one object for all equal ones that are in use."""
 
     op: str
-    attrs: Attrs
-    number: int
-    regions: tuple[Graph, ...] = ()
+    attrs: Attrs  # complete
+    number: int  # of this object and no other ever, for keys
+    regions: tuple[Graph, ...] = ()  # nested graphs
 
 
 _applied: LRU[Any, Applied] = LRU(2048)

@@ -23,21 +23,14 @@ from ..tracing.tracer import GraphTensor, Tracer
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reduction:
-    """The reduction of some gradients of one backward pass.
+    """The reduction of some gradients of one backward pass."""
 
-    Attributes:
-        places: which of the gradients asked for they are.
-        key: all that `run` depends on, besides the types of gradients and state.
-        state: further tensors that it reads.
-        run: (gradients, None where there is no path; state) -> a gradient for each.
-        keep: gets these gradients.
-    """
-
-    places: Sequence[int]
-    key: Any
-    state: Tensors
+    places: Sequence[int]  # which of the gradients asked for they are
+    key: Any  # all that `run` depends on, besides the types of gradients and state
+    state: Tensors  # further tensors that it reads
+    # (gradients, None where there is no path; state) -> a gradient for each
     run: Callable[[Grads, Tensors], Sequence[Tensor]]
-    keep: Callable[[Tensors], object]
+    keep: Callable[[Tensors], object]  # gets these gradients
 
 
 class Reducer(Protocol):

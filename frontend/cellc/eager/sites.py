@@ -52,16 +52,13 @@ class Call:
 
 
 class Asked:
-    """The ops that go the long way, by thread, while a thread asks for its own.
-
-    Attributes:
-        asking: by thread; None stands for something that is no op (an assignment, a loop over
-            time, elements that Python read).
-    """
+    """The ops that go the long way, by thread, while a thread asks for its own."""
 
     __slots__ = ("asking",)
 
     def __init__(self) -> None:
+        # by thread; None stands for something that is no op (an assignment, a loop over time,
+        # elements that Python read)
         self.asking: dict[int, list[Call | None]] = {}
 
     def note(self, call: Call | None) -> None:

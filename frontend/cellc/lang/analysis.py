@@ -21,20 +21,14 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names of one function.
+    """Names of one function."""
 
-    Attributes:
-        local: assigned here (parameters included), neither global nor nonlocal.
-        globals, nonlocals: declared so.
-        captured: read by nested functions, hence live everywhere.
-        generator: it has `yield` or is async.
-    """
-
-    local: Names
+    local: Names  # assigned here (parameters included), neither global nor nonlocal
+    # globals, nonlocals: declared so
     globals: Names
     nonlocals: Names
-    captured: Names
-    generator: bool
+    captured: Names  # read by nested functions, hence live everywhere
+    generator: bool  # it has `yield` or is async
 
 
 def parameters(args: ast.arguments) -> list[str]:

@@ -75,22 +75,17 @@ class Signature:
         state: what the trace made and changed. Objects that it made may change unseen, but for
             lists, dicts and arrays, whose contents are compared: others must have been there
             before.
-
-    Attributes:
-        tensors: in the places that the key numbers, each once.
-        objects: Cells and Parameters, in the order of the key.
-        plain: numbers and strings that Cells of the user hold, by the number of the object and the
-            name: they count where they are read.
-        held: others that the key names by identity, which must not be used again.
-        boxes: lists, dicts and arrays, with what is in them.
     """
 
     def __init__(self, state: State, *values: Any) -> None:
         self._state = state
-        self.boxes: list[tuple[Any, Any]] = []
-        self.tensors: list[Tensor] = []
-        self.objects: list[Any] = []
+        self.boxes: list[tuple[Any, Any]] = []  # lists, dicts and arrays, with what is in them
+        self.tensors: list[Tensor] = []  # in the places that the key numbers, each once
+        self.objects: list[Any] = []  # Cells and Parameters, in the order of the key
+        # numbers and strings that Cells of the user hold, by the number of the object and the name:
+        # they count where they are read
         self.plain: dict[tuple[int, str], Hashable] = {}
+        # others that the key names by identity, which must not be used again
         self.held: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._parts = 0

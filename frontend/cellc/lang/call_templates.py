@@ -53,23 +53,18 @@ class _Leaf:
 
 @dataclass(slots=True)
 class Template:
-    """The nodes that a call appended to the graph.
+    """The nodes that a call appended to the graph."""
 
-    Attributes:
-        tensors: those that it reads besides the ones of its arguments.
-        nodes: with what each operand is: a result of the template by its number, one of the
-            tensors (of the arguments, then `tensors`) by `~number`, or a constant of the graph.
-        assigned: numbers of tensors that it assigns, and what to; `result` what it returns.
-        reads: what it read of the objects of its arguments; `plain` what numbers and strings.
-        scope: the path of its nodes.
-    """
-
-    tensors: list[Tensor]
+    tensors: list[Tensor]  # those that it reads besides the ones of its arguments
+    # with what each operand is: a result of the template by its number, one of the tensors (of the
+    # arguments, then `tensors`) by `~number`, or a constant of the graph
     nodes: list[tuple[Node, tuple[int | Value, ...]]]
+    # numbers of tensors that it assigns, and what to; `result` what it returns
     assigned: list[tuple[int, int | Value]]
     result: Any
+    # what it read of the objects of its arguments; `plain` what numbers and strings
     reads: ReadsLog
-    scope: str
+    scope: str  # the path of its nodes
     plain: dict[tuple[int, str], Hashable]
 
     def fits(self, signature: Signature) -> bool:
@@ -79,19 +74,14 @@ class Template:
 
 @dataclass(slots=True)
 class _Seen:
-    """The calls of one thing from one place.
+    """The calls of one thing from one place."""
 
-    Attributes:
-        held: what the keys name by identity, the graph among it.
-        calls, tried: how many there were, and how many were compared with earlier ones.
-        found: whether one was like another.
-        templates: by the key of the signature.
-    """
-
-    held: list[Any]
+    held: list[Any]  # what the keys name by identity, the graph among it
+    # calls, tried: how many there were, and how many were compared with earlier ones
     calls: int = 0
     tried: int = 0
-    found: bool = False
+    found: bool = False  # whether one was like another
+    # by the key of the signature
     templates: dict[Hashable, list[Template]] = field(default_factory=dict)
 
     @property

@@ -17,37 +17,25 @@ from .values import MISSING
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One call being interpreted (or a comprehension, which has its own names).
-
-    Attributes:
-        facts: the names it has (those of the source, or of a comprehension in it).
-        table: local variables; `lines` where each was last assigned.
-        outer: the frame a nested function was defined in.
-        closure: the captured variables of a Python function.
-        caller: the frame that made the call.
-        node: the syntax being evaluated.
-        depth: nested calls; 0 outside all functions.
-        first_argument: for `super()`.
-        site: in a layer of cellc itself, the user's line that called it: its nodes belong there.
-        sent: the value of the `yield` that a generator continues from.
-        finals: `try` statements around what is evaluated whose `finally` is yet to run.
-    """
+    """One call being interpreted (or a comprehension, which has its own names)."""
 
     source: FunctionSource
-    facts: Facts
+    facts: Facts  # the names it has (those of the source, or of a comprehension in it)
     name: str
     globals: dict[str, Any]
-    closure: Mapping[str, CellType]
+    closure: Mapping[str, CellType]  # the captured variables of a Python function
     scope: str
     class_name: str
-    caller: Frame | None = None
-    outer: Frame | None = None
+    caller: Frame | None = None  # the frame that made the call
+    outer: Frame | None = None  # the frame a nested function was defined in
+    # local variables; `lines` where each was last assigned
     table: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
-    node: ast.AST | None = None
-    depth: int = 0
-    first_argument: Any = MISSING
+    node: ast.AST | None = None  # the syntax being evaluated
+    depth: int = 0  # nested calls; 0 outside all functions
+    first_argument: Any = MISSING  # for `super()`
     comprehension: bool = False
+    # in a layer of cellc itself, the user's line that called it: its nodes belong there
     site: Span | None = None
-    sent: Any = MISSING
-    finals: int = 0
+    sent: Any = MISSING  # the value of the `yield` that a generator continues from
+    finals: int = 0  # `try` statements around what is evaluated whose `finally` is yet to run

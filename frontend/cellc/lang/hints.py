@@ -230,17 +230,14 @@ _ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An exception of the program, with where it came from and what is known about it.
-
-    Attributes:
-        node: in which statement or expression of its frame.
-    """
+    """An exception of the program, with where it came from and what is known about it."""
 
     error: BaseException
     place: Place | None
     calls: list[Place]
     notes: list[str]
     hint: str
+    # in which statement or expression of its frame
     node: tuple[Frame, ast.AST | None] | None = None
 
 

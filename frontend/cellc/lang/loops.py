@@ -185,19 +185,15 @@ def runtime_range(
 
 @dataclass(slots=True)
 class Carried:
-    """A place the loop carries: its value on entry, split into leaves.
-
-    Attributes:
-        types, kinds: of the leaves in the loop; a kind for those that are numbers there.
-        held: it is an object of the run in the loop, whatever it is.
-    """
+    """A place the loop carries: its value on entry, split into leaves."""
 
     slot: Slot
     value: Any
     leaves: list[Any] = field(default_factory=list)
+    # types, kinds: of the leaves in the loop; a kind for those that are numbers there
     types: list[TensorType] = field(default_factory=list)
     kinds: list[Kind | None] = field(default_factory=list)
-    held: bool = False
+    held: bool = False  # it is an object of the run in the loop, whatever it is
 
 
 class Retry(Exception):

@@ -22,21 +22,14 @@ DONE = "done"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a block.
+    """The end of a block."""
 
-    Attributes:
-        kinds: the possible jumps; empty for NEXT.
-        flags: kind -> bool scalar tensor, for a mixed outcome; otherwise empty.
-        falls: whether it may fall through.
-        value: the returned value, if `return` is possible.
-        node: the statement that jumps.
-    """
-
-    kinds: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()  # the possible jumps; empty for NEXT
+    # kind -> bool scalar tensor, for a mixed outcome; otherwise empty
     flags: Mapping[str, Tensor] = field(default_factory=dict)
-    falls: bool = True
-    value: Any = MISSING
-    node: ast.AST | None = None
+    falls: bool = True  # whether it may fall through
+    value: Any = MISSING  # the returned value, if `return` is possible
+    node: ast.AST | None = None  # the statement that jumps
 
     @staticmethod
     def jump(kind: str, node: ast.AST) -> Outcome:
@@ -87,14 +80,11 @@ NEVER = Outcome(falls=False)
 
 
 class Diverged(Exception):
-    """The rest of this path never runs: its run-time `raise` has become part of the graph.
-
-    Attributes:
-        depth: regions that were open; only the branch itself may go on without the path.
-    """
+    """The rest of this path never runs: its run-time `raise` has become part of the graph."""
 
     def __init__(self, depth: int) -> None:
         super().__init__()
+        # regions that were open; only the branch itself may go on without the path
         self.depth = depth
 
 

@@ -12,16 +12,14 @@ class ReadsLog:
     Args:
         objects: whose reads are noted.
         outer: a log that gets the same entries.
-
-    Attributes:
-        noted: the object's number and the attribute of each read that `State` noted.
-        reported: of each read that was reported -> the place of the read.
     """
 
     def __init__(self, objects: Sequence[Any], outer: ReadsLog | None) -> None:
         self._numbers = {id(o): i for i, o in enumerate(objects)}
         self._outer = outer
+        # the object's number and the attribute of each read that `State` noted
         self.noted: dict[tuple[int, str], None] = {}
+        # of each read that was reported -> the place of the read
         self.reported: dict[tuple[int, str], str] = {}
 
     def note(self, target: Any, name: str) -> None:

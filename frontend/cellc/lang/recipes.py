@@ -45,16 +45,11 @@ _VALUES: tuple[Any, Any] = (frozenset, tuple)
 
 @dataclass(slots=True)
 class Recipe:
-    """Values, made from tensors.
+    """Values, made from tensors."""
 
-    Attributes:
-        leaves: the tensors of the graph that they need.
-        builds: one for each value.
-        marks: what they were made of: equal marks, equal values.
-    """
-
-    leaves: list[Tensor] = field(default_factory=list)
-    builds: list[Build] = field(default_factory=list)
+    leaves: list[Tensor] = field(default_factory=list)  # the tensors of the graph that they need
+    builds: list[Build] = field(default_factory=list)  # one for each value
+    # what they were made of: equal marks, equal values
     marks: list[Any] = field(default_factory=list)
 
     @property

@@ -29,19 +29,12 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 @dataclass(slots=True, eq=False)
 class FunctionSource:
-    """A function's tree and what is known of it before it is interpreted.
+    """A function's tree and what is known of it before it is interpreted."""
 
-    Attributes:
-        file: name for messages and spans.
-        lines: the text of the file (not only of the function).
-        node: the definition.
-        facts: local, captured, global names.
-    """
-
-    file: str
-    lines: list[str]
-    node: FunctionNode
-    facts: Facts
+    file: str  # name for messages and spans
+    lines: list[str]  # the text of the file (not only of the function)
+    node: FunctionNode  # the definition
+    facts: Facts  # local, captured, global names
     spans: dict[ast.AST, Span] = field(default_factory=dict)
     _live: Liveness | None = None
 

@@ -41,11 +41,7 @@ _OF_CLASSES = frozenset(
 
 
 class Structure:
-    """All that objects lead to, as it is now.
-
-    Attributes:
-        held: each object that may change with what it holds; empty: nothing, or too much.
-    """
+    """All that objects lead to, as it is now."""
 
     def __init__(
         self, roots: Iterable[Any], is_outside: Callable[[Any], bool], made: Container[int]
@@ -56,6 +52,7 @@ class Structure:
             made: identities of objects that were not.
         """
         stack = [(r, False) for r in roots if not _is_end(r)]
+        # each object that may change with what it holds; empty: nothing, or too much
         self.held: list[tuple[Any, Any]] = []
         seen: set[int] = set()
         while stack and len(seen) <= MOST:

@@ -45,19 +45,14 @@ MISSING: Any = _Missing()
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """The value of a variable without a single meaning; reading it is the error described here.
+    """The value of a variable without a single meaning; reading it is the error described here."""
 
-    Attributes:
-        code: None: the error was already reported.
-        site: see `CompileError`.
-    """
-
-    code: str | None
+    code: str | None  # None: the error was already reported
     error: type[Exception]
     message: str
     notes: tuple[str, ...] = ()
     hint: str = ""
-    site: Hashable = None
+    site: Hashable = None  # see `CompileError`
 
 
 def lost() -> Poison:
@@ -67,14 +62,10 @@ def lost() -> Poison:
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """A run-time value in a text that is not just printed.
-
-    Attributes:
-        style: "{" for `format(value, spec)`, "%" for `spec % value`, "!r" for its `repr`.
-    """
+    """A run-time value in a text that is not just printed."""
 
     value: Tensor
-    style: str
+    style: str  # "{" for `format(value, spec)`, "%" for `spec % value`, "!r" for its `repr`
     spec: str
 
 
@@ -218,16 +209,12 @@ def same_constant(a: Any, b: Any) -> bool:
 
 
 class MergeError(Exception):
-    """Two values that cannot become one.
-
-    Attributes:
-        hint: what to do about it.
-        fixed: they are of different types, which is an error whichever path is taken.
-    """
+    """Two values that cannot become one."""
 
     def __init__(self, reason: str, hint: str = "", fixed: bool = False) -> None:
         super().__init__(reason)
-        self.fixed = fixed
+        self.fixed = fixed  # they are of different types, which is an error whichever path is taken
+        # what to do about it
         self.hint = hint or "give both the same shape and dtype (zeros_like, astype, reshape)"
 
 
@@ -248,15 +235,12 @@ class Later:
 
 @dataclass(slots=True)
 class Merger:
-    """Collects the tensors two paths must both give so that a value has one meaning after them.
+    """Collects the tensors two paths must both give so that a value has one meaning after them."""
 
-    Attributes:
-        hold: makes an object of the run of a value, where a path is closed; None: it cannot.
-        pairs: for each result its type and what the two paths put there (a tensor, a number, or
-            MISSING for a placeholder).
-    """
-
+    # makes an object of the run of a value, where a path is closed; None: it cannot
     hold: Callable[[Any], RunObject] | None = None
+    # for each result its type and what the two paths put there (a tensor, a number, or MISSING for
+    # a placeholder)
     pairs: list[tuple[TensorType, Any, Any]] = field(default_factory=list)
 
     def merge(self, a: Any, b: Any) -> Build:

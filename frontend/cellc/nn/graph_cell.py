@@ -24,23 +24,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class LoadedGraph:
-    """A network as `load` reads it, to be given to `nn.GraphCell`.
+    """A network as `load` reads it, to be given to `nn.GraphCell`."""
 
-    Attributes:
-        graph: the IR; its first inputs are the arguments' tensors.
-        weights: the values of its parameters, by name.
-        frozen: names of parameters that are not trained.
-        arguments: how the tensors of a call are nested, `(args, kwargs)`.
-        results: how the tensors of the result are nested.
-        run: gives the results for tensors and parameters where `graph` has the inputs alone: of a
-            model whose nodes are walked in each trace, for the sizes at hand.
-    """
-
-    graph: Graph
-    weights: Mapping[str, Array]
-    frozen: frozenset[str]
-    arguments: Structure
-    results: Structure
+    graph: Graph  # the IR; its first inputs are the arguments' tensors
+    weights: Mapping[str, Array]  # the values of its parameters, by name
+    frozen: frozenset[str]  # names of parameters that are not trained
+    arguments: Structure  # how the tensors of a call are nested, `(args, kwargs)`
+    results: Structure  # how the tensors of the result are nested
+    # gives the results for tensors and parameters where `graph` has the inputs alone: of a model
+    # whose nodes are walked in each trace, for the sizes at hand
     run: Callable[[list[Tensor], list[Parameter]], Any] | None = None
 
     def __repr__(self) -> str:

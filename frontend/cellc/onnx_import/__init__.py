@@ -68,15 +68,10 @@ def load_onnx(path: str | os.PathLike[str]) -> LoadedGraph:
 
 
 class Walked(Protocol):
-    """A network of a file whose nodes are walked in each trace.
+    """A network of a file whose nodes are walked in each trace."""
 
-    Attributes:
-        inputs: the tensors of a call, in order.
-        weights: the Parameters by name; `frozen` those that are not trained.
-    """
-
-    inputs: list[Input]
-    weights: dict[str, Array]
+    inputs: list[Input]  # the tensors of a call, in order
+    weights: dict[str, Array]  # the Parameters by name; `frozen` those that are not trained
     frozen: frozenset[str]
 
 

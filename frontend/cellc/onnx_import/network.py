@@ -41,16 +41,12 @@ _PLAIN = (ValueError, TypeError, IndexError, KeyError, OverflowError, RuntimeErr
 
 @dataclass(slots=True)
 class Scope:
-    """The values of one graph by name, and where those of the graphs around it are.
-
-    Attributes:
-        opsets: the version of each domain.
-        given: the attributes of the call, in the body of a function.
-    """
+    """The values of one graph by name, and where those of the graphs around it are."""
 
     values: dict[str, Value]
-    opsets: Mapping[str, int]
+    opsets: Mapping[str, int]  # the version of each domain
     outer: Scope | None = None
+    # the attributes of the call, in the body of a function
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def find(self, name: str) -> Value:

@@ -92,19 +92,13 @@ Value = Known | Tensor | None
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How calls of an operator are translated.
-
-    Attributes:
-        known: positions of inputs that must be known; -1 for all.
-        frozen: positions whose initializers are kept, not trained.
-        raw: whether inputs come as they are.
-        least, most: how many inputs there may be.
-    """
+    """How calls of an operator are translated."""
 
     fn: Callable[..., Any]
-    known: frozenset[int]
-    frozen: frozenset[int]
-    raw: bool
+    known: frozenset[int]  # positions of inputs that must be known; -1 for all
+    frozen: frozenset[int]  # positions whose initializers are kept, not trained
+    raw: bool  # whether inputs come as they are
+    # least, most: how many inputs there may be
     least: int
     most: int
 

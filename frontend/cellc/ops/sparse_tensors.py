@@ -106,12 +106,9 @@ def _text(name: str, shape: Shape, dtype: DType, **parts: Tensor) -> str:
 @names_itself
 @dataclass(init=False, repr=False, eq=False, frozen=True)
 class _Fields:
-    """Fields of a frozen dataclass, set without its checks, or those of another one.
+    """Fields of a frozen dataclass, set without its checks, or those of another one."""
 
-    Attributes:
-        PLACES: the fields that say where values stand; a gradient has the same.
-    """
-
+    # the fields that say where values stand; a gradient has the same
     PLACES: ClassVar = ("indptr", "indices")
 
     def _set(self, **parts: Any) -> None:

@@ -24,21 +24,16 @@ Box = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True)
 class PartLayout:
-    """The sharding of a tensor over ranks.
+    """The sharding of a tensor over ranks."""
 
-    Attributes:
-        devices: the matrix of devices, outermost axis first.
-        cuts: for each axis of the tensor the axes of the matrix that cut it, counted from the last.
-        opt_size: how many of the ranks with one part cut its first axis once more; 0 or 1: none.
-        split_rows: rows of each part along the first axis, where they differ; else empty.
-        stages: the stages of a pipeline that have the tensor.
-    """
-
-    devices: tuple[int, ...]
+    devices: tuple[int, ...]  # the matrix of devices, outermost axis first
+    # for each axis of the tensor the axes of the matrix that cut it, counted from the last
     cuts: tuple[tuple[int, ...], ...]
+    # how many of the ranks with one part cut its first axis once more; 0 or 1: none
     opt_size: int = 0
+    # rows of each part along the first axis, where they differ; else empty
     split_rows: tuple[int, ...] = ()
-    stages: tuple[int, ...] = (0,)
+    stages: tuple[int, ...] = (0,)  # the stages of a pipeline that have the tensor
 
     @property
     def count(self) -> int:

@@ -17,17 +17,11 @@ from .layouts import PartLayout
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """A parameter of a graph that is cut.
+    """A parameter of a graph that is cut."""
 
-    Attributes:
-        parameter: what has it.
-        shape: of the whole.
-        placement: over the ranks of a stage.
-    """
-
-    parameter: Any
-    shape: tuple[int, ...]
-    placement: Placement
+    parameter: Any  # what has it
+    shape: tuple[int, ...]  # of the whole
+    placement: Placement  # over the ranks of a stage
 
 
 _saving: list[bool] = []

@@ -18,15 +18,10 @@ from .layout import Placement
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a parameter is cut.
+    """How a parameter is cut."""
 
-    Attributes:
-        shape: of the whole.
-        placement: over the ranks.
-    """
-
-    shape: tuple[int, ...]
-    placement: Placement
+    shape: tuple[int, ...]  # of the whole
+    placement: Placement  # over the ranks
 
     def described(self) -> list[Any]:
         """In MindSpore's form: the array of ranks; for each axis the axis of that which cuts it,

@@ -64,17 +64,12 @@ class ParallelLayouts:
 
 @dataclass(slots=True)
 class Strategy:
-    """The contents of a strategy file.
+    """The contents of a strategy file."""
 
-    Attributes:
-        layouts: of parameters, by name.
-        ops: the parts of each operand of ops, and their stage, by name.
-        stage: the stage of the file.
-    """
-
-    layouts: dict[str, ParallelLayouts] = field(default_factory=dict)
+    layouts: dict[str, ParallelLayouts] = field(default_factory=dict)  # of parameters, by name
+    # the parts of each operand of ops, and their stage, by name
     ops: dict[str, tuple[int, list[list[int]]]] = field(default_factory=dict)
-    stage: int = 0
+    stage: int = 0  # the stage of the file
 
     def first_stage(self) -> int:
         """The stage of the ops; 0 without any."""

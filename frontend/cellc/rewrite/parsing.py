@@ -56,12 +56,6 @@ class Parser:
 
     Args:
         network: the Cell.
-
-    Attributes:
-        definition: the function, without its body.
-        namespace: what the names that are not its own stand for.
-        variables: names of the function's variables.
-        names: names of nodes.
     """
 
     def __init__(self, network: Cell) -> None:
@@ -70,16 +64,19 @@ class Parser:
         owner = next(c for c in type(network).__mro__ if "construct" in vars(c))
         source = copy.deepcopy(function_source(construct).node)
         assert isinstance(source, ast.FunctionDef)
+        # the function, without its body
         self.definition: ast.FunctionDef = _OwnNames(owner.__name__).visit(source)
         for given in ast.walk(self.definition.args):
             if isinstance(given, ast.arg):
                 given.annotation = None  # the class is made where what it names may not be
         self.definition.returns = None
         cells = zip(construct.__code__.co_freevars, construct.__closure__ or (), strict=True)
+        # what the names that are not its own stand for
         self.namespace = {**construct.__globals__, owner.__name__: owner,
                           **{n: c.cell_contents for n, c in cells if n != "__class__"}}
+        # names of the function's variables
         self.variables = Names(_identifiers(self.definition) | {*construct.__globals__})
-        self.names = Names()
+        self.names = Names()  # names of nodes
         self._flattener = Flattener(self.variables)
 
     def inputs(self) -> list[Node]:

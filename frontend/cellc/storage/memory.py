@@ -25,15 +25,12 @@ LEAST_OWNED = 1 << 16
 
 class Lease:
     """Where an array's memory comes from, as numpy sees it: it lives while any view of that does.
-
-    Attributes:
-        array: the memory.
     """
 
     __slots__ = ("__array_interface__", "__weakref__", "array")
 
     def __init__(self, array: Array) -> None:
-        self.array = array
+        self.array = array  # the memory
         self.__array_interface__ = array.__array_interface__
 
     def view(self) -> Array:

@@ -25,13 +25,9 @@ versions = count(1)
 
 
 class Stored(Protocol):
-    """An object with a Storage: a Tensor.
+    """An object with a Storage: a Tensor."""
 
-    Attributes:
-        _host: the array of its elements; None while they are elsewhere.
-    """
-
-    _host: Array | None
+    _host: Array | None  # the array of its elements; None while they are elsewhere
     _storage: Storage | None
 
 

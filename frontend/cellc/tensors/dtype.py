@@ -81,15 +81,10 @@ qint4x2 = _category("qint4x2", "Int4", "category")  # types of Ascend devices: n
 
 
 class TypeClass(type):
-    """A class of MindSpore's types, whose instances here are objects of one class, `DType`.
+    """A class of MindSpore's types, whose instances here are objects of one class, `DType`."""
 
-    Attributes:
-        _generic: what a call without a width gives.
-        _by_width: types by their number of bits.
-    """
-
-    _generic: DType
-    _by_width: dict[builtins.int, DType]
+    _generic: DType  # what a call without a width gives
+    _by_width: dict[builtins.int, DType]  # types by their number of bits
 
     def __call__(cls, nbits: builtins.int | None = None) -> Any:
         """The type itself."""

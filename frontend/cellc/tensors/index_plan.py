@@ -32,19 +32,12 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A slice of static length that starts at a run-time position.
+    """A slice of static length that starts at a run-time position."""
 
-    Attributes:
-        start: first position of the window that holds all its elements, an int64 scalar.
-        width: length of that window.
-        count: how many elements the slice has.
-        step: between them; negative ones go downwards from the window's end.
-    """
-
-    start: Tensor
-    width: int
-    count: int
-    step: int
+    start: Tensor  # first position of the window that holds all its elements, an int64 scalar
+    width: int  # length of that window
+    count: int  # how many elements the slice has
+    step: int  # between them; negative ones go downwards from the window's end
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,20 +24,14 @@ from .tensor import Tensor, tensor_of
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Some elements of one or more axes of the view.
+    """Some elements of one or more axes of the view."""
 
-    Attributes:
-        axis: the first of the axes.
-        mask: which elements, over these axes.
-        order: the number of each element among the chosen, row-major and flat (int64; any
-            number for the others).
-        adv: whether it counts as a position (a mask), or keeps its place (a slice).
-    """
-
-    axis: int
-    mask: Tensor
+    axis: int  # the first of the axes
+    mask: Tensor  # which elements, over these axes
+    # the number of each element among the chosen, row-major and flat (int64; any number for the
+    # others)
     order: Tensor
-    adv: bool
+    adv: bool  # whether it counts as a position (a mask), or keeps its place (a slice)
 
     @property
     def size(self) -> int:

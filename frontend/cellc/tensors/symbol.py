@@ -73,12 +73,9 @@ Axis = int | None | Symbol
 
 
 class Described:
-    """Mixed into a Tensor that has a type and no elements, as `set_inputs` takes it.
+    """Mixed into a Tensor that has a type and no elements, as `set_inputs` takes it."""
 
-    Attributes:
-        axes: the sizes: an int, None or a Symbol each; None for any number of axes.
-    """
-
+    # the sizes: an int, None or a Symbol each; None for any number of axes
     axes: tuple[Axis, ...] | None
     element: DType
 

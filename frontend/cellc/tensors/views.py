@@ -183,14 +183,10 @@ _WRITES: dict[str, Callable[[Tensor, Tensor, Step], Tensor]] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recipe:
-    """The selection of a view from its root.
+    """The selection of a view from its root."""
 
-    Attributes:
-        steps: the ops from the root to the view.
-        shape, strides, offset: of the view in the memory of the root, in elements.
-    """
-
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...]  # the ops from the root to the view
+    # shape, strides, offset: of the view in the memory of the root, in elements
     shape: Ints
     strides: Ints
     offset: int

@@ -31,15 +31,11 @@ _FAR = float(2**63)
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """How far apart elements may be: an element passes that keeps one of the two.
+    """How far apart elements may be: an element passes that keeps one of the two."""
 
-    Attributes:
-        ulps: units in the last place; None: those of `ULPS`, or none where `rtol` or `atol` is
-            given.
-        rtol, atol: `|actual - desired| <= atol + rtol * |desired|`; None: not asked.
-    """
-
+    # units in the last place; None: those of `ULPS`, or none where `rtol` or `atol` is given
     ulps: float | None
+    # rtol, atol: `|actual - desired| <= atol + rtol * |desired|`; None: not asked
     rtol: float | None
     atol: float | None
     equal_nan: bool

@@ -51,30 +51,21 @@ BOTH: Sides = (1.0, -1.0)
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """A function of tensors at a point.
+    """A function of tensors at a point."""
 
-    Attributes:
-        name: the function's; `call` it of the tensors that move, the others being fixed.
-        tensors: where; `weights` are Parameters that move too (for reverse mode).
-        names: of the tensors, then of the weights.
-        evaluate: arrays for tensors and weights -> the float outputs, in float64 if it can be.
-        restore: put back the state that the check began with.
-        traced: the function as a graph; `refused`: or the error that says why it is none.
-        step: of the differences, relative to an element.
-        tolerance: see `TOLERANCE`.
-    """
-
-    name: str
+    name: str  # the function's; `call` it of the tensors that move, the others being fixed
     call: Callable[..., Any]
-    tensors: list[Tensor]
+    tensors: list[Tensor]  # where; `weights` are Parameters that move too (for reverse mode)
     weights: list[Any]
-    names: list[str]
+    names: list[str]  # of the tensors, then of the weights
+    # arrays for tensors and weights -> the float outputs, in float64 if it can be
     evaluate: Evaluate
-    restore: Callable[[], None]
+    restore: Callable[[], None]  # put back the state that the check began with
+    # the function as a graph; `refused`: or the error that says why it is none
     traced: GraphAt | None
     refused: Exception | None
-    step: float
-    tolerance: float
+    step: float  # of the differences, relative to an element
+    tolerance: float  # see `TOLERANCE`
 
     def run(self, fn: Callable[..., Any], *args: Any) -> Any:
         """A call from the state that the check began with."""
@@ -397,15 +388,12 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """A kind of gradient of a function: reverse or forward.
-
-    Attributes:
-        got: the derivatives along a direction of a tensor; `weighed` the same of differences.
-    """
+    """A kind of gradient of a function: reverse or forward."""
 
     problem: _Problem
     what: str
     cotangents: tuple[Tensor, ...]
+    # the derivatives along a direction of a tensor; `weighed` the same of differences
     got: Callable[[int, Array], Array]
     weighed: Callable[[list[Array]], Any]
 

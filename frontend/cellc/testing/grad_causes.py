@@ -32,14 +32,10 @@ _NOISE = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class GraphAt:
-    """A function as a graph.
+    """A function as a graph."""
 
-    Attributes:
-        graph: its inputs are tensors, state and parameters.
-        sources: for each of them its place in a point, or the elements that it keeps.
-    """
-
-    graph: Graph
+    graph: Graph  # its inputs are tensors, state and parameters
+    # for each of them its place in a point, or the elements that it keeps
     sources: Sequence[int | Array]
 
     def arrays(self, point: Sequence[Array]) -> list[Array]:

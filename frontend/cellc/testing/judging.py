@@ -40,17 +40,13 @@ _COMPILER = Path(cellc_compiler.__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """A fault of a graph.
+    """A fault of a graph."""
 
-    Attributes:
-        kind: `"error"` (an exception), `"crash"`, `"hang"`, `"modes"` (compiled and alone differ),
-            `"reference"` (a node differs from numpy) or `"rule"` (a gradient or batching rule).
-        text: in words.
-        node: the position among the graph's nodes of the first one that is wrong; -1: unknown.
-    """
-
+    # `"error"` (an exception), `"crash"`, `"hang"`, `"modes"` (compiled and alone differ),
+    # `"reference"` (a node differs from numpy) or `"rule"` (a gradient or batching rule)
     kind: str
-    text: str
+    text: str  # in words
+    # the position among the graph's nodes of the first one that is wrong; -1: unknown
     node: int = -1
 
     def same(self, other: Symptom | None) -> bool:

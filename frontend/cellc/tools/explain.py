@@ -27,53 +27,33 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """One compiled signature.
+    """One compiled signature."""
 
-    Attributes:
-        signature: in words.
-        seconds: its compilation took, tracing included.
-        calls: that went through Python (a call site answers repeated calls of a Cell natively,
-            uncounted).
-        fresh: whether what it was compiled from still holds; else the next call compiles again.
-        nodes: of the graph.
-        kernels: of the program.
-        cached: whether the program came from the disk cache.
-        arena_bytes: memory for temporaries.
-        precomputed_bytes: what is computed from the parameters once (packed weights, say); of the
-            parameters themselves `released_bytes` are given up for it.
-        depends: what it was compiled from and compares before each call, in words.
-        recomputed: what was chosen for a budget of `recompute`; None without one.
-        python: what Python does in each call, and where.
-    """
-
-    signature: str
-    seconds: float
+    signature: str  # in words
+    seconds: float  # its compilation took, tracing included
+    # that went through Python (a call site answers repeated calls of a Cell natively, uncounted)
     calls: int
-    fresh: bool
-    nodes: int
-    kernels: int
-    cached: bool
-    arena_bytes: int
-    depends: tuple[str, ...]
+    fresh: bool  # whether what it was compiled from still holds; else the next call compiles again
+    nodes: int  # of the graph
+    kernels: int  # of the program
+    cached: bool  # whether the program came from the disk cache
+    arena_bytes: int  # memory for temporaries
+    depends: tuple[str, ...]  # what it was compiled from and compares before each call, in words
+    # what is computed from the parameters once (packed weights, say); of the parameters themselves
+    # `released_bytes` are given up for it
     precomputed_bytes: int = 0
     released_bytes: int = 0
-    recomputed: Plan | None = None
-    python: tuple[str, ...] = ()
+    recomputed: Plan | None = None  # what was chosen for a budget of `recompute`; None without one
+    python: tuple[str, ...] = ()  # what Python does in each call, and where
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The findings of `explain`; print it.
+    """The findings of `explain`; print it."""
 
-    Attributes:
-        name: of the Cell or function.
-        entries: the compiled signatures.
-        history: every compilation, in order, with its cause.
-    """
-
-    name: str
-    entries: tuple[EntryFacts, ...]
-    history: tuple[Compilation, ...]
+    name: str  # of the Cell or function
+    entries: tuple[EntryFacts, ...]  # the compiled signatures
+    history: tuple[Compilation, ...]  # every compilation, in order, with its cause
 
     def __str__(self) -> str:
         if not self.history:

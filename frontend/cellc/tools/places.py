@@ -27,21 +27,13 @@ _LIBRARY = str(Path(__file__).resolve().parents[1]) + os.sep
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place of an op.
+    """A place of an op."""
 
-    Attributes:
-        key: equal for ops of one place.
-        span: where in the source; None where `frame` has it.
-        scope: the path of the Cell, its class first.
-        frame: the code that was running, and how far.
-        cells: the Cells that were running, outermost first.
-    """
-
-    key: Hashable
-    span: Span | None = None
-    scope: str = ""
-    frame: tuple[CodeType, int] | None = None
-    cells: tuple[Any, ...] = ()
+    key: Hashable  # equal for ops of one place
+    span: Span | None = None  # where in the source; None where `frame` has it
+    scope: str = ""  # the path of the Cell, its class first
+    frame: tuple[CodeType, int] | None = None  # the code that was running, and how far
+    cells: tuple[Any, ...] = ()  # the Cells that were running, outermost first
 
     def resolved(self) -> tuple[Span, str]:
         """The place in the source, and the path of the Cell."""

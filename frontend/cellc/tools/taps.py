@@ -51,23 +51,16 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An op that ran.
+    """An op that ran."""
 
-    Attributes:
-        op: its name; `origin` that of the op whose gradient it belongs to, or "".
-        attrs: its attributes.
-        spot: where it stands.
-        operands, results: the floating-point ones.
-        run: how often it has run in this call, this time included; 0 where that is not known.
-    """
-
-    op: str
+    op: str  # its name; `origin` that of the op whose gradient it belongs to, or ""
     origin: str
-    attrs: Attrs
-    spot: Spot
+    attrs: Attrs  # its attributes
+    spot: Spot  # where it stands
+    # operands, results: the floating-point ones
     operands: tuple[Operand, ...]
     results: tuple[Array, ...]
-    run: int = 0
+    run: int = 0  # how often it has run in this call, this time included; 0 where that is not known
 
     @property
     def elementwise(self) -> bool:

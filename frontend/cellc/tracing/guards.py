@@ -41,21 +41,15 @@ class _Stamped:
 
 
 class Guards:
-    """The reads for one program.
-
-    Attributes:
-        table: the words; None before the first call.
-        compared: the reads that are made before each call.
-        renewed: whether a stamp was renewed since this was last set to False.
-        cause: why it does not hold.
-    """
+    """The reads for one program."""
 
     def __init__(self, reads: Sequence[Read]) -> None:
         self.reads = reads
-        self.table: Table | None = None
+        self.table: Table | None = None  # the words; None before the first call
+        # the reads that are made before each call
         self.compared = [r for r in reads if r.compared or r.stamps]
-        self.renewed = False
-        self.cause = ""
+        self.renewed = False  # whether a stamp was renewed since this was last set to False
+        self.cause = ""  # why it does not hold
         self._stamped: list[_Stamped] = []
         self._of_word: list[_Stamped] = []
 

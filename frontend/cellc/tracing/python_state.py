@@ -26,17 +26,11 @@ from .state_numbers import Answer, fits_int64
 
 @dataclass(slots=True)
 class StateInput:
-    """A place that is an input of a program.
+    """A place that is an input of a program."""
 
-    Attributes:
-        label: what messages call it.
-        read: gives its value.
-        kind: of a number; None for a Tensor, which has `type`.
-    """
-
-    label: str
-    read: Callable[[], Any]
-    kind: Kind | None
+    label: str  # what messages call it
+    read: Callable[[], Any]  # gives its value
+    kind: Kind | None  # of a number; None for a Tensor, which has `type`
     type: TensorType | None = None
 
     def fits(self, value: Any) -> bool:
@@ -64,21 +58,13 @@ def can_be_input(value: Any) -> bool:
 
 @dataclass(slots=True)
 class PythonState:
-    """The work of a traced network on Python objects that it changes.
+    """The work of a traced network on Python objects that it changes."""
 
-    Attributes:
-        inputs: what it reads of them, after its arguments.
-        answers: what it assumed about numbers among these.
-        reads: what else it read of them.
-        refuse: raises the error of a file that was to hold the network.
-        arguments: whether it changes objects that are arguments of the call.
-    """
-
-    inputs: list[StateInput]
-    answers: list[Answer]
-    reads: list[Read]
-    refuse: Callable[[], None]
-    arguments: bool = False
+    inputs: list[StateInput]  # what it reads of them, after its arguments
+    answers: list[Answer]  # what it assumed about numbers among these
+    reads: list[Read]  # what else it read of them
+    refuse: Callable[[], None]  # raises the error of a file that was to hold the network
+    arguments: bool = False  # whether it changes objects that are arguments of the call
     moved: str = field(default="")
 
     def holds(self) -> bool:

@@ -117,15 +117,10 @@ def short(value: Any, depth: int = 4) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Something by which Python goes that has words of its own (`cellc_runtime.words`).
+    """Something by which Python goes that has words of its own (`cellc_runtime.words`)."""
 
-    Attributes:
-        key: equal for equal stamps.
-        words: as they are now; None if it has none.
-    """
-
-    key: tuple[str, int, str]
-    words: Callable[[], list[words.Word] | None]
+    key: tuple[str, int, str]  # equal for equal stamps
+    words: Callable[[], list[words.Word] | None]  # as they are now; None if it has none
 
 
 def class_stamp(cls: type) -> Stamp:

@@ -24,17 +24,11 @@ State = Mapping[int, Any]
 
 @dataclass(slots=True)
 class Answer:
-    """An assumption of a trace about state.
+    """An assumption of a trace about state."""
 
-    Attributes:
-        of: gives the value that was asked for, from the state of a call.
-        value: what it was.
-        where: the place in the source that asked.
-    """
-
-    of: Callable[[State], Any]
-    value: Any
-    where: str
+    of: Callable[[State], Any]  # gives the value that was asked for, from the state of a call
+    value: Any  # what it was
+    where: str  # the place in the source that asked
 
     def holds(self, state: State) -> bool:
         """Whether it is so in another call."""

@@ -116,39 +116,30 @@ bound like a parameter: it is not copied, and later changes of its elements are 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """How a run comes to a nested graph for the first time.
+    """How a run comes to a nested graph for the first time."""
 
-    Attributes:
-        given: what its inputs are then, in the graph around it.
-        test: a condition that must be as `wanted`; None without one.
-        beside: the nested graph that gives the condition (of a loop), if that is not around it.
-    """
-
-    given: tuple[Tensor, ...] = ()
-    test: Tensor | None = None
+    given: tuple[Tensor, ...] = ()  # what its inputs are then, in the graph around it
+    test: Tensor | None = None  # a condition that must be as `wanted`; None without one
     wanted: bool = True
+    # the nested graph that gives the condition (of a loop), if that is not around it
     beside: Region | None = None
 
 
 @dataclass(slots=True)
 class Region:
-    """One graph under construction.
-
-    Attributes:
-        entered: how a run comes here; None where nobody has said.
-        captures: outer value -> the input of this graph that stands for it.
-        env: parameter -> its current value in this graph.
-        assigned: parameters assigned in this graph, in order.
-    """
+    """One graph under construction."""
 
     graph: Graph
     builder: Builder
+    # outer value -> the input of this graph that stands for it
     captures: dict[Value, Value] = field(default_factory=dict)
+    # parameter -> its current value in this graph
     env: dict[Tensor, Value] = field(default_factory=dict)
+    # parameters assigned in this graph, in order
     assigned: dict[Tensor, None] = field(default_factory=dict)
     lifted: dict[int, tuple[Tensor, Value]] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
-    entered: Entered | None = None
+    entered: Entered | None = None  # how a run comes here; None where nobody has said
 
 
 STAND_IN = 10061
@@ -157,13 +148,9 @@ two of them meet takes them for equal, which is then guarded."""
 
 
 class SizeInside(TypeError):
-    """A size that follows from elements is needed in a branch or loop of the run.
+    """A size that follows from elements is needed in a branch or loop of the run."""
 
-    Attributes:
-        site: of the outermost of these (see `lang.asking`).
-    """
-
-    site: Hashable = None
+    site: Hashable = None  # of the outermost of these (see `lang.asking`)
 
 
 class Tracer:
@@ -171,47 +158,45 @@ class Tracer:
 
     Args:
         name: the graph's name.
-
-    Attributes:
-        root: the Cell that scopes begin in, which they leave out; None without one.
-        roots: all Cells that no other one owns, with what scopes inside them begin with.
-        variables: Tensors from outside that the graph changes in place, by identity: they are read
-            and written as Parameters are.
-        wanted: those that it changes though it has taken them for constants: the trace is repeated,
-            with them as variables.
-        caught: in a `try` of the program: settles a check before the rest is traced, or raises;
-            whether it could.
-        stands: input of a graph that is differentiated -> what it stands for outside.
-        changing: hears of each tensor before it is changed in place.
-        lengths: lists and tuples whose length counts as unknown, by identity (`mutables`).
-        interpret: calls a user's function, with a sequence and a mapping of arguments: from its
-            source while an interpreter is at work, else by Python.
-        asked: asks the run for the elements of a tensor that decide a form (`lang.asking`); None
-            where nobody can be asked.
     """
 
     def __init__(self, name: str = "main") -> None:
         graph = Graph(name)
         self.regions: list[Region] = [Region(graph, Builder(graph))]
         self.parameters: dict[Tensor, Value] = {}
+        # Tensors from outside that the graph changes in place, by identity: they are read and
+        # written as Parameters are
         self.variables: dict[int, Tensor] = {}
+        # those that it changes though it has taken them for constants: the trace is repeated, with
+        # them as variables
         self.wanted: dict[int, Tensor] = {}
+        # lists and tuples whose length counts as unknown, by identity (`mutables`)
         self.lengths: dict[int, Any] = {}
         self.functions: list[Callable[..., Any]] = []
         self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
         self.span: Span = NOWHERE
         self.scope: str = ""
+        # the Cell that scopes begin in, which they leave out; None without one
         self.root: Any = None
+        # all Cells that no other one owns, with what scopes inside them begin with
         self.roots: list[tuple[str, Any]] = []
         self.whereabouts: Callable[[str], str] = lambda code: ""
+        # hears of each tensor before it is changed in place
         self.changing: Callable[[GraphTensor], None] = lambda tensor: None
+        # asks the run for the elements of a tensor that decide a form (`lang.asking`); None where
+        # nobody can be asked
         self.asked: Callable[[Tensor, str], list[int] | None] = lambda tensor, name: None
+        # calls a user's function, with a sequence and a mapping of arguments: from its source while
+        # an interpreter is at work, else by Python
         self.interpret: Callable[[Any, Sequence[Any], Mapping[str, Any]], Any] = \
             lambda fn, args, kwargs: fn(*args, **kwargs)
         self.checks = 0
         self.budget: int | None = None
         self.gone: set[Value] = set()
+        # input of a graph that is differentiated -> what it stands for outside
         self.stands: dict[Value, Value] = {}
+        # in a `try` of the program: settles a check before the rest is traced, or raises; whether
+        # it could
         self.caught: Callable[[Tensor, str, str, int, int], bool] | None = None
         self.unknown: set[Value] = set()
 

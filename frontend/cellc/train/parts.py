@@ -232,18 +232,13 @@ def remove(manifest: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A rank's part of a checkpoint, as the manifest has it.
+    """A rank's part of a checkpoint, as the manifest has it."""
 
-    Attributes:
-        names: where it may be; the first is the name that `save` gave it in the end.
-        bytes, crc32: of the file.
-        format: "ckpt" or "safetensors".
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # where it may be; the first is the name that `save` gave it in the end
+    # bytes, crc32: of the file
     bytes: int
     crc32: int
-    format: str
+    format: str  # "ckpt" or "safetensors"
 
     def found(self) -> list[str]:
         """The names under which there is a file of its size."""

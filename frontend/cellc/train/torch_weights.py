@@ -54,36 +54,22 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One weight of a network and the one of a file that it takes.
+    """One weight of a network and the one of a file that it takes."""
 
-    Attributes:
-        name: of the network.
-        torch_name: of the file.
-        shape: in the network.
-        torch_shape: in the file; None if the file lacks it.
-    """
-
-    name: str
-    torch_name: str
-    shape: tuple[int, ...]
-    torch_shape: tuple[int, ...] | None
+    name: str  # of the network
+    torch_name: str  # of the file
+    shape: tuple[int, ...]  # in the network
+    torch_shape: tuple[int, ...] | None  # in the file; None if the file lacks it
 
 
 @dataclass(frozen=True, slots=True)
 class WeightsReport:
-    """The result of `load_torch_weights`, printed as a table.
+    """The result of `load_torch_weights`, printed as a table."""
 
-    Attributes:
-        matched: weights that were loaded.
-        missing: weights of the network that the file lacks.
-        differing: weights whose shapes differ.
-        unused: names of the file that the network does not have.
-    """
-
-    matched: tuple[Match, ...]
-    missing: tuple[Match, ...]
-    differing: tuple[Match, ...]
-    unused: tuple[str, ...]
+    matched: tuple[Match, ...]  # weights that were loaded
+    missing: tuple[Match, ...]  # weights of the network that the file lacks
+    differing: tuple[Match, ...]  # weights whose shapes differ
+    unused: tuple[str, ...]  # names of the file that the network does not have
 
     @property
     def is_complete(self) -> bool:

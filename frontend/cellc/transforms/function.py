@@ -18,16 +18,12 @@ from ..tracing.tracer import GraphTensor
 
 
 class FunctionContext:
-    """Data that `forward` and `backward` of a `Function` share (`ctx`); it takes any attribute.
-
-    Attributes:
-        needs_input_grad: for each argument, whether its gradient may be asked for.
-        materialize_grads: recorded; a cotangent that nothing contributed to is zeros.
-    """
+    """Data that `forward` and `backward` of a `Function` share (`ctx`); it takes any attribute."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        # for each argument, whether its gradient may be asked for
         self.needs_input_grad = needs_input_grad
-        self.materialize_grads = True
+        self.materialize_grads = True  # recorded; a cotangent that nothing contributed to is zeros
         self._saved: tuple[Any, ...] = ()
         self._constant: tuple[Any, ...] = ()
 

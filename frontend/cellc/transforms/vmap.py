@@ -220,11 +220,6 @@ class Batch:
         mapped: which of them have one.
         count: the number of examples.
         cells: of an ensemble.
-
-    Attributes:
-        out: the structure of the outputs.
-        written: the numbers of the arguments that the function writes, whose new values follow
-            the outputs.
     """
 
     def __init__(
@@ -239,7 +234,8 @@ class Batch:
         self.given = [*given, *stacks]
         self.mapped = [*mapped, *[True] * len(stacks)]
         self.arguments = len(given)
-        self.out: Structure = Known(None)
+        self.out: Structure = Known(None)  # the structure of the outputs
+        # the numbers of the arguments that the function writes, whose new values follow the outputs
         self.written: list[int] = []
 
     def _types(self) -> list[Any]:

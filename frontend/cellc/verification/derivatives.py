@@ -197,10 +197,6 @@ class Forward:
     """A graph run in float64 as its gradient sees it: what `stop_gradient` gives stays what it was
     in the first run.
 
-    Attributes:
-        declared: rules of the user that are declared to differ from the derivative.
-        unknown_rules: whether others are among its gradients that nothing is known of: hooks.
-
     Raises:
         Unknown: results follow from Python functions, or gradients stop inside a region.
     """
@@ -208,7 +204,9 @@ class Forward:
     def __init__(self, graph: Graph) -> None:
         self.graph = smooth(graph)
         own = [n for n in graph.walk() if n.op == "custom_grad"]
+        # rules of the user that are declared to differ from the derivative
         self.declared = sorted({n.attrs["rule"] for n in own if n.attrs["differs"]})
+        # whether others are among its gradients that nothing is known of: hooks
         self.unknown_rules = any(not n.attrs["rule"] for n in own)
         self._stopped: dict[Node, Array] = {}
         self._expansions: dict[Node, Graph] = {}

@@ -22,22 +22,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(slots=True)
 class Pair:
-    """A network and its gradient, traced, with the arrays of all inputs.
-
-    Attributes:
-        inputs: the arguments of the network; `positions` those that are differentiated.
-        weights: parameters that are.
-        sens: how many of the gradient's arguments, after the network's, are cotangents.
-    """
+    """A network and its gradient, traced, with the arrays of all inputs."""
 
     forward: Traced
     arrays: list[Array]
     gradient: Traced
     gradient_arrays: list[Array]
+    # the arguments of the network; `positions` those that are differentiated
     inputs: tuple[Any, ...]
     positions: tuple[int, ...]
-    weights: tuple[Parameter, ...]
-    sens: int
+    weights: tuple[Parameter, ...]  # parameters that are
+    sens: int  # how many of the gradient's arguments, after the network's, are cotangents
 
 
 def check_gradient(pair: Pair, report: Report) -> None:

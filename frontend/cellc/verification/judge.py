@@ -38,18 +38,13 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(slots=True)
 class Verdict:
-    """A node against its reference.
+    """A node against its reference."""
 
-    Attributes:
-        problem: what is wrong; "" if nothing.
-        ulps: the largest error; `limit` what is allowed (None: it was compared to the bit).
-        cancels: it is a composition that is off by more than its tolerance: go into it.
-    """
-
-    problem: str = ""
+    problem: str = ""  # what is wrong; "" if nothing
+    # the largest error; `limit` what is allowed (None: it was compared to the bit)
     ulps: float = 0.0
     limit: float | None = None
-    cancels: bool = False
+    cancels: bool = False  # it is a composition that is off by more than its tolerance: go into it
 
     @property
     def share(self) -> float:

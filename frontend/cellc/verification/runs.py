@@ -58,19 +58,13 @@ class Stage:
 
 @dataclass(slots=True)
 class Outcome:
-    """The effects of one call.
+    """The effects of one call."""
 
-    Attributes:
-        returned: the result itself; `results` it as a table.
-        error: what it raised, if it did.
-        printed: on standard output.
-        state: what could be reached from the network afterwards; `random` the generators.
-    """
-
-    returned: Any = None
+    returned: Any = None  # the result itself; `results` it as a table
     results: Table = field(default_factory=Table)
-    error: Exception | None = None
-    printed: str = ""
+    error: Exception | None = None  # what it raised, if it did
+    printed: str = ""  # on standard output
+    # what could be reached from the network afterwards; `random` the generators
     state: Table = field(default_factory=Table)
     random: Table = field(default_factory=Table)
 

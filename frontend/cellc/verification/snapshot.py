@@ -50,13 +50,10 @@ class Snapshot:
 
     Args:
         roots: what is looked at, by the names that messages use.
-
-    Attributes:
-        unknown: paths of iterators, which cannot be put back.
     """
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
-        self.unknown: list[str] = []
+        self.unknown: list[str] = []  # paths of iterators, which cannot be put back
         self._random = _Random()
         self._undo: list[Undo] = []
         self._places: dict[str, Callable[[], Any]] = {}

@@ -32,17 +32,11 @@ _MERGED = 1500
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something to draw: a node, an input or an output.
+    """Something to draw: a node, an input or an output."""
 
-    Attributes:
-        name: a node's number, or a text for an input or output.
-        path: the Cells around it, outermost first.
-        reads: the names of the items that it reads.
-    """
-
-    name: int | str
-    path: tuple[str, ...]
-    reads: tuple[int | str, ...]
+    name: int | str  # a node's number, or a text for an input or output
+    path: tuple[str, ...]  # the Cells around it, outermost first
+    reads: tuple[int | str, ...]  # the names of the items that it reads
 
 
 @dataclass(slots=True)

@@ -54,46 +54,34 @@ class Row:
 
 @dataclass(slots=True)
 class Shot:
-    """A graph as it was at a stage, in numbers.
-
-    Attributes:
-        inputs, outputs: values; `updates` pairs of values, the old and the new.
-        nodes: in order.
-    """
+    """A graph as it was at a stage, in numbers."""
 
     name: str
+    # inputs, outputs: values; `updates` pairs of values, the old and the new
     inputs: list[int]
-    nodes: list[int]
+    nodes: list[int]  # in order
     outputs: list[int]
     updates: list[tuple[int, int]]
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """A whole stage: the graph, and what its nodes read and hold.
-
-    Attributes:
-        operands: of each node, nested ones included.
-        regions: of each node that has some.
-        alias: inputs of regions and the outer values that they stand for.
-    """
+    """A whole stage: the graph, and what its nodes read and hold."""
 
     graph: Shot
+    # of each node, nested ones included
     operands: dict[int, list[int]] = field(default_factory=dict)
-    regions: dict[int, list[Shot]] = field(default_factory=dict)
+    regions: dict[int, list[Shot]] = field(default_factory=dict)  # of each node that has some
+    # inputs of regions and the outer values that they stand for
     alias: dict[int, int] = field(default_factory=dict)
 
 
 class Ledger:
-    """Numbers for the nodes and values of a graph's stages.
-
-    Attributes:
-        rows: by the number of the node.
-        values: by number: the type of a value, and name and kind of a graph's input.
-    """
+    """Numbers for the nodes and values of a graph's stages."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[Row] = []  # by the number of the node
+        # by number: the type of a value, and name and kind of a graph's input
         self.values: list[tuple[str, str, str]] = []
         self._nodes: dict[Node, int] = {}
         self._numbers: dict[Value, int] = {}

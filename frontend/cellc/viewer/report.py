@@ -46,30 +46,22 @@ DEEPEST = 60
 
 @dataclass(slots=True)
 class Subject:
-    """A graph to show.
+    """A graph to show."""
 
-    Attributes:
-        name: as the page's menu has it.
-        graph: as it was traced or read.
-        stages: further stages that were read from files, by name; else the pipeline is run.
-        first: what the graph itself is called in that case; None: "traced", and stages follow from
-            one another, places included.
-        arrays: of all inputs of the graph, for values; None: they are not computed.
-        callbacks: what the graph calls of the host.
-        profile: times of the same graph's kernels.
-        budget: bytes of temporaries that its gradient is planned in.
-        notes: lines for the page's front.
-    """
-
-    name: str
-    graph: Graph
+    name: str  # as the page's menu has it
+    graph: Graph  # as it was traced or read
+    # further stages that were read from files, by name; else the pipeline is run
     stages: Sequence[tuple[str, Graph]] = ()
+    # what the graph itself is called in that case; None: "traced", and stages follow from one
+    # another, places included
     first: str | None = None
+    # of all inputs of the graph, for values; None: they are not computed
     arrays: Sequence[Array] | None = None
+    # what the graph calls of the host
     callbacks: Mapping[str, Callable[..., None]] = field(default_factory=dict)
-    profile: Profile | None = None
-    budget: int | None = None
-    notes: list[str] = field(default_factory=list)
+    profile: Profile | None = None  # times of the same graph's kernels
+    budget: int | None = None  # bytes of temporaries that its gradient is planned in
+    notes: list[str] = field(default_factory=list)  # lines for the page's front
 
 
 def document(

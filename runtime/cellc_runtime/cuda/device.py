@@ -31,17 +31,11 @@ from .streams import CudaEvent, CudaLane, CudaStream
 
 @dataclass(frozen=True, slots=True)
 class CudaProperties(Properties):
-    """Properties of a GPU.
+    """Properties of a GPU."""
 
-    Attributes:
-        l2_bytes: of its cache.
-        shared_bytes: of shared memory that a block may have.
-        driver: the CUDA that the driver serves, 13000 is 13.0.
-    """
-
-    l2_bytes: int = 0
-    shared_bytes: int = 0
-    driver: int = 0
+    l2_bytes: int = 0  # of its cache
+    shared_bytes: int = 0  # of shared memory that a block may have
+    driver: int = 0  # the CUDA that the driver serves, 13000 is 13.0
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -59,10 +53,6 @@ class CudaDevice(Device):
     Raises:
         NoDevice: there are fewer devices.
         CudaError: the driver refuses it.
-
-    Attributes:
-        context: what its programs, streams and events share.
-        place: where on its machine it is; processes may be shown GPUs under different numbers.
     """
 
     own_memory: ClassVar[bool] = True
@@ -74,10 +64,11 @@ class CudaDevice(Device):
         self.driver, self.number, self.name = driver, number, f"cuda:{number}"
         handle = driver.number("cuDeviceGet", number)
         self._properties = _properties(driver, handle)
+        # where on its machine it is; processes may be shown GPUs under different numbers
         self.place = ":".join(f"{driver.number('cuDeviceGetAttribute', part, handle):02x}"
                               for part in cuda.PCI_PLACE)
         self.targets = self._targets()
-        self.context = Context(driver, handle)
+        self.context = Context(driver, handle)  # what its programs, streams and events share
         self._lock = renewed(threading.RLock())
         wait = self.context.synchronize
         self._allocator = Allocator(self._take, self._give, wait, self._sizes)

@@ -148,9 +148,6 @@ class Driver:
     Args:
         library: has the functions.
 
-    Attributes:
-        version: the newest CUDA that it serves: 13000 is 13.0.
-
     Raises:
         NoDevice: it is too old, or finds no GPU.
     """
@@ -163,7 +160,7 @@ class Driver:
         self._pid = os.getpid()
         number = ctypes.c_int()
         self.call("cuDriverGetVersion", ctypes.byref(number))
-        self.version = number.value
+        self.version = number.value  # the newest CUDA that it serves: 13000 is 13.0
         if self.version < LEAST_VERSION:
             raise NoDevice(self.too_old("programs of cellc", LEAST_VERSION))
         self._bind(library, SIGNATURES)

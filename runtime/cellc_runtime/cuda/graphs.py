@@ -257,9 +257,6 @@ class PartGraphs:
         capture: of the program.
         launch: `cellc_parts`.
         slots: how many pointers main is given.
-
-    Attributes:
-        captures: the number of graphs made.
     """
 
     def __init__(
@@ -272,7 +269,7 @@ class PartGraphs:
         self._seen = _Seen()
         self._lock = renewed(threading.Lock())
         self._running = 0
-        self.captures = 0
+        self.captures = 0  # the number of graphs made
 
     @contextmanager
     def of_call(self, slots: int, arena: int, consts: int) -> Iterator[None]:

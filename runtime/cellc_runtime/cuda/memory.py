@@ -32,15 +32,11 @@ class NoMemory(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Segment:
-    """Memory from the driver, whole or cut into blocks of one size.
-
-    Attributes:
-        live: blocks in use.
-    """
+    """Memory from the driver, whole or cut into blocks of one size."""
 
     address: int
     nbytes: int
-    live: int = 0
+    live: int = 0  # blocks in use
 
 
 @dataclass(frozen=True, slots=True)

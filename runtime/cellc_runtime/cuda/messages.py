@@ -54,15 +54,10 @@ _ENVELOPE = np.dtype([
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The data by which a rank connects with NCCL.
+    """The data by which a rank connects with NCCL."""
 
-    Attributes:
-        gpu: its machine, and which GPU there.
-        version: of its NCCL, as text; "" if it has none.
-    """
-
-    gpu: str
-    version: str
+    gpu: str  # its machine, and which GPU there
+    version: str  # of its NCCL, as text; "" if it has none
 
     def reaches(self, other: Peer | None) -> bool:
         """Whether NCCL connects the two."""
@@ -72,22 +67,15 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class _Envelope:
-    """See the module.
-
-    Attributes:
-        what: type and shape.
-        place: in the sender's code.
-        sender: whose it is.
-        made: by what the two meet, in the first that goes by NCCL.
-    """
+    """See the module."""
 
     tag: int
     nbytes: int
     by_nccl: bool
-    what: str
-    place: str
-    sender: Peer
-    made: bytes
+    what: str  # type and shape
+    place: str  # in the sender's code
+    sender: Peer  # whose it is
+    made: bytes  # by what the two meet, in the first that goes by NCCL
 
     def packed(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         """As bytes."""
@@ -247,12 +235,10 @@ class _Outgoing:
     Args:
         peer: that rank.
         made: by what the two meet.
-
-    Attributes:
-        channel: the thread that sends.
     """
 
     def __init__(self, peer: int, library: nccl.Nccl, made: bytes, queue: Queue) -> None:
+        # the thread that sends
         self.channel = Channel(f"messages of rank {world().rank} to rank {peer}")
         self._library, self._made, self._queue = library, made, queue
         self._comm = 0
@@ -298,14 +284,10 @@ class _Outgoing:
 
 
 class _Incoming:
-    """Messages from another rank to this one.
-
-    Attributes:
-        early: what has come and no receive has asked for: envelopes, and the bytes that came by
-            NCCL.
-    """
+    """Messages from another rank to this one."""
 
     def __init__(self, peer: int) -> None:
+        # what has come and no receive has asked for: envelopes, and the bytes that came by NCCL
         self.early: deque[tuple[_Envelope, Memory | None]] = deque()
         self._peer, self._comm = peer, 0
         self._library: nccl.Nccl | None = None

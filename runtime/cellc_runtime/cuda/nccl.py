@@ -80,22 +80,15 @@ class NoNccl(RuntimeError):
 
 
 class NcclError(CollectiveError):
-    """NCCL refused a call.
-
-    Attributes:
-        code: the `ncclResult_t`.
-    """
+    """NCCL refused a call."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
-        self.code = code
+        self.code = code  # the `ncclResult_t`
 
 
 class Nccl:
     """The library.
-
-    Attributes:
-        version: 23203 is 2.32.3.
 
     Raises:
         NoNccl: it is too old.
@@ -113,7 +106,7 @@ class Nccl:
                 self._functions[name] = function
         number = ctypes.c_int()
         self.call("ncclGetVersion", ctypes.byref(number))
-        self.version = number.value
+        self.version = number.value  # 23203 is 2.32.3
         if self.version < LEAST_VERSION:
             raise NoNccl(f"this is NCCL {dotted(self.version)}: {_OLD}")
 

@@ -61,9 +61,6 @@ class Engine:
     Args:
         load: gives NCCL, when this rank comes to its first collective or message on a GPU:
             hundreds of megabytes that a process which computes elsewhere does without.
-
-    Attributes:
-        queue: of the device whose programs exchange something; None before one is loaded.
     """
 
     def __init__(self, load: Callable[[], nccl.Nccl]) -> None:
@@ -71,6 +68,7 @@ class Engine:
         self._loaded: tuple[nccl.Nccl | None, str] | None = None
         self._comms: dict[tuple[int, ...], tuple[nccl.Nccl, int] | None] = {}
         self._messages = messages.Messages(self._own, self._library)
+        # of the device whose programs exchange something; None before one is loaded
         self.queue: Queue | None = None
 
     def put(

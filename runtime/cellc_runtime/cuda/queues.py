@@ -16,13 +16,9 @@ Move = Callable[[int, int, int], None]
 
 
 class Lane(Protocol):
-    """A stream apart from that of the programs.
+    """A stream apart from that of the programs."""
 
-    Attributes:
-        handle: as the driver has it.
-    """
-
-    handle: int
+    handle: int  # as the driver has it
 
     def follow(self, mark: Event | None) -> None:
         """Let later work on it wait for a mark of `Queue.mark`."""
@@ -37,24 +33,18 @@ class Lane(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A device as collectives and messages need it.
+    """A device as collectives and messages need it."""
 
-    Attributes:
-        name: which GPU of the machine it is, the same for all processes.
-        use: makes it the one of this thread's calls.
-        zero, move: see `Zero` and `Move`.
-        room: allocates a number of bytes, given back in the order of the programs' stream.
-        mark: after the present work of the programs' stream; None where that is done already.
-        lane: a stream of its own.
-    """
-
-    name: str
-    use: Callable[[], None]
+    name: str  # which GPU of the machine it is, the same for all processes
+    use: Callable[[], None]  # makes it the one of this thread's calls
+    # zero, move: see `Zero` and `Move`
     zero: Zero
     move: Move
+    # allocates a number of bytes, given back in the order of the programs' stream
     room: Callable[[int], Memory]
+    # after the present work of the programs' stream; None where that is done already
     mark: Callable[[], Event | None]
-    lane: Callable[[], Lane]
+    lane: Callable[[], Lane]  # a stream of its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,25 +48,16 @@ class External:
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """The formulas of an element.
+    """The formulas of an element."""
 
-    Attributes:
-        place: the variables of the matrix, the query and the key.
-        softmax_of: what the softmax is taken of, by `SCORE`.
-        weigh: what the values are multiplied with, by `WEIGHT`.
-        gradient: of the score, by `WEIGHT`, `DOT` and `ROW` (and `SCORE`); None without one.
-        drops: whether `weigh` leaves weights out, so that a row without any has zeros.
-        seen: keys that the query at position i may look at are those below i + `seen`.
-        externals: in the order of the kernel's pointers.
-    """
-
-    place: tuple[Var, Var, Var]
-    softmax_of: Expr
-    weigh: Expr
+    place: tuple[Var, Var, Var]  # the variables of the matrix, the query and the key
+    softmax_of: Expr  # what the softmax is taken of, by `SCORE`
+    weigh: Expr  # what the values are multiplied with, by `WEIGHT`
+    # of the score, by `WEIGHT`, `DOT` and `ROW` (and `SCORE`); None without one
     gradient: Expr | None
-    drops: bool
-    seen: int
-    externals: tuple[External, ...]
+    drops: bool  # whether `weigh` leaves weights out, so that a row without any has zeros
+    seen: int  # keys that the query at position i may look at are those below i + `seen`
+    externals: tuple[External, ...]  # in the order of the kernel's pointers
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -62,21 +62,14 @@ _ROWS, _OUT = result(3), operand(4)
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """The products and the nest of a gradient.
+    """The products and the nest of a gradient."""
 
-    Attributes:
-        g: the output's gradient.
-        dots: it times the values, from which the nest makes the scores' gradient.
-        nest: None where that is the cluster of the softmax itself.
-        results: the gradients of queries, keys and values, as far as there are such.
-        turned: whether those of keys and values lie the other way in memory.
-    """
-
-    g: Value
-    dots: Node | None
-    nest: Cluster | None
+    g: Value  # the output's gradient
+    dots: Node | None  # it times the values, from which the nest makes the scores' gradient
+    nest: Cluster | None  # None where that is the cluster of the softmax itself
+    # the gradients of queries, keys and values, as far as there are such
     results: tuple[Node | None, Node | None, Node | None]
-    turned: tuple[bool, bool]
+    turned: tuple[bool, bool]  # whether those of keys and values lie the other way in memory
 
     @property
     def products(self) -> list[Node]:
@@ -91,26 +84,18 @@ class Backward:
 
 @dataclass(slots=True, eq=False)
 class Whole:
-    """An attention that is found.
+    """An attention that is found."""
 
-    Attributes:
-        scores, softmax: the first product, and the cluster after it.
-        mix: the second product; None if nobody wants the result.
-        values: what is its right operand.
-        backward: its gradient, if there is one.
-        externals: the values that formulas read.
-        unread: clusters that nothing reads any more.
-        rows, out: what the forward pass keeps for the gradient, once it is emitted.
-    """
-
+    # scores, softmax: the first product, and the cluster after it
     scores: Node
     softmax: Cluster
-    mix: Node | None
-    values: Value
-    backward: Backward | None
+    mix: Node | None  # the second product; None if nobody wants the result
+    values: Value  # what is its right operand
+    backward: Backward | None  # its gradient, if there is one
     plans: tuple[KernelPlan, KernelPlan | None]
-    externals: tuple[Value, ...]
-    unread: list[Cluster] = field(default_factory=list)
+    externals: tuple[Value, ...]  # the values that formulas read
+    unread: list[Cluster] = field(default_factory=list)  # clusters that nothing reads any more
+    # rows, out: what the forward pass keeps for the gradient, once it is emitted
     rows: Place | None = None
     out: Place | None = None
 

@@ -20,45 +20,31 @@ HOST = machine_target()
 class TensorMap:
     """A tensor of three axes whose boxes are copied between global and shared memory, swizzled by
     128 bytes. `cellc_main` makes it before a launch.
-
-    Attributes:
-        buffer: which of the kernel's pointers it begins at (a multiple of 16).
-        dtype: of its elements.
-        sizes: of its axes, innermost first.
-        strides: bytes of a step along the second and third axis, multiples of 16.
-        box: of the first two axes; of the third it is one.
     """
 
-    buffer: int
-    dtype: DType
-    sizes: tuple[int, int, int]
-    strides: tuple[int, int]
-    box: tuple[int, int]
+    buffer: int  # which of the kernel's pointers it begins at (a multiple of 16)
+    dtype: DType  # of its elements
+    sizes: tuple[int, int, int]  # of its axes, innermost first
+    strides: tuple[int, int]  # bytes of a step along the second and third axis, multiples of 16
+    box: tuple[int, int]  # of the first two axes; of the third it is one
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCode:
-    """One kernel.
+    """One kernel."""
 
-    Attributes:
-        text: a module whose one entry is `KERNEL`.
-        blocks, threads: of a launch.
-        shared: bytes of shared memory of a block.
-        meets: whether threads of a block wait for one another.
-        align: bytes; what its pointers must be multiples of. Where they are not, `otherwise` runs.
-        maps: parameters after the pointers.
-        guarded: whether the last parameter is the address of the checks' results: after one that
-            failed the kernel does nothing.
-    """
-
-    text: str
+    text: str  # a module whose one entry is `KERNEL`
+    # blocks, threads: of a launch
     blocks: int
     threads: int
-    shared: int = 0
-    meets: bool = False
+    shared: int = 0  # bytes of shared memory of a block
+    meets: bool = False  # whether threads of a block wait for one another
+    # bytes; what its pointers must be multiples of. Where they are not, `otherwise` runs.
     align: int = 1
     otherwise: KernelCode | None = None
-    maps: tuple[TensorMap, ...] = ()
+    maps: tuple[TensorMap, ...] = ()  # parameters after the pointers
+    # whether the last parameter is the address of the checks' results: after one that failed the
+    # kernel does nothing
     guarded: bool = False
 
     def __str__(self) -> str:

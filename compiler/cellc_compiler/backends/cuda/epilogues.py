@@ -43,15 +43,10 @@ _MOST_CYCLES = 96.0
 
 @dataclass(frozen=True, slots=True)
 class NestEpilogue:
-    """A nest over the elements of a product.
+    """A nest over the elements of a product."""
 
-    Attributes:
-        nest: what is done.
-        source: the value in it that is the product.
-    """
-
-    nest: Nest
-    source: Value
+    nest: Nest  # what is done
+    source: Value  # the value in it that is the product
     target: Target
 
     @property

@@ -89,17 +89,11 @@ class LaunchedKernels(Kernels):
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The arguments of a callback.
+    """The arguments of a callback."""
 
-    Attributes:
-        sizes: bytes at each pointer, operands first.
-        operands: how many are operands.
-        asks: whether it may be put on the device's stream (`abi.BY_HOST`).
-    """
-
-    sizes: Sequence[int]
-    operands: int
-    asks: bool
+    sizes: Sequence[int]  # bytes at each pointer, operands first
+    operands: int  # how many are operands
+    asks: bool  # whether it may be put on the device's stream (`abi.BY_HOST`)
 
 
 class LaunchWriter(FunctionWriter):

@@ -39,18 +39,13 @@ class Scope:
 
 
 class ExpressionEmitter:
-    """Writes expressions into a function, for who knows where buffers and loop variables are.
-
-    Attributes:
-        pointers: of buffers.
-        vars: loop variables.
-    """
+    """Writes expressions into a function, for who knows where buffers and loop variables are."""
 
     def __init__(self, f: Function, target: Target) -> None:
         self.f = f
         self.target = target
-        self.pointers: dict[Any, V] = {}
-        self.vars: dict[Var, V] = {}
+        self.pointers: dict[Any, V] = {}  # of buffers
+        self.vars: dict[Var, V] = {}  # loop variables
 
     # --- values ---------------------------------------------------------------------------------
 

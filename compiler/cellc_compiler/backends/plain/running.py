@@ -16,15 +16,11 @@ State = list[X]
 
 
 class Taking(ABC):
-    """The state that a line carries from element to element.
-
-    Attributes:
-        types: of the numbers that it is.
-    """
+    """The state that a line carries from element to element."""
 
     def __init__(self, form: Running) -> None:
         self.form, self.dtype = form, form.dtype
-        self.types = [register_type(form.dtype)]
+        self.types = [register_type(form.dtype)]  # of the numbers that it is
 
     @abstractmethod
     def start(self, f: PlainFunction) -> State:

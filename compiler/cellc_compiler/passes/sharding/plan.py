@@ -44,21 +44,15 @@ _WORK = 1 / 64
 
 @dataclass(slots=True)
 class Choice:
-    """How a node is cut.
-
-    Attributes:
-        operands: how its operands lie for it.
-        results: how its results lie.
-        partial: the mesh axes along which ranks have parts of the sum that a result is.
-        scattered: the axis of the result that these cut afterwards; -1: all get all of it.
-    """
+    """How a node is cut."""
 
     factors: Factors
     cuts: Cuts
-    operands: tuple[Layout, ...]
-    results: tuple[Layout, ...]
+    operands: tuple[Layout, ...]  # how its operands lie for it
+    results: tuple[Layout, ...]  # how its results lie
+    # the mesh axes along which ranks have parts of the sum that a result is
     partial: tuple[int, ...] = ()
-    scattered: int = -1
+    scattered: int = -1  # the axis of the result that these cut afterwards; -1: all get all of it
 
     @property
     def computed(self) -> tuple[Layout, ...]:
@@ -72,18 +66,13 @@ class Choice:
 
 @dataclass(slots=True)
 class Plan:
-    """How all values of a graph lie.
-
-    Attributes:
-        layouts: of inputs and of the nodes' results.
-        choices: of the nodes.
-        cost: of a run, for one rank, in bytes that are sent.
-    """
+    """How all values of a graph lie."""
 
     mesh: Mesh
+    # of inputs and of the nodes' results
     layouts: dict[Value, Layout] = field(default_factory=dict)
-    choices: dict[Node, Choice] = field(default_factory=dict)
-    cost: float = 0.0
+    choices: dict[Node, Choice] = field(default_factory=dict)  # of the nodes
+    cost: float = 0.0  # of a run, for one rank, in bytes that are sent
 
 
 def splitting(node: Node) -> Factors:

@@ -38,19 +38,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One redistribution.
+    """One redistribution."""
 
-    Attributes:
-        kind: all-gather, slice or all-to-all.
-        axis: of the tensor, which is not cut by `cut` any more; for a slice, which is.
-        to: the axis that is cut by it instead, for an all-to-all.
-        cut: axes of the mesh.
-    """
-
-    kind: Kind
-    axis: int
-    cut: tuple[int, ...]
-    to: int = -1
+    kind: Kind  # all-gather, slice or all-to-all
+    axis: int  # of the tensor, which is not cut by `cut` any more; for a slice, which is
+    cut: tuple[int, ...]  # axes of the mesh
+    to: int = -1  # the axis that is cut by it instead, for an all-to-all
 
 
 @cache

@@ -29,36 +29,24 @@ from .redistribution import Kind, reduced, route, take
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A collective or slice that the pass has put in.
+    """A collective or slice that the pass has put in."""
 
-    Attributes:
-        op: which.
-        what: the value, and how it lies before and after.
-        where: the source that the reader of the value comes from.
-    """
-
-    op: str
-    what: str
-    where: str
+    op: str  # which
+    what: str  # the value, and how it lies before and after
+    where: str  # the source that the reader of the value comes from
 
 
 @dataclass(slots=True)
 class Sharded:
-    """The graph of one rank.
+    """The graph of one rank."""
 
-    Attributes:
-        graph: of this rank's parts.
-        inputs, outputs: how the inputs and outputs lie.
-        cost: what the plan costs a rank, in bytes that are sent.
-        text: each value's layout, and what moves between ranks, line by line.
-    """
-
-    graph: Graph
+    graph: Graph  # of this rank's parts
+    # inputs, outputs: how the inputs and outputs lie
     inputs: list[Layout]
     outputs: list[Layout]
-    cost: float
+    cost: float  # what the plan costs a rank, in bytes that are sent
     moved: list[Moved] = field(default_factory=list)
-    text: str = ""
+    text: str = ""  # each value's layout, and what moves between ranks, line by line
 
 
 def core_graph(graph: Graph, keep: Sequence[str] = ()) -> Graph:

@@ -27,13 +27,9 @@ _END: Due = (float("inf"), 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A value that one stage gives to another.
+    """A value that one stage gives to another."""
 
-    Attributes:
-        tag: its number among all; `source` and `target` are stages.
-    """
-
-    tag: int
+    tag: int  # its number among all; `source` and `target` are stages
     value: Value
     source: int
     target: int

@@ -28,51 +28,34 @@ _WITH_USERS = -1
 
 
 class StageError(ValueError):
-    """A network that cannot be cut as its Cells say.
-
-    Attributes:
-        node: where it cannot; None: nowhere in particular.
-    """
+    """A network that cannot be cut as its Cells say."""
 
     def __init__(self, message: str, node: Node | None = None) -> None:
         super().__init__(message)
-        self.node = node
+        self.node = node  # where it cannot; None: nowhere in particular
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How a graph is to be cut.
+    """How a graph is to be cut."""
 
-    Attributes:
-        stages: how many there are.
-        of_scope: the stage of a Cell, by its path; None where none was said.
-        trained: the inputs that are trained parameters.
-        interleaved: stages may be passed more than once.
-    """
-
-    stages: int
+    stages: int  # how many there are
+    # the stage of a Cell, by its path; None where none was said
     of_scope: Callable[[str], int | None]
-    trained: Collection[Value] = ()
-    interleaved: bool = False
+    trained: Collection[Value] = ()  # the inputs that are trained parameters
+    interleaved: bool = False  # stages may be passed more than once
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where and in which unit of work nodes are computed.
+    """Where and in which unit of work nodes are computed."""
 
-    Attributes:
-        stage: of each node, or `EVERYWHERE`.
-        home: of each parameter, the stage that holds it, or `EVERYWHERE`.
-        micro: the last micro-batch that a node depends on.
-        part: which part of its stage a node is in; not there for the first.
-        backward: the nodes of backward passes, and what is done with gradients.
-    """
-
-    stage: dict[Node, int | None]
-    home: dict[Value, int | None]
-    micro: dict[Node, int]
-    backward: set[Node]
+    stage: dict[Node, int | None]  # of each node, or `EVERYWHERE`
+    home: dict[Value, int | None]  # of each parameter, the stage that holds it, or `EVERYWHERE`
+    micro: dict[Node, int]  # the last micro-batch that a node depends on
+    backward: set[Node]  # the nodes of backward passes, and what is done with gradients
     micro_batches: int
+    # which part of its stage a node is in; not there for the first
     part: dict[Node, int] = field(default_factory=dict)
 
     @property

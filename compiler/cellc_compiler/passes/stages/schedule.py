@@ -17,16 +17,11 @@ FORWARD_TIME, BACKWARD_TIME = 1.0, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A forward or backward pass of a micro-batch through a part of the network.
+    """A forward or backward pass of a micro-batch through a part of the network."""
 
-    Attributes:
-        stage: which stage does it, and `part` which of its parts, counted from 0.
-        micro: the micro-batch.
-    """
-
-    stage: int
+    stage: int  # which stage does it, and `part` which of its parts, counted from 0
     part: int
-    micro: int
+    micro: int  # the micro-batch
     backward: bool
 
     def __str__(self) -> str:
@@ -36,18 +31,13 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a schedule.
+    """The size of a schedule."""
 
-    Attributes:
-        stages, micro_batches: how many there are.
-        parts: how many parts of the network each stage has.
-        trains: whether there is a backward pass.
-    """
-
+    # stages, micro_batches: how many there are
     stages: int
     micro_batches: int
-    parts: int = 1
-    trains: bool = True
+    parts: int = 1  # how many parts of the network each stage has
+    trains: bool = True  # whether there is a backward pass
 
 
 def order_of(shape: Shape, schedule: str, stage: int) -> list[Unit]:
@@ -92,19 +82,13 @@ def _passes(shape: Shape, stage: int, backward: bool) -> Iterator[Unit]:
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """When each unit begins, if forward passes take 1 and backward passes 2 units of time.
-
-    Attributes:
-        start: by unit.
-        orders: the units of each stage in their order.
-        length: of the whole.
-    """
+    """When each unit begins, if forward passes take 1 and backward passes 2 units of time."""
 
     shape: Shape
     schedule: str
-    start: dict[Unit, float]
-    orders: list[list[Unit]]
-    length: float = field(default=0.0)
+    start: dict[Unit, float]  # by unit
+    orders: list[list[Unit]]  # the units of each stage in their order
+    length: float = field(default=0.0)  # of the whole
 
     def bubble(self, stage: int) -> float:
         """The part of the time in which a stage has nothing to do, from 0 to 1."""

@@ -23,19 +23,12 @@ Made = Callable[[], tuple[bool, Any]]
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Which worker this is.
+    """Which worker this is."""
 
-    Attributes:
-        id: counted from 0.
-        num_workers: how many there are.
-        seed: of the worker's global generators.
-        dataset: its own copy.
-    """
-
-    id: int
-    num_workers: int
-    seed: int
-    dataset: Any
+    id: int  # counted from 0
+    num_workers: int  # how many there are
+    seed: int  # of the worker's global generators
+    dataset: Any  # its own copy
 
 
 class _Here:

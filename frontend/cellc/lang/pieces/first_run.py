@@ -36,18 +36,13 @@ class NotAhead(Exception):
 
 @dataclass(slots=True)
 class _Level:
-    """How far a graph under construction has been run.
-
-    Attributes:
-        runs: whether this call comes here.
-        start: in the log of the call; `place`: how far it has come.
-        done: nodes that have run, and the place after them.
-    """
+    """How far a graph under construction has been run."""
 
     region: Region
-    runs: bool
-    start: int
+    runs: bool  # whether this call comes here
+    start: int  # in the log of the call; `place`: how far it has come
     place: int = 0
+    # nodes that have run, and the place after them
     done: dict[Node, int] = field(default_factory=dict)
 
 

@@ -15,18 +15,14 @@ _KNOWN = ("mp_comm_recompute", "parallel_optimizer_comm_recompute", "recompute_s
 
 @dataclass(frozen=True, slots=True)
 class RecomputeOptions:
-    """The options of `Cell.recompute`.
+    """The options of `Cell.recompute`."""
 
-    Attributes:
-        output_recompute: whether the cell's results are computed again too.
-        use_reentrant, early_stop, context_fn: how MindSpore does it in PyNative mode; kept.
-        communication: options about communication between devices; kept.
-    """
-
-    output_recompute: bool = False
+    output_recompute: bool = False  # whether the cell's results are computed again too
+    # use_reentrant, early_stop, context_fn: how MindSpore does it in PyNative mode; kept
     use_reentrant: bool = True
     early_stop: bool = True
     context_fn: Callable[[], Any] | None = None
+    # options about communication between devices; kept
     communication: tuple[tuple[str, bool], ...] = ()
 
 

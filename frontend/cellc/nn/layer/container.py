@@ -25,14 +25,10 @@ def _no_dict(cell: Cell, what: str) -> None:
 
 
 class _Numbered(Cell):
-    """Cells under the names "0", "1", ..., in order.
-
-    Attributes:
-        cell_list: the cells as a tuple, which `construct` walks over.
-    """
+    """Cells under the names "0", "1", ..., in order."""
 
     _holds_cells_only = True
-    cell_list: tuple[Cell, ...]
+    cell_list: tuple[Cell, ...]  # the cells as a tuple, which `construct` walks over
 
     def __len__(self) -> int:
         return len(self._cells)

@@ -146,11 +146,9 @@ def _activation(activation: Any) -> Any:
 
 class _Layer(Family):
     """The common part of encoder and decoder layers: attention, two dense layers, norms, dropouts.
-
-    Attributes:
-        _attentions: names of the attentions; there is one norm and dropout more than these.
     """
 
+    # names of the attentions; there is one norm and dropout more than these
     _attentions: tuple[str, ...] = ()
 
     activation1: Callable[..., Tensor]

@@ -27,17 +27,11 @@ from ...tensors.tensor import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The rows of a parameter that one rank keeps state of.
+    """The rows of a parameter that one rank keeps state of."""
 
-    Attributes:
-        ranks: those that all rows are sharded over, in the order of the rows.
-        first: this rank's first row.
-        rows: how many it has.
-    """
-
-    ranks: tuple[int, ...]
-    first: int
-    rows: int
+    ranks: tuple[int, ...]  # those that all rows are sharded over, in the order of the rows
+    first: int  # this rank's first row
+    rows: int  # how many it has
 
     def of(self, x: Tensor) -> Tensor:
         """This rank's rows of something that has all rows, or no more than these."""

@@ -24,28 +24,18 @@ _ZOOMS = 10
 
 
 class LineSearchResults(NamedTuple):
-    """The result of a line search.
+    """The result of a line search."""
 
-    Attributes:
-        failed: whether no step satisfies the conditions.
-        nit: number of iterations.
-        nfev, ngev: numbers of values and gradients that were worked out.
-        k: number of the iteration after the last one.
-        a_k: the step.
-        f_k: the value there.
-        g_k: the gradient there.
-        status: 0: found, 1: the search between two steps failed, 3: too many iterations.
-    """
-
-    failed: bool
-    nit: int
+    failed: bool  # whether no step satisfies the conditions
+    nit: int  # number of iterations
+    # nfev, ngev: numbers of values and gradients that were worked out
     nfev: int
     ngev: int
-    k: int
-    a_k: float
-    f_k: float
-    g_k: Tensor
-    status: int
+    k: int  # number of the iteration after the last one
+    a_k: float  # the step
+    f_k: float  # the value there
+    g_k: Tensor  # the gradient there
+    status: int  # 0: found, 1: the search between two steps failed, 3: too many iterations
 
 
 @dataclass(slots=True)

@@ -28,44 +28,27 @@ _OPTIONS = {
 
 
 class OptimizeResults(NamedTuple):
-    """The result of a minimization.
+    """The result of a minimization."""
 
-    Attributes:
-        x: the point.
-        success: whether the gradient is small enough there.
-        status: 0: it is; 1: too many iterations; 2 and more: a line search failed.
-        fun: the value there.
-        jac: the gradient there.
-        hess_inv: the estimate of the inverse Hessian there; None of L-BFGS.
-        nfev, njev: numbers of values and gradients that were worked out.
-        nit: number of iterations.
-    """
-
-    x: Tensor
-    success: bool
-    status: int
-    fun: float
-    jac: Tensor
-    hess_inv: Tensor | None
+    x: Tensor  # the point
+    success: bool  # whether the gradient is small enough there
+    status: int  # 0: it is; 1: too many iterations; 2 and more: a line search failed
+    fun: float  # the value there
+    jac: Tensor  # the gradient there
+    hess_inv: Tensor | None  # the estimate of the inverse Hessian there; None of L-BFGS
+    # nfev, njev: numbers of values and gradients that were worked out
     nfev: int
     njev: int
-    nit: int
+    nit: int  # number of iterations
 
 
 class LagrangeResults(NamedTuple):
-    """The result of a minimization under constraints.
+    """The result of a minimization under constraints."""
 
-    Attributes:
-        succeeded: whether a point was met that keeps all constraints.
-        best_value: the best such point; the first one if there is none.
-        object_value: the value there.
-        loss_value: the constraints there.
-    """
-
-    succeeded: bool
-    best_value: Any
-    object_value: Any
-    loss_value: Any
+    succeeded: bool  # whether a point was met that keeps all constraints
+    best_value: Any  # the best such point; the first one if there is none
+    object_value: Any  # the value there
+    loss_value: Any  # the constraints there
 
 
 Direction = Callable[[Tensor], Tensor]

@@ -22,17 +22,11 @@ _RATE = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)([kmgt]?)b/s", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection of ranks.
+    """A connection of ranks."""
 
-    Attributes:
-        latency: seconds that a round takes beside its bytes.
-        bandwidth: bytes per second of one rank, in each direction.
-        adding: bytes per second at which a rank adds what has come to what it has.
-    """
-
-    latency: float
-    bandwidth: float
-    adding: float = math.inf
+    latency: float  # seconds that a round takes beside its bytes
+    bandwidth: float  # bytes per second of one rank, in each direction
+    adding: float = math.inf  # bytes per second at which a rank adds what has come to what it has
 
     def __str__(self) -> str:
         rest = "" if math.isinf(self.adding) else f":{self.adding / 1e9:.3g}GB/s"
@@ -59,13 +53,9 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a collective.
+    """The cost of a collective."""
 
-    Attributes:
-        seconds: for each of its ranks; `nbytes` what each of them sends.
-    """
-
-    seconds: float = 0.0
+    seconds: float = 0.0  # for each of its ranks; `nbytes` what each of them sends
     nbytes: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:

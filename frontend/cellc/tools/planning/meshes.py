@@ -38,24 +38,18 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a plan.
+    """The options of a plan."""
 
-    Attributes:
-        micro_batches: of each data-parallel part; None: as `batch` says, else 1, or four for each
-            stage of a pipeline.
-        batch: rows of all ranks together; None: as many as follow.
-        overlap: the part of the gradients' communication that runs during computation.
-        interleaved: chunks of layers that each stage has, one after the other (virtual stages).
-        memory: bytes that a rank has; None: any number.
-        speed: how many times as fast as here a rank's kernels run: of another device, or less than
-            1 of ranks that share processors.
-    """
-
+    # of each data-parallel part; None: as `batch` says, else 1, or four for each stage of a
+    # pipeline
     micro_batches: int | None = None
-    batch: int | None = None
-    overlap: float = 0.0
+    batch: int | None = None  # rows of all ranks together; None: as many as follow
+    overlap: float = 0.0  # the part of the gradients' communication that runs during computation
+    # chunks of layers that each stage has, one after the other (virtual stages)
     interleaved: int = 1
-    memory: float | None = None
+    memory: float | None = None  # bytes that a rank has; None: any number
+    # how many times as fast as here a rank's kernels run: of another device, or less than 1 of
+    # ranks that share processors
     speed: float = 1.0
 
 

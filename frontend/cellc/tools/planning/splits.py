@@ -29,22 +29,15 @@ class Lies(Enum):
 
 
 class Splits:
-    """How the values that some nodes give lie on ranks.
-
-    Attributes:
-        lies: by value.
-        weights: the weights that are cut, as inputs of the graph.
-        sums: the partial sums that are added up, each once, with the node that asks for it first.
-        order: the nodes and all that they need, each after its operands.
-        backward: the nodes of the backward pass, and what follows it.
-    """
+    """How the values that some nodes give lie on ranks."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        self.lies: dict[Value, Lies] = {}
-        self.weights: set[Value] = set()
+        self.lies: dict[Value, Lies] = {}  # by value
+        self.weights: set[Value] = set()  # the weights that are cut, as inputs of the graph
+        # the partial sums that are added up, each once, with the node that asks for it first
         self.sums: dict[Value, Node] = {}
-        self.order: list[Node] = []
-        self.backward: set[Node] = set()
+        self.order: list[Node] = []  # the nodes and all that they need, each after its operands
+        self.backward: set[Node] = set()  # the nodes of the backward pass, and what follows it
         done: set[Node] = set()
         for wanted in nodes:
             for node in _in_order(wanted, done):

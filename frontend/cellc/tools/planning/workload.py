@@ -46,31 +46,18 @@ class Block:
 
 @dataclass(slots=True)
 class Workload:
-    """A training step on one rank.
+    """A training step on one rank."""
 
-    Attributes:
-        name: of the step.
-        samples: rows of a micro-batch.
-        blocks: its layers, in order.
-        update: seconds of the optimizer, where it has kernels of its own.
-        state: bytes of the optimizer's state for each byte of trainable parameters.
-        fixed: bytes of parameters that are not trained.
-        temporaries: bytes of temporaries of one micro-batch.
-        bucket: bytes of gradients that go in one collective.
-        flops: operations of a micro-batch's products; 0: not known.
-        gradient: bytes of a gradient for each byte of its parameter.
-    """
-
-    name: str
-    samples: int
-    blocks: list[Block]
-    update: float = 0.0
-    state: float = 0.0
-    fixed: int = 0
-    temporaries: int = 0
-    bucket: int = 4 << 20
-    flops: float = 0.0
-    gradient: float = 1.0
+    name: str  # of the step
+    samples: int  # rows of a micro-batch
+    blocks: list[Block]  # its layers, in order
+    update: float = 0.0  # seconds of the optimizer, where it has kernels of its own
+    state: float = 0.0  # bytes of the optimizer's state for each byte of trainable parameters
+    fixed: int = 0  # bytes of parameters that are not trained
+    temporaries: int = 0  # bytes of temporaries of one micro-batch
+    bucket: int = 4 << 20  # bytes of gradients that go in one collective
+    flops: float = 0.0  # operations of a micro-batch's products; 0: not known
+    gradient: float = 1.0  # bytes of a gradient for each byte of its parameter
 
     @property
     def seconds(self) -> float:

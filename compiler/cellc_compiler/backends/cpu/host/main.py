@@ -23,11 +23,7 @@ def is_parallel(kernel: Kernel) -> bool:
 
 
 class PoolWriter(FunctionWriter):
-    """Writes a function that shares out tasks.
-
-    Attributes:
-        in_task: whether what is written is part of a task already.
-    """
+    """Writes a function that shares out tasks."""
 
     declares: ClassVar = ("declare hidden void @cellc_parallel_for(ptr, ptr, i64, i64)",)
 
@@ -35,7 +31,7 @@ class PoolWriter(FunctionWriter):
         self, name: str, target: Target, kernels: Kernels, params: Params = MAIN_PARAMS
     ) -> None:
         super().__init__(name, target, kernels, params)
-        self.in_task = False
+        self.in_task = False  # whether what is written is part of a task already
 
     def forks(self, kernel: Kernel) -> bool:
         """Whether a kernel is worth a fork, and the code is not part of a task already."""

@@ -37,10 +37,6 @@ class ProfilingWriter(PoolWriter):
         arena: bytes of temporaries; records follow them.
         target: what the code is for.
         kernels: see `write_main`.
-
-    Attributes:
-        calls: what call numbers in the records mean.
-        start: offset of the records in the arena; `arena` the bytes of both.
     """
 
     spare = 1
@@ -50,9 +46,10 @@ class ProfilingWriter(PoolWriter):
         self, instructions: Sequence[Instruction], arena: int, target: Target, kernels: Kernels
     ) -> None:
         super().__init__(MAIN, target, kernels)
-        self.calls: list[Call | Copy | Callback] = []
+        self.calls: list[Call | Copy | Callback] = []  # what call numbers in the records mean
         count = _records(instructions)
         self.capacity = MOST if is_symbolic(count) else min(count, MOST)
+        # offset of the records in the arena; `arena` the bytes of both
         self.start = -(-arena // ALIGN) * ALIGN
         self.arena = self.start + RECORD_BYTES * (self.capacity + 1)
 

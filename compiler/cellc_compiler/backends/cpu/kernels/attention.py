@@ -47,23 +47,14 @@ _LONGEST = 4096
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """The fused operation.
+    """The fused operation."""
 
-    Attributes:
-        scores: the first product.
-        nest: the row nest between the products; it reads `source` and stores `weights`.
-        mix: the second product, whose left operand is `weights`.
-        source: the scores, as the nest's loads name them.
-        weights: the value the nest's store names.
-        local: whether nothing else reads the weights.
-    """
-
-    scores: MatmulSpec
-    nest: Nest
-    mix: MatmulSpec
-    source: Any
-    weights: Any
-    local: bool
+    scores: MatmulSpec  # the first product
+    nest: Nest  # the row nest between the products; it reads `source` and stores `weights`
+    mix: MatmulSpec  # the second product, whose left operand is `weights`
+    source: Any  # the scores, as the nest's loads name them
+    weights: Any  # the value the nest's store names
+    local: bool  # whether nothing else reads the weights
 
 
 def attention_kernels(

@@ -46,24 +46,19 @@ from .vectors import (
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """Pooling of `x[n, c, h, w]` (1-d: `h = kernel[0] = 1`).
-
-    Attributes:
-        kernel, stride, dilation: (rows, columns).
-        pads: elements added (top, bottom, left, right); they never win a maximum.
-        ceil_mode: whether a window may start inside and end outside the padded input.
-
-    """
+    """Pooling of `x[n, c, h, w]` (1-d: `h = kernel[0] = 1`)."""
 
     n: int
     c: int
     h: int
     w: int
+    # kernel, stride, dilation: (rows, columns)
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
+    # elements added (top, bottom, left, right); they never win a maximum
     pads: tuple[int, int, int, int]
-    ceil_mode: bool
+    ceil_mode: bool  # whether a window may start inside and end outside the padded input
     dtype: DType
 
     def axes(self, include_pad: bool) -> tuple[AnyAxis, AnyAxis]:

@@ -17,19 +17,14 @@ from .vectors import lookup, maximum, minimum, table
 
 @dataclass(frozen=True)
 class Axis:
-    """Windows along one axis.
+    """Windows along one axis."""
 
-    Attributes:
-        size: input elements.
-        starts, ends: first element of each window and one past its last, both inside the input.
-        step: distance of the elements of a window (dilation).
-        contributions: what each window adds to the divisor of an average, as a factor.
-    """
-
-    size: int
+    size: int  # input elements
+    # starts, ends: first element of each window and one past its last, both inside the input
     starts: tuple[int, ...]
     ends: tuple[int, ...]
-    step: int
+    step: int  # distance of the elements of a window (dilation)
+    # what each window adds to the divisor of an average, as a factor
     contributions: tuple[int, ...]
 
     @property
@@ -123,25 +118,19 @@ class _Formula:
 
 @dataclass(frozen=True)
 class OpenAxis(_Formula):
-    """Windows along an axis whose size is known when the code runs; attributes as of `Axis`.
-
-    Attributes:
-        kernel: elements of a window; `stride` between windows; `before` and `after` the padding.
-        include_pad: whether padding counts.
-        beyond: whether the last window may reach beyond the padding, which counts nothing.
-        given: the contribution to the divisor, if it is given.
-    """
+    """Windows along an axis whose size is known when the code runs; attributes as of `Axis`."""
 
     size: int
     windows: int
-    kernel: int
+    kernel: int  # elements of a window; `stride` between windows; `before` and `after` the padding
     stride: int
     step: int
     before: int
     after: int
-    include_pad: bool
+    include_pad: bool  # whether padding counts
+    # whether the last window may reach beyond the padding, which counts nothing
     beyond: bool
-    given: int | None = None
+    given: int | None = None  # the contribution to the divisor, if it is given
     whole = False
 
     @property

@@ -31,20 +31,14 @@ _LONG, _FEW = 1024, 8
 
 @dataclass(frozen=True, slots=True)
 class SortSpec:
-    """Sort each of `lines` rows of `n` elements.
+    """Sort each of `lines` rows of `n` elements."""
 
-    Attributes:
-        lines, n: shape of the input, n < 2**31.
-        dtype: a real dtype or bool.
-        descending: largest first (a NaN is last all the same).
-        first: how many results of a line are wanted.
-    """
-
+    # lines, n: shape of the input, n < 2**31
     lines: int
     n: int
-    dtype: DType
-    descending: bool
-    first: int
+    dtype: DType  # a real dtype or bool
+    descending: bool  # largest first (a NaN is last all the same)
+    first: int  # how many results of a line are wanted
 
 
 def sort_kernels(spec: SortSpec, target: Target) -> KernelPlan:

@@ -100,19 +100,15 @@ def acc_ptr(f: Function, base: V, index: V | int, dtype: DType) -> V:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Kernels to run in order, each with the roles of its buffers.
+    """Kernels to run in order, each with the roles of its buffers."""
 
-    Attributes:
-        steps: `(kernel, roles)`; roles are the operation's operands (`x`, `w`, `dy`, `out`,
-            `indices`, `a`, `b`) and names of `scratch`; what an epilogue reads (and stores besides
-            `out`) and what is packed have roles of lowering.
-        scratch: bytes of every scratch buffer (64-byte aligned, contents undefined).
-        packing: the layout of scratch that a step packs an operand into without changing an
-            element, by role.
-    """
-
+    # `(kernel, roles)`; roles are the operation's operands (`x`, `w`, `dy`, `out`, `indices`, `a`,
+    # `b`) and names of `scratch`; what an epilogue reads (and stores besides `out`) and what is
+    # packed have roles of lowering
     steps: list[tuple[Kernel, tuple[str | Role, ...]]] = field(default_factory=list)
+    # bytes of every scratch buffer (64-byte aligned, contents undefined)
     scratch: dict[str | Role, int] = field(default_factory=dict)
+    # the layout of scratch that a step packs an operand into without changing an element, by role
     packing: dict[Role, Packing] = field(default_factory=dict)
 
     @property
@@ -127,19 +123,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A strided row access: element `start + i * stride` in lane i, `fill` outside the row.
+    """A strided row access: element `start + i * stride` in lane i, `fill` outside the row."""
 
-    Attributes:
-        dtype: storage type of the row.
-        stride: elements between lanes.
-        width: lanes.
-        fill: accumulator value of a lane outside `[0, bound)`.
-    """
-
-    dtype: DType
-    stride: int
-    width: int
-    fill: float = 0.0
+    dtype: DType  # storage type of the row
+    stride: int  # elements between lanes
+    width: int  # lanes
+    fill: float = 0.0  # accumulator value of a lane outside `[0, bound)`
 
     def load(self, f: Function, row: V, start: V, bound: V) -> V:
         """Load lanes with `0 <= index < bound` (i64 values; bound may be 0: nothing is read).

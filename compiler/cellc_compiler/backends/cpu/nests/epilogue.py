@@ -41,25 +41,15 @@ results but the first."""
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """An epilogue.
+    """An epilogue."""
 
-    Attributes:
-        roots: the expressions stored; loads of `source` are the accumulator.
-        source: the contraction's result.
-        operands: the values it reads, in the order of the kernel's extra buffers.
-        kinds: how each load (by identity) is addressed: `same`, `axis` or `scalar`.
-        axis: the variable that `axis` loads follow.
-        lanes_along_axis: whether lanes run along that axis (matrix products).
-        replaces: whether results may be stored where operands are read.
-    """
-
-    roots: tuple[Expr, ...]
-    source: Value
-    operands: tuple[Value, ...]
-    kinds: dict[int, str]
-    axis: Var | None
-    lanes_along_axis: bool
-    replaces: bool = False
+    roots: tuple[Expr, ...]  # the expressions stored; loads of `source` are the accumulator
+    source: Value  # the contraction's result
+    operands: tuple[Value, ...]  # the values it reads, in the order of the kernel's extra buffers
+    kinds: dict[int, str]  # how each load (by identity) is addressed: `same`, `axis` or `scalar`
+    axis: Var | None  # the variable that `axis` loads follow
+    lanes_along_axis: bool  # whether lanes run along that axis (matrix products)
+    replaces: bool = False  # whether results may be stored where operands are read
 
     @property
     def key(self) -> str:
@@ -252,36 +242,22 @@ def _kind(offset: Index, flat: Index, along: Var | None, lanes_along_axis: bool)
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """How a load of a blocked epilogue is addressed.
+    """How a load of a blocked epilogue is addressed."""
 
-    Attributes:
-        steps: elements between images, blocks, rows and columns.
-        wide: whether the channels of a block lie together (else they share one element).
-        offset: elements from the start of the buffer.
-    """
-
-    steps: tuple[int, int, int, int]
-    wide: bool
-    offset: int
+    steps: tuple[int, int, int, int]  # elements between images, blocks, rows and columns
+    wide: bool  # whether the channels of a block lie together (else they share one element)
+    offset: int  # elements from the start of the buffer
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFused:
-    """An epilogue of an op on blocked images, `[N, C / B, H, W, B]`.
+    """An epilogue of an op on blocked images, `[N, C / B, H, W, B]`."""
 
-    Attributes:
-        root: the expression stored; loads of `source` are the accumulator.
-        source: the op's result.
-        operands: the values it reads, in the order of the kernel's extra buffers.
-        loads: how each load (by identity) is addressed.
-        border: zeros stored around the result (top, bottom, left, right).
-    """
-
-    root: Expr
-    source: Value
-    operands: tuple[Value, ...]
-    loads: dict[int, Where]
-    border: tuple[int, int, int, int]
+    root: Expr  # the expression stored; loads of `source` are the accumulator
+    source: Value  # the op's result
+    operands: tuple[Value, ...]  # the values it reads, in the order of the kernel's extra buffers
+    loads: dict[int, Where]  # how each load (by identity) is addressed
+    border: tuple[int, int, int, int]  # zeros stored around the result (top, bottom, left, right)
 
     @property
     def roots(self) -> tuple[Expr, ...]:

@@ -39,19 +39,12 @@ else:  # loads where a network has blocked convolutions
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A convolution as its cluster runs it.
+    """A convolution as its cluster runs it."""
 
-    Attributes:
-        node: the convolution.
-        cluster: what runs it: its own cluster, or that of its epilogue.
-        fused: the epilogue.
-        result: what is stored.
-    """
-
-    node: Node
-    cluster: Cluster
-    fused: BlockFused | None
-    result: Value
+    node: Node  # the convolution
+    cluster: Cluster  # what runs it: its own cluster, or that of its epilogue
+    fused: BlockFused | None  # the epilogue
+    result: Value  # what is stored
 
     @property
     def nodes(self) -> list[Node]:

@@ -71,14 +71,10 @@ class Attached(Match):
 
 @dataclass(frozen=True, slots=True)
 class InTiles:
-    """The elementwise access of an epilogue, for the question whether it may work in place.
-
-    Attributes:
-        read: values with buffers that the contraction itself reads.
-    """
+    """The elementwise access of an epilogue, for the question whether it may work in place."""
 
     fused: Fused
-    read: Collection[Value]
+    read: Collection[Value]  # values with buffers that the contraction itself reads
 
     def same_element(self, old: Value, new: Value) -> bool:
         """Whether the kernel reads `old` only at the element where it writes `new`."""

@@ -54,55 +54,39 @@ kernels read and write scores."""
 
 @dataclass(frozen=True, slots=True)
 class RowNest:
-    """The nest between two products.
+    """The nest between two products."""
 
-    Attributes:
-        nest: row r of it reads row r of `source` and stores row r of `weights`.
-        values: with buffers in memory, in the order of the kernel's pointers.
-    """
-
-    nest: Nest
+    nest: Nest  # row r of it reads row r of `source` and stores row r of `weights`
     source: Any
     weights: Any
-    values: tuple[Any, ...]
+    values: tuple[Any, ...]  # with buffers in memory, in the order of the kernel's pointers
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The parameters of an attention.
+    """The parameters of an attention."""
 
-    Attributes:
-        matrices: of the batch.
-        m, n, d, c: queries, keys, and the sizes of a query and of a value.
-        q, k, v: operands; the free index of `k` and `v` is the column.
-        segments: steps of k of a chain of each product; 0 for all.
-        seen: keys that a query at position i may look at are those below i + `seen`.
-    """
-
-    matrices: int
+    matrices: int  # of the batch
+    # m, n, d, c: queries, keys, and the sizes of a query and of a value
     m: int
     n: int
     d: int
     c: int
+    # q, k, v: operands; the free index of `k` and `v` is the column
     q: Operand
     k: Operand
     v: Operand
     rows: RowNest
-    segments: tuple[int, int]
-    seen: int
+    segments: tuple[int, int]  # steps of k of a chain of each product; 0 for all
+    seen: int  # keys that a query at position i may look at are those below i + `seen`
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How warps share a tile of a product: a lane has `tall` vectors, four rows apart.
+    """How warps share a tile of a product: a lane has `tall` vectors, four rows apart."""
 
-    Attributes:
-        rows: of the tile.
-        across: adjacent warps.
-    """
-
-    rows: int
-    across: int
+    rows: int  # of the tile
+    across: int  # adjacent warps
 
     @property
     def columns(self) -> int:

@@ -39,19 +39,12 @@ _TILES = (32, 16)
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """The parameters of an attention's gradients.
+    """The parameters of an attention's gradients."""
 
-    Attributes:
-        forward: the attention.
-        g: the gradient of its result.
-        wanted: of the queries, keys and values.
-        turned: whether those of the keys and values lie the other way in memory.
-    """
-
-    forward: Online
-    g: Plane
-    wanted: tuple[bool, bool, bool]
-    turned: tuple[bool, bool]
+    forward: Online  # the attention
+    g: Plane  # the gradient of its result
+    wanted: tuple[bool, bool, bool]  # of the queries, keys and values
+    turned: tuple[bool, bool]  # whether those of the keys and values lie the other way in memory
 
 
 def row_sums(rows: int, columns: int, dtype: DType, target: Target) -> KernelCode:

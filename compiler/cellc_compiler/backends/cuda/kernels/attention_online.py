@@ -59,19 +59,14 @@ _LOG2_E = math.log2(math.e)
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """An operand in memory: a matrix for each number of a batch.
+    """An operand in memory: a matrix for each number of a batch."""
 
-    Attributes:
-        dtype: of its elements.
-        batch: digits of the number.
-        rows, columns: of a matrix; a row is a query or a key.
-        row_stride, column_stride: elements from one to the next; one of them is 1.
-    """
-
-    dtype: DType
-    batch: Digits
+    dtype: DType  # of its elements
+    batch: Digits  # digits of the number
+    # rows, columns: of a matrix; a row is a query or a key
     rows: int
     columns: int
+    # row_stride, column_stride: elements from one to the next; one of them is 1
     row_stride: int
     column_stride: int
 
@@ -115,23 +110,16 @@ def padded(columns: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """The parameters of an online attention.
+    """The parameters of an online attention."""
 
-    Attributes:
-        dtype: of the operands of products.
-        matrices: of the batch.
-        q, k, v: operands; a row of `k` is a key, one of `v` its value.
-        formulas: between the products.
-        keeps: whether the largest score of a row and one over its sum are stored.
-    """
-
-    dtype: DType
-    matrices: int
+    dtype: DType  # of the operands of products
+    matrices: int  # of the batch
+    # q, k, v: operands; a row of `k` is a key, one of `v` its value
     q: Plane
     k: Plane
     v: Plane
-    formulas: Formulas
-    keeps: bool
+    formulas: Formulas  # between the products
+    keeps: bool  # whether the largest score of a row and one over its sum are stored
 
     @property
     def masked(self) -> bool:
@@ -141,19 +129,13 @@ class Online:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How a kernel is cut.
+    """How a kernel is cut."""
 
-    Attributes:
-        left: columns of what a block keeps; `right`: of what passes by.
-        rows: that a block keeps; `tile`: that pass by at a time.
-        stages: of the ring.
-    """
-
-    left: tuple[int, ...]
+    left: tuple[int, ...]  # columns of what a block keeps; `right`: of what passes by
     right: tuple[int, ...]
-    rows: int
+    rows: int  # that a block keeps; `tile`: that pass by at a time
     tile: int
-    stages: int
+    stages: int  # of the ring
     size: int
 
     @property

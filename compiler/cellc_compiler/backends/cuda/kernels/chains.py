@@ -87,21 +87,16 @@ def element(f: GpuFunction, pointer: V, dtype: DType, at: X) -> X:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Products of one column: a sum for each row of a batch, along `k`.
-
-    Attributes:
-        a, b: operands that lie along k.
-        out: dtype of the results, which lie densely.
-        sums: what they are computed in.
-    """
+    """Products of one column: a sum for each row of a batch, along `k`."""
 
     batch: int
     rows: int
     k: int
+    # a, b: operands that lie along k
     a: Operand
     b: Operand
-    out: DType
-    sums: DType
+    out: DType  # dtype of the results, which lie densely
+    sums: DType  # what they are computed in
 
 
 def dots(d: Dots, target: Target) -> KernelCode:
@@ -178,22 +173,18 @@ def _sum_of_table(f: GpuFunction, lanes: _Lanes, table: V, count: int) -> X:
 
 @dataclass(frozen=True, slots=True)
 class PixelSums:
-    """Gradients of weights, a sum of products over the pixels of images each.
+    """Gradients of weights, a sum of products over the pixels of images each."""
 
-    Attributes:
-        rows, columns: output channels (of all groups), and weights of each.
-        images, places: of the sum.
-        runs: of images that are sums of their own; `each` images at most.
-        a, b: the cotangent and the image; their batch digits are those of a row, the free ones
-            those of a column, and the steps an image and its places.
-    """
-
+    # rows, columns: output channels (of all groups), and weights of each
     rows: int
     columns: int
+    # images, places: of the sum
     images: int
     places: int
-    runs: int
+    runs: int  # of images that are sums of their own; `each` images at most
     each: int
+    # a, b: the cotangent and the image; their batch digits are those of a row, the free ones those
+    # of a column, and the steps an image and its places
     a: Operand
     b: Operand
     out: DType

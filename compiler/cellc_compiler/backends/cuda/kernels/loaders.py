@@ -26,19 +26,12 @@ N = TypeVar("N", X, int)
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Which elements of a tile a thread reads; all numbers are powers of two.
+    """Which elements of a tile a thread reads; all numbers are powers of two."""
 
-    Attributes:
-        along: `"free"` or `"steps"`, the axis that neighbouring threads go along.
-        lanes: adjacent elements that are one load.
-        width: of the tile.
-        threads: of the block. Where they are more than there are loads, some do the same.
-    """
-
-    along: str
-    lanes: int
-    width: int
-    threads: int
+    along: str  # `"free"` or `"steps"`, the axis that neighbouring threads go along
+    lanes: int  # adjacent elements that are one load
+    width: int  # of the tile
+    threads: int  # of the block. Where they are more than there are loads, some do the same.
 
     @property
     def loads(self) -> int:

@@ -68,24 +68,16 @@ def tile_of(m: int, n: int, matrices: int, target: Target) -> MmaTile:
 
 @dataclass(frozen=True, slots=True)
 class TileOperand:
-    """How an operand's tile lies in shared memory: `lines` of `length` elements.
+    """How an operand's tile lies in shared memory: `lines` of `length` elements."""
 
-    Attributes:
-        number: of its buffer.
-        along_k: whether lines run along k.
-        lines, length: of a tile.
-        width: elements that are copied at once.
-        base: where its tile of a stage begins, in bytes.
-        size: bytes of an element.
-    """
-
-    number: int
-    along_k: bool
+    number: int  # of its buffer
+    along_k: bool  # whether lines run along k
+    # lines, length: of a tile
     lines: int
     length: int
-    width: int
-    base: int
-    size: int
+    width: int  # elements that are copied at once
+    base: int  # where its tile of a stage begins, in bytes
+    size: int  # bytes of an element
 
     @property
     def line_bytes(self) -> int:

@@ -22,16 +22,11 @@ from ..writer import GpuFunction
 
 @dataclass(frozen=True, slots=True)
 class Digit:
-    """One digit of an index.
+    """One digit of an index."""
 
-    Attributes:
-        extent: values it takes.
-        stride: elements that a step of it goes on.
-        y, x: rows and columns of an image that a step goes on.
-    """
-
-    extent: int
-    stride: int
+    extent: int  # values it takes
+    stride: int  # elements that a step of it goes on
+    # y, x: rows and columns of an image that a step goes on
     y: int = 0
     x: int = 0
 
@@ -102,21 +97,15 @@ def spot(f: GpuFunction, index: X, of: Digits) -> Spot:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix for each number of a batch.
+    """A matrix for each number of a batch."""
 
-    Attributes:
-        dtype: of its elements.
-        batch, free, steps: digits of the batch, of what the product keeps, and of k.
-        start: offset of the first element.
-        window: of an image.
-    """
-
-    dtype: DType
+    dtype: DType  # of its elements
+    # batch, free, steps: digits of the batch, of what the product keeps, and of k
     batch: Digits
     free: Digits
     steps: Digits
-    start: int = 0
-    window: Window | None = None
+    start: int = 0  # offset of the first element
+    window: Window | None = None  # of an image
 
     def begin(self, f: GpuFunction, batch: X, free: X) -> Spot:
         """Where a row of it begins."""

@@ -22,17 +22,13 @@ def step(code: KernelCode, roles: Sequence[Role]) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Tiled:
-    """A product that is computed by tiles.
-
-    Attributes:
-        a, b: its operands.
-        split: whether parts of k must be blocks of their own.
-    """
+    """A product that is computed by tiles."""
 
     product: Product
+    # a, b: its operands
     a: Role
     b: Role
-    split: bool = False
+    split: bool = False  # whether parts of k must be blocks of their own
 
     def plan(
         self, target: Target, out: Sequence[Role], epilogue: Epilogue | None = None

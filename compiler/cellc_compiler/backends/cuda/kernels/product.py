@@ -56,27 +56,20 @@ second-level cache."""
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The parameters of a product.
+    """The parameters of a product."""
 
-    Attributes:
-        m, n, k, batch: sizes.
-        a, b: operands; the free index of `b` is the column.
-        out: where it is stored.
-        sums: what sums are computed in, float32 or float64; of integers int32 or int64.
-        segment: steps of k of a chain; 0 for all.
-        zero: whether segments are added to 0 at first, or to the first of them.
-    """
-
+    # m, n, k, batch: sizes
     m: int
     n: int
     k: int
     batch: int
+    # a, b: operands; the free index of `b` is the column
     a: Operand
     b: Operand
-    out: Output
-    sums: DType
-    segment: int = 0
-    zero: bool = True
+    out: Output  # where it is stored
+    sums: DType  # what sums are computed in, float32 or float64; of integers int32 or int64
+    segment: int = 0  # steps of k of a chain; 0 for all
+    zero: bool = True  # whether segments are added to 0 at first, or to the first of them
 
     @property
     def segments(self) -> int:

@@ -22,19 +22,15 @@ _ELEMENTS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Repacked:
-    """The tensor to be reordered.
+    """The tensor to be reordered."""
 
-    Attributes:
-        outer, groups: matrices; those of a group are adjacent in the result.
-        channels, points: of a matrix; points lie densely at first.
-        padded: channels of a group in the result.
-    """
-
+    # outer, groups: matrices; those of a group are adjacent in the result
     outer: int
     groups: int
+    # channels, points: of a matrix; points lie densely at first
     channels: int
     points: int
-    padded: int
+    padded: int  # channels of a group in the result
     dtype: DType
 
     @property

@@ -40,20 +40,16 @@ Store = Callable[[GpuFunction, X, X, X, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
-    """Lines to be sorted, each by itself.
+    """Lines to be sorted, each by itself."""
 
-    Attributes:
-        lines, n: the number of lines, and of the entries of each.
-        ty: of an entry, i64 or i128; the value with all bits set comes after all others.
-        entry, store: read an entry at first, and write one in the end.
-        sources, outs: the buffers of both. The kernels of `store` are given those of `entry`, too.
-    """
-
+    # lines, n: the number of lines, and of the entries of each
     lines: int
     n: int
-    ty: str
+    ty: str  # of an entry, i64 or i128; the value with all bits set comes after all others
+    # entry, store: read an entry at first, and write one in the end
     entry: Entry
     store: Store
+    # sources, outs: the buffers of both. The kernels of `store` are given those of `entry`, too.
     sources: tuple[Role, ...]
     outs: tuple[Role, ...]
 

@@ -30,25 +30,19 @@ GROUP = 8
 class TensorCoreProduct:
     """A product of matrices of 16-bit floats, or of float32 rounded to TF32, summed in float32 and
     rounded once.
-
-    Attributes:
-        m, n, k: of a matrix of the result, and of a row of the sum.
-        batch: axes of the result before the last two.
-        a_strides, b_strides: matrices of an operand per step of each (0: broadcast).
-        trans_a: A is stored `(k, m)`.
-        trans_b: B is stored `(n, k)`.
-        dtype: of both operands and the result.
     """
 
+    # m, n, k: of a matrix of the result, and of a row of the sum
     m: int
     n: int
     k: int
-    batch: tuple[int, ...]
+    batch: tuple[int, ...]  # axes of the result before the last two
+    # a_strides, b_strides: matrices of an operand per step of each (0: broadcast)
     a_strides: tuple[int, ...]
     b_strides: tuple[int, ...]
-    trans_a: bool
-    trans_b: bool
-    dtype: DType
+    trans_a: bool  # A is stored `(k, m)`
+    trans_b: bool  # B is stored `(n, k)`
+    dtype: DType  # of both operands and the result
 
     @property
     def count(self) -> int:
@@ -86,21 +80,16 @@ class TensorCoreProduct:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Where a block works.
+    """Where a block works."""
 
-    Attributes:
-        row, column: of the result, where the tile begins (i32).
-        first: step of k that its segment begins with (i32).
-        a, b: matrices of the operands (i32).
-        out: the matrix that is written, counted over segments (i32).
-    """
-
+    # row, column: of the result, where the tile begins (i32)
     row: V
     column: V
-    first: V
+    first: V  # step of k that its segment begins with (i32)
+    # a, b: matrices of the operands (i32)
     a: V
     b: V
-    out: V
+    out: V  # the matrix that is written, counted over segments (i32)
 
 
 def tiles_of(p: TensorCoreProduct, rows: int, columns: int) -> int:

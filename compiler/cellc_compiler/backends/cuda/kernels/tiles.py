@@ -29,19 +29,16 @@ LANE_ROWS, LANE_COLUMNS = 4, 8
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A block's part of a product.
+    """A block's part of a product."""
 
-    Attributes:
-        tm, tn: sums of a lane, rows and columns.
-        wm, wn: warps of a block, down and across.
-        efficiency: how near it comes to a multiply-add in each cycle of each unit, estimated from
-            instructions: multiply-adds of all that is issued in a step of k.
-    """
-
+    # tm, tn: sums of a lane, rows and columns
     tm: int
     tn: int
+    # wm, wn: warps of a block, down and across
     wm: int
     wn: int
+    # how near it comes to a multiply-add in each cycle of each unit, estimated from instructions:
+    # multiply-adds of all that is issued in a step of k
     efficiency: float
 
     @property

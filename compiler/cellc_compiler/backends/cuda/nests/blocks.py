@@ -55,18 +55,13 @@ class Spot:
 class Slices:
     """How a row is cut into chunks: of each of `streams` runs of the row a slice of `size` elements
     (of which a chain has each `chains`-th). Where the last axis is short a slice is whole lines.
-
-    Attributes:
-        length: elements of a run; of a line, where slices are lines.
-        runs: that the row has.
-        lines: of a slice; 0 where slices are parts of a run.
     """
 
     streams: int
     size: int
-    length: int
-    runs: int
-    lines: int = 0
+    length: int  # elements of a run; of a line, where slices are lines
+    runs: int  # that the row has
+    lines: int = 0  # of a slice; 0 where slices are parts of a run
 
     @property
     def elements(self) -> int:

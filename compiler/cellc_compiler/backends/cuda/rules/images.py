@@ -81,20 +81,15 @@ def _plane(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How an image is read: pixel (`step` apart) and tap (`taps_step` apart) add up.
+    """How an image is read: pixel (`step` apart) and tap (`taps_step` apart) add up."""
 
-    Attributes:
-        size: of a plane.
-        grid, taps: numbers of both.
-        first: row and column of the first tap of the first pixel.
-    """
-
-    size: tuple[int, int]
+    size: tuple[int, int]  # of a plane
+    # grid, taps: numbers of both
     grid: tuple[int, int]
     step: tuple[int, int]
     taps: tuple[int, int]
     taps_step: tuple[int, int]
-    first: tuple[int, int]
+    first: tuple[int, int]  # row and column of the first tap of the first pixel
 
     @property
     def start(self) -> int:
@@ -145,20 +140,17 @@ def forward(g: Geometry, dtype: DType) -> Product:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Along one axis: the pixels of an image that are `first` modulo the stride, and their taps.
+    """Along one axis: the pixels of an image that are `first` modulo the stride, and their taps."""
 
-    Attributes:
-        first, count: pixels.
-        tap, taps, step: the first of its taps, how many there are, and from one to the next.
-        place, back: the place of the result that the first tap of the first pixel was taken for,
-            and how far the next tap goes back.
-    """
-
+    # first, count: pixels
     first: int
     count: int
+    # tap, taps, step: the first of its taps, how many there are, and from one to the next
     tap: int
     taps: int
     step: int
+    # place, back: the place of the result that the first tap of the first pixel was taken for, and
+    # how far the next tap goes back
     place: int
     back: int
 

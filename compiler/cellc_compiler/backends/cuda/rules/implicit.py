@@ -76,19 +76,14 @@ class Summed:
 
 @dataclass(frozen=True, slots=True)
 class Implicit:
-    """Products, in order, that give one result.
+    """Products, in order, that give one result."""
 
-    Attributes:
-        products: of the same operands.
-        a, b: these.
-        before: what is repacked.
-        summed: of the one product whose segments are added, or that has columns of zeros.
-    """
-
-    products: tuple[Product, ...]
+    products: tuple[Product, ...]  # of the same operands
+    # a, b: these
     a: Role
     b: Role
-    before: tuple[Repacking, ...]
+    before: tuple[Repacking, ...]  # what is repacked
+    # of the one product whose segments are added, or that has columns of zeros
     summed: Summed | None = None
 
     def plan(

@@ -20,19 +20,12 @@ from ..text import Function, V, element, is_float, lanes_of, sizeof
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Constants of a binary floating-point format.
+    """Constants of a binary floating-point format."""
 
-    Attributes:
-        ty: LLVM element type.
-        int_ty: integer type of equal size.
-        mantissa: stored fraction bits.
-        bias: exponent bias.
-    """
-
-    ty: str
-    int_ty: str
-    mantissa: int
-    bias: int
+    ty: str  # LLVM element type
+    int_ty: str  # integer type of equal size
+    mantissa: int  # stored fraction bits
+    bias: int  # exponent bias
 
     @property
     def magic(self) -> float:

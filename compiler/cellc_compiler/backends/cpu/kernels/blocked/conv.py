@@ -50,24 +50,17 @@ _UNITS = 48
 
 @dataclass(slots=True)
 class Spot:
-    """Where the accumulators of a tile belong, for the epilogue that reads other tensors there.
+    """Where the accumulators of a tile belong, for the epilogue that reads other tensors there."""
 
-    Attributes:
-        n, block, row, col: i64 values: image, first block of channels, first pixel.
-        flat_width: columns of the image where pixels of a tile run across rows, else 0.
-        spread: rows and columns of the output for one of these pixels.
-        place: i64 values: which row and column of these.
-        memo: what the emitters of one tile share.
-    """
-
+    # n, block, row, col: i64 values: image, first block of channels, first pixel
     n: V
     block: V
     row: V
     col: V
-    flat_width: int
-    spread: tuple[int, int] = (1, 1)
-    place: tuple[V, V] | None = None
-    memo: dict[object, V] = field(default_factory=dict)
+    flat_width: int  # columns of the image where pixels of a tile run across rows, else 0
+    spread: tuple[int, int] = (1, 1)  # rows and columns of the output for one of these pixels
+    place: tuple[V, V] | None = None  # i64 values: which row and column of these
+    memo: dict[object, V] = field(default_factory=dict)  # what the emitters of one tile share
 
     def pointer(
         self, f: Function, base: V, steps: Sequence[int], at: tuple[int, int, int], ty: str
@@ -526,21 +519,16 @@ def chunks(total: int, wanted: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How groups of output channels and tiles of pixels are shared out.
+    """How groups of output channels and tiles of pixels are shared out."""
 
-    Attributes:
-        group_parts, group_per: parts of the groups, and groups of a part.
-        tile_parts, tile_per: parts of the tiles, and tiles of a part.
-        stretch: input channels of a stretch of the chain; 0: the chain is not cut.
-        weights_stay: tiles pass by the weights, else weights by the tiles.
-    """
-
+    # group_parts, group_per: parts of the groups, and groups of a part
     group_parts: int
     group_per: int
+    # tile_parts, tile_per: parts of the tiles, and tiles of a part
     tile_parts: int
     tile_per: int
-    stretch: int
-    weights_stay: bool
+    stretch: int  # input channels of a stretch of the chain; 0: the chain is not cut
+    weights_stay: bool  # tiles pass by the weights, else weights by the tiles
 
 
 def _stretch(p: BlockConv, t: Tile) -> int:

@@ -46,22 +46,18 @@ _THREADS = (2, 4)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How two convolutions are computed as one.
+    """How two convolutions are computed as one."""
 
-    Attributes:
-        first, second: the problems; the second is depthwise and reads the whole of the first.
-        tile, row: the register tiles of the first and of the second, each within a row.
-        bands, per: bands of rows of the second, and rows of a band.
-        cycles: estimate for one image.
-    """
-
+    # first, second: the problems; the second is depthwise and reads the whole of the first
     first: BlockConv
     second: BlockConv
+    # tile, row: the register tiles of the first and of the second, each within a row
     tile: Tile
     row: Tile
+    # bands, per: bands of rows of the second, and rows of a band
     bands: int
     per: int
-    cycles: float
+    cycles: float  # estimate for one image
 
     @property
     def reach(self) -> int:

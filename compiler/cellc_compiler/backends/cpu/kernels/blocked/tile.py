@@ -22,45 +22,38 @@ _UNEVEN = 50
 
 @dataclass(frozen=True, slots=True)
 class BlockConv:
-    """One convolution of a blocked image.
+    """One convolution of a blocked image."""
 
-    Attributes:
-        n, c, oc: images, input and output channels.
-        bi, bo: channels of a block of the input and of the output (`bo`: lanes of a vector).
-        ph, pw: rows and columns of the input image, its border included.
-        oh, ow: rows and columns of the output, without its border.
-        kh, kw: rows and columns of the kernel.
-        stride, dilation: (rows, columns).
-        origin: row and column of the input image where the first window starts.
-        border: zeros written around the output (top, bottom, left, right).
-        groups: the number of groups of channels, each convolved by itself. Those of a group fill
-            blocks, or blocks hold whole groups with as many channels in as out (`bi == bo`).
-        dtype: float32 or float64.
-        spread: rows and columns of the output that one pixel of the convolution becomes: its blocks
-            of channels are those of the first of these places, of the next in the row, and so on
-            (a transposed convolution whose windows do not overlap). `oc` counts all of them.
-        by_rows: a tile stays within one row of the output.
-    """
-
+    # n, c, oc: images, input and output channels
     n: int
     c: int
     oc: int
+    # bi, bo: channels of a block of the input and of the output (`bo`: lanes of a vector)
     bi: int
     bo: int
+    # ph, pw: rows and columns of the input image, its border included
     ph: int
     pw: int
+    # oh, ow: rows and columns of the output, without its border
     oh: int
     ow: int
+    # kh, kw: rows and columns of the kernel
     kh: int
     kw: int
+    # stride, dilation: (rows, columns)
     stride: tuple[int, int]
     dilation: tuple[int, int]
-    origin: tuple[int, int]
-    border: tuple[int, int, int, int]
+    origin: tuple[int, int]  # row and column of the input image where the first window starts
+    border: tuple[int, int, int, int]  # zeros written around the output (top, bottom, left, right)
+    # the number of groups of channels, each convolved by itself. Those of a group fill blocks, or
+    # blocks hold whole groups with as many channels in as out (`bi == bo`).
     groups: int
-    dtype: DType
+    dtype: DType  # float32 or float64
+    # rows and columns of the output that one pixel of the convolution becomes: its blocks of
+    # channels are those of the first of these places, of the next in the row, and so on (a
+    # transposed convolution whose windows do not overlap). `oc` counts all of them.
     spread: tuple[int, int] = (1, 1)
-    by_rows: bool = False
+    by_rows: bool = False  # a tile stays within one row of the output
 
     @property
     def taps(self) -> int:
@@ -140,26 +133,22 @@ class Tile:
     """The tile in registers: `ov` channel vectors of `tr` rows by `tc` columns of pixels.
 
     In a flat problem a tile is one row of `tc` consecutive pixels.
-
-    Attributes:
-        cycles: estimate of the whole problem.
-        again: vectors of weights that have no register: the multiply-adds of each pixel read them.
-        fewer: the number of last tiles of a row that are a column narrower.
-        half: where the columns of an image are known only when the code runs, those of a
-            narrower tile: rows end with some of them (`row_tiles`). 0: rows have one kind of tile.
-        fold: whether the target's multiply-add takes one element of memory for all lanes.
-        slides: the weights of a row of the window stay in registers while the pixels of the image
-            pass by: each is read once for all windows of the tile it is in.
     """
 
     ov: int
     tr: int
     tc: int
-    cycles: float
+    cycles: float  # estimate of the whole problem
+    # vectors of weights that have no register: the multiply-adds of each pixel read them
     again: int = 0
-    fewer: int = 0
+    fewer: int = 0  # the number of last tiles of a row that are a column narrower
+    # where the columns of an image are known only when the code runs, those of a narrower tile:
+    # rows end with some of them (`row_tiles`). 0: rows have one kind of tile.
     half: int = 0
+    # whether the target's multiply-add takes one element of memory for all lanes
     fold: bool = False
+    # the weights of a row of the window stay in registers while the pixels of the image pass by:
+    # each is read once for all windows of the tile it is in
     slides: bool = False
 
     @property

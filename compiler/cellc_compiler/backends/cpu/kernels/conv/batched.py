@@ -51,28 +51,23 @@ class Joint:
     """The windows of all images of a channel side by side.
 
     It has the interface of an `Unfold` that the tile kernel needs, for a grid of one row.
-
-    Attributes:
-        dtype: storage type of the source.
-        n, channels: images, and channels of an image.
-        ih, iw: source image.
-        gh, gw: grid of an image.
-        sy, sx: source pixels per grid step.
-        taps: distinct `(row offset, column offset)` of the taps.
-        width: the number of elements in a plane is a multiple of it; those after the last are 0.
     """
 
-    dtype: DType
+    dtype: DType  # storage type of the source
+    # n, channels: images, and channels of an image
     n: int
     channels: int
+    # ih, iw: source image
     ih: int
     iw: int
+    # gh, gw: grid of an image
     gh: int
     gw: int
+    # sy, sx: source pixels per grid step
     sy: int
     sx: int
-    taps: tuple[tuple[int, int], ...]
-    width: int
+    taps: tuple[tuple[int, int], ...]  # distinct `(row offset, column offset)` of the taps
+    width: int  # the number of elements in a plane is a multiple of it; those after the last are 0
 
     identity = False
     th = 1
@@ -227,23 +222,17 @@ def _copy_kernel(j: Joint, target: Target) -> Kernel:
 
 @dataclass(frozen=True)
 class Spread:
-    """How the joint result becomes images.
+    """How the joint result becomes images."""
 
-    Attributes:
-        dtype: storage type of the images; the joint result holds accumulators.
-        n, planes, size: images, planes of an image, pixels of a plane.
-        pitch: elements between planes of the joint result.
-        image: elements between images in a row of the joint result.
-        sources: for every pixel of a plane, its element from the start of the plane's row for
-            the image, or None for a pixel that is zero.
-    """
-
-    dtype: DType
+    dtype: DType  # storage type of the images; the joint result holds accumulators
+    # n, planes, size: images, planes of an image, pixels of a plane
     n: int
     planes: int
     size: int
-    pitch: int
-    image: int
+    pitch: int  # elements between planes of the joint result
+    image: int  # elements between images in a row of the joint result
+    # for every pixel of a plane, its element from the start of the plane's row for the image, or
+    # None for a pixel that is zero
     sources: tuple[int | None, ...]
 
     @property
@@ -254,17 +243,13 @@ class Spread:
 
 @dataclass(slots=True)
 class _SpreadWriter:
-    """Writes the kernel of a `Spread`.
-
-    Attributes:
-        group: planes that share a vector.
-    """
+    """Writes the kernel of a `Spread`."""
 
     s: Spread
     f: Function
     bufs: list[V]
     epilogue: Epilogue | None
-    group: int
+    group: int  # planes that share a vector
 
     def planes(self, n: V, plane: V, left: V) -> None:
         """`group` planes from `plane`, of which there are `left` or more."""

@@ -52,10 +52,6 @@ _LONGEST_ROW = 512
 class ConvSpec:
     """A convolution of `x[n, c, h, w]` with `w[oc, c / groups, kh, kw]` (1-d: `h = kh = 1`).
 
-    Attributes:
-        stride, dilation: (rows, columns), at least 1.
-        pads: zeros added (top, bottom, left, right), not negative.
-
     Raises:
         ValueError: there is no output element.
     """
@@ -67,9 +63,10 @@ class ConvSpec:
     oc: int
     kh: int
     kw: int
+    # stride, dilation: (rows, columns), at least 1
     stride: tuple[int, int]
     dilation: tuple[int, int]
-    pads: tuple[int, int, int, int]
+    pads: tuple[int, int, int, int]  # zeros added (top, bottom, left, right), not negative
     groups: int
     dtype: DType
 

@@ -71,36 +71,28 @@ _FUSED_SHARE = 0.06
 
 @dataclass(frozen=True)
 class Phase:
-    """The taps of one phase, in chain order.
+    """The taps of one phase, in chain order."""
 
-    Attributes:
-        taps: `(row offset, column offset, weight index)` of every tap; the weight index is the
-            element offset from `w[g, m, k]`.
-    """
-
+    # `(row offset, column offset, weight index)` of every tap; the weight index is the element
+    # offset from `w[g, m, k]`
     taps: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
 class TapConv:
-    """One tile-kernel problem.
+    """One tile-kernel problem."""
 
-    Attributes:
-        unfold: the window form of the source (per channel); an `Unfold` may be left to the tasks.
-        n, groups, m, k: images, groups, rows per group and chain channels per group.
-        phases: taps of every phase.
-        w_strides: elements between groups, rows and chain channels of the weights.
-        out_dtype: storage type of the output (its accumulator type is the source's).
-    """
-
+    # the window form of the source (per channel); an `Unfold` may be left to the tasks
     unfold: Windows
+    # n, groups, m, k: images, groups, rows per group and chain channels per group
     n: int
     groups: int
     m: int
     k: int
-    phases: tuple[Phase, ...]
+    phases: tuple[Phase, ...]  # taps of every phase
+    # elements between groups, rows and chain channels of the weights
     w_strides: tuple[int, int, int]
-    out_dtype: DType
+    out_dtype: DType  # storage type of the output (its accumulator type is the source's)
 
     @property
     def dtype(self) -> DType:
@@ -132,27 +124,21 @@ class TapConv:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Register tile and task grid of a `TapConv` on a target.
-
-    Attributes:
-        mr, nv: rows and pixel vectors of a tile.
-        row_blocks, pixel_chunks: how rows and pixels are cut into units of work.
-        kb: chain channels of a block, whose weights stay in the L1 cache. Accumulators wait in
-            the output between blocks, which changes no bit.
-        rows: grid rows a unit unfolds for itself on its stack; 0 when it does not.
-        pixels_first: whether the loop over pixels is outside the loop over rows.
-        cycles: estimated cycles of the whole problem.
-    """
+    """Register tile and task grid of a `TapConv` on a target."""
 
     width: int
+    # mr, nv: rows and pixel vectors of a tile
     mr: int
     nv: int
+    # row_blocks, pixel_chunks: how rows and pixels are cut into units of work
     row_blocks: int
     pixel_chunks: int
+    # chain channels of a block, whose weights stay in the L1 cache. Accumulators wait in the output
+    # between blocks, which changes no bit.
     kb: int
-    rows: int
-    pixels_first: bool
-    cycles: float
+    rows: int  # grid rows a unit unfolds for itself on its stack; 0 when it does not
+    pixels_first: bool  # whether the loop over pixels is outside the loop over rows
+    cycles: float  # estimated cycles of the whole problem
 
 
 def tile_cycles(target: Target, mr: int, nv: int) -> float:

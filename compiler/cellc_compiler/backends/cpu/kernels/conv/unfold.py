@@ -82,27 +82,22 @@ class Windows(Protocol):
 
 @dataclass(frozen=True)
 class Unfold:
-    """The unfolded form of one channel; see the module docstring.
+    """The unfolded form of one channel; see the module docstring."""
 
-    Attributes:
-        dtype: storage type of the source.
-        ih, iw: source image.
-        th, tw: output grid.
-        sy, sx: source pixels per grid step.
-        rys, cxs: distinct row and column offsets of the taps (may be negative).
-        copied: whether the form is a copy even where the source would do.
-    """
-
-    dtype: DType
+    dtype: DType  # storage type of the source
+    # ih, iw: source image
     ih: int
     iw: int
+    # th, tw: output grid
     th: int
     tw: int
+    # sy, sx: source pixels per grid step
     sy: int
     sx: int
+    # rys, cxs: distinct row and column offsets of the taps (may be negative)
     rys: tuple[int, ...]
     cxs: tuple[int, ...]
-    copied: bool = False
+    copied: bool = False  # whether the form is a copy even where the source would do
 
     @cached_property
     def classes(self) -> tuple[int, ...]:

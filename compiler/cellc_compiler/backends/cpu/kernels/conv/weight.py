@@ -61,23 +61,18 @@ class Taps(NamedTuple):
 
 @dataclass(frozen=True)
 class WeightProblem:
-    """Sizes of a backward-weight problem.
+    """Sizes of a backward-weight problem."""
 
-    Attributes:
-        n, groups, ocg, icg: images, groups, channels per group.
-        oh, ow: output image.
-        taps: the window.
-        dtype: storage type of x, dy and dw.
-    """
-
+    # n, groups, ocg, icg: images, groups, channels per group
     n: int
     groups: int
     ocg: int
     icg: int
+    # oh, ow: output image
     oh: int
     ow: int
-    taps: Taps
-    dtype: DType
+    taps: Taps  # the window
+    dtype: DType  # storage type of x, dy and dw
 
     @property
     def pixels(self) -> int:
@@ -111,21 +106,15 @@ class WeightProblem:
 
 @dataclass(frozen=True)
 class ChannelLanes:
-    """Tile of the channel-lanes mapping.
-
-    Attributes:
-        width, nv: lanes of a vector, vectors of output channels in a tile.
-        ics: input channels in a tile (with all taps), or 1.
-        kws: taps of a window row in a tile when not all taps fit; 0 when they do.
-        cycles: estimated cycles of the tile kernel.
-    """
+    """Tile of the channel-lanes mapping."""
 
     p: WeightProblem
+    # width, nv: lanes of a vector, vectors of output channels in a tile
     width: int
     nv: int
-    ics: int
-    kws: int
-    cycles: float
+    ics: int  # input channels in a tile (with all taps), or 1
+    kws: int  # taps of a window row in a tile when not all taps fit; 0 when they do
+    cycles: float  # estimated cycles of the tile kernel
 
     @property
     def channels(self) -> int:
@@ -376,18 +365,13 @@ def gather_kernel(t: ChannelLanes, splits: int, target: Target) -> Kernel:
 
 @dataclass(frozen=True)
 class PixelLanes:
-    """Tile of the pixel-lanes mapping: `mr` output channels times `taps` taps.
-
-    Attributes:
-        taps: all taps of the window, or a divisor of the taps of a window row.
-        cycles: estimated cycles of the tile kernel.
-    """
+    """Tile of the pixel-lanes mapping: `mr` output channels times `taps` taps."""
 
     p: WeightProblem
     width: int
     mr: int
-    taps: int
-    cycles: float
+    taps: int  # all taps of the window, or a divisor of the taps of a window row
+    cycles: float  # estimated cycles of the tile kernel
 
 
 def choose_pixel_lanes(p: WeightProblem, target: Target) -> PixelLanes:

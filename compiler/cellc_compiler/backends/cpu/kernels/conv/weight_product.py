@@ -48,16 +48,11 @@ class PixelRows:
     """The factors of every (input channel, tap) of a group, one row per output pixel of the batch.
 
     It has the interface of an `Unfold` that the tile kernel needs: pixels are its channels.
-
-    Attributes:
-        image: the windows of all channels (`Joint`), taps in the order of the weights.
-        groups: groups of channels.
-        width: a row is padded to a multiple of this number of elements.
     """
 
-    image: Joint
-    groups: int
-    width: int
+    image: Joint  # the windows of all channels (`Joint`), taps in the order of the weights
+    groups: int  # groups of channels
+    width: int  # a row is padded to a multiple of this number of elements
 
     identity = False
     th = 1
@@ -169,20 +164,14 @@ def pixel_rows_kernel(r: PixelRows, target: Target) -> Kernel:
 
 @dataclass(frozen=True)
 class Product:
-    """Backward-weight as a matrix product.
+    """Backward-weight as a matrix product."""
 
-    Attributes:
-        rows: the matrix of the image.
-        dy: the output's gradient, pixels of all images side by side.
-        problem, tiling: the product for the tile kernel.
-        cycles: estimated cycles in all.
-    """
-
-    rows: PixelRows
-    dy: Joint
+    rows: PixelRows  # the matrix of the image
+    dy: Joint  # the output's gradient, pixels of all images side by side
+    # problem, tiling: the product for the tile kernel
     problem: TapConv
     tiling: Tiling
-    cycles: float
+    cycles: float  # estimated cycles in all
 
     def plan(self, target: Target) -> Plan:
         """Kernels from roles `x` and `dy` to `out`."""

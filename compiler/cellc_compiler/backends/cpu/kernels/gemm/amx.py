@@ -95,19 +95,14 @@ def pack_kernel(p: Problem, side: int, target: Target) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Packer:
-    """Writes the packing of panels.
-
-    Attributes:
-        k, size: length of the reduced axis and of the other.
-        deep: whether the reduced axis is the contiguous one.
-        pairs: whether tiles hold pairs of k of 16 columns (B), not rows of 32 k (A).
-    """
+    """Writes the packing of panels."""
 
     f: Function
+    # k, size: length of the reduced axis and of the other
     k: int
     size: int
-    deep: bool
-    pairs: bool
+    deep: bool  # whether the reduced axis is the contiguous one
+    pairs: bool  # whether tiles hold pairs of k of 16 columns (B), not rows of 32 k (A)
 
     def panel(self, src: V, dst: V, panel: V, count: int) -> None:
         """Pack one panel of `count` rows or columns."""

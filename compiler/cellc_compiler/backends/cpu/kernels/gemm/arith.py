@@ -42,24 +42,15 @@ def storage_type(dtype: DType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Arith:
-    """Element arithmetic of one matmul on one target.
+    """Element arithmetic of one matmul on one target."""
 
-    Attributes:
-        dtype: element type of both inputs.
-        out: element type of the output.
-        storage: LLVM type of an input scalar in memory.
-        acc: LLVM type of an accumulator scalar.
-        parts: scalars per element, 2 for complex.
-        lanes: elements in one accumulator vector.
-        stored: element type of B in memory, where it is narrower; B is widened as it is read.
-    """
-
-    dtype: DType
-    out: DType
-    storage: str
-    acc: str
-    parts: int
-    lanes: int
+    dtype: DType  # element type of both inputs
+    out: DType  # element type of the output
+    storage: str  # LLVM type of an input scalar in memory
+    acc: str  # LLVM type of an accumulator scalar
+    parts: int  # scalars per element, 2 for complex
+    lanes: int  # elements in one accumulator vector
+    # element type of B in memory, where it is narrower; B is widened as it is read
     stored: DType | None = None
 
     @classmethod

@@ -89,21 +89,13 @@ def _unpack(f: Function, a: V, b: V, quad: int, chunk: int, half: int) -> V:
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """How B is cut into panels.
+    """How B is cut into panels."""
 
-    Attributes:
-        arith: element arithmetic.
-        n: columns of B.
-        k: rows of B (the reduced axis).
-        width: columns of a panel (NR), a multiple of the vector length.
-        transposed: whether B is stored `[n][k]`.
-    """
-
-    arith: Arith
-    n: int
-    k: int
-    width: int
-    transposed: bool
+    arith: Arith  # element arithmetic
+    n: int  # columns of B
+    k: int  # rows of B (the reduced axis)
+    width: int  # columns of a panel (NR), a multiple of the vector length
+    transposed: bool  # whether B is stored `[n][k]`
 
     @property
     def count(self) -> int:

@@ -22,32 +22,20 @@ Pack = Literal["none", "local", "shared"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A matmul in canonical form: few batch dimensions, no one-column output.
+    """A matmul in canonical form: few batch dimensions, no one-column output."""
 
-    Attributes:
-        batch: batch dimensions, merged where strides allow.
-        a_strides: matrices of A per step of each batch dimension (0: broadcast).
-        b_strides: the same of B.
-        m: rows of the output.
-        n: columns of the output.
-        k: length of the reduced axis.
-        trans_a: A is stored `[k][m]`.
-        trans_b: B is stored `[n][k]`.
-        swapped: this is the transposed problem: A is the caller's B and the other way round.
-        segment: k per segment of an element's sum; 0 if there is one.
-        a_pitch, b_pitch: elements from one matrix to the next; 0: they lie one after the other.
-    """
-
-    batch: tuple[int, ...]
-    a_strides: tuple[int, ...]
-    b_strides: tuple[int, ...]
-    m: int
-    n: int
-    k: int
-    trans_a: bool
-    trans_b: bool
+    batch: tuple[int, ...]  # batch dimensions, merged where strides allow
+    a_strides: tuple[int, ...]  # matrices of A per step of each batch dimension (0: broadcast)
+    b_strides: tuple[int, ...]  # the same of B
+    m: int  # rows of the output
+    n: int  # columns of the output
+    k: int  # length of the reduced axis
+    trans_a: bool  # A is stored `[k][m]`
+    trans_b: bool  # B is stored `[n][k]`
+    # this is the transposed problem: A is the caller's B and the other way round
     swapped: bool = False
-    segment: int = 0
+    segment: int = 0  # k per segment of an element's sum; 0 if there is one
+    # a_pitch, b_pitch: elements from one matrix to the next; 0: they lie one after the other
     a_pitch: int = 0
     b_pitch: int = 0
 
@@ -119,31 +107,18 @@ def _merge_batch(p: Problem) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How a problem is computed.
+    """How a problem is computed."""
 
-    Attributes:
-        rows: rows of a register tile.
-        width: columns of a register tile and of a panel, a multiple of the vector length.
-        kc: k per block; a multiple of the unrolling when there are several blocks.
-        row_groups: parts the row tiles are cut into, one per task.
-        col_groups: parts the panels are cut into, one per task.
-        ntasks: tasks; each computes one or more (matrix, row group, column group).
-        pack_a: `local` copies blocks of A to the task's stack.
-        pack_b: `local` packs panels on the task's stack, `shared` in a kernel of its own.
-        transposing: B, stored `[n][k]`, is read in place and transposed in registers.
-        cycles: estimated cycles on one core.
-    """
-
-    rows: int
-    width: int
-    kc: int
-    row_groups: int
-    col_groups: int
-    ntasks: int
-    pack_a: Pack
-    pack_b: Pack
-    cycles: float
-    transposing: bool = False
+    rows: int  # rows of a register tile
+    width: int  # columns of a register tile and of a panel, a multiple of the vector length
+    kc: int  # k per block; a multiple of the unrolling when there are several blocks
+    row_groups: int  # parts the row tiles are cut into, one per task
+    col_groups: int  # parts the panels are cut into, one per task
+    ntasks: int  # tasks; each computes one or more (matrix, row group, column group)
+    pack_a: Pack  # `local` copies blocks of A to the task's stack
+    pack_b: Pack  # `local` packs panels on the task's stack, `shared` in a kernel of its own
+    cycles: float  # estimated cycles on one core
+    transposing: bool = False  # B, stored `[n][k]`, is read in place and transposed in registers
 
 
 UNROLL = 4

@@ -52,42 +52,26 @@ from .tile import (
 
 @dataclass(frozen=True, slots=True)
 class MatmulSpec:
-    """A matrix product.
+    """A matrix product."""
 
-    Attributes:
-        m: rows of each output matrix.
-        n: columns of each output matrix.
-        k: length of the reduced axis.
-        dtype: element type of both inputs.
-        batch: leading dimensions of the output.
-        a_batch_strides: matrices of A per step of each batch dimension, 0 where A is broadcast.
-        b_batch_strides: the same of B.
-        trans_a: A's matrices are stored `[k][m]`.
-        trans_b: B's matrices are stored `[n][k]`.
-        out_dtype: element type of the output; None for `dtype`.
-        epilogue: applied to accumulators before the store.
-        segment: k per segment of a chain; 0 if there is one.
-        b_constant: B will not change from call to call, so packing it is worth it even
-            once; never changes a result.
-        b_pitch: elements from one matrix of B to the next; 0: they lie one after the other.
-        stored: element type of B in memory, if that is narrower than `dtype`.
-    """
-
-    m: int
-    n: int
-    k: int
-    dtype: DType
-    batch: tuple[int, ...] = ()
+    m: int  # rows of each output matrix
+    n: int  # columns of each output matrix
+    k: int  # length of the reduced axis
+    dtype: DType  # element type of both inputs
+    batch: tuple[int, ...] = ()  # leading dimensions of the output
+    # matrices of A per step of each batch dimension, 0 where A is broadcast
     a_batch_strides: tuple[int, ...] = ()
-    b_batch_strides: tuple[int, ...] = ()
-    trans_a: bool = False
-    trans_b: bool = False
-    out_dtype: DType | None = None
-    epilogue: Epilogue | None = None
-    segment: int = 0
+    b_batch_strides: tuple[int, ...] = ()  # the same of B
+    trans_a: bool = False  # A's matrices are stored `[k][m]`
+    trans_b: bool = False  # B's matrices are stored `[n][k]`
+    out_dtype: DType | None = None  # element type of the output; None for `dtype`
+    epilogue: Epilogue | None = None  # applied to accumulators before the store
+    segment: int = 0  # k per segment of a chain; 0 if there is one
+    # B will not change from call to call, so packing it is worth it even once; never changes a
+    # result
     b_constant: bool = False
-    b_pitch: int = 0
-    stored: DType | None = None
+    b_pitch: int = 0  # elements from one matrix of B to the next; 0: they lie one after the other
+    stored: DType | None = None  # element type of B in memory, if that is narrower than `dtype`
 
     def __post_init__(self) -> None:
         """Raises ValueError for negative sizes or strides that do not match the batch."""

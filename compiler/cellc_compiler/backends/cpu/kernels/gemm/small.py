@@ -43,21 +43,15 @@ _FLOATS = 4 * SMALL_COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class SmallProduct:
-    """A product by small weights.
+    """A product by small weights."""
 
-    Attributes:
-        m, n, k: rows, columns and steps.
-        group: steps that share a scale; 0 for all of them.
-        weight: element type; `uint8` holds two steps.
-        scales: element types of the scales and zeros that there are.
-    """
-
+    # m, n, k: rows, columns and steps
     m: int
     n: int
     k: int
-    group: int
-    weight: DType
-    scales: tuple[DType, ...]
+    group: int  # steps that share a scale; 0 for all of them
+    weight: DType  # element type; `uint8` holds two steps
+    scales: tuple[DType, ...]  # element types of the scales and zeros that there are
 
     @property
     def panels(self) -> int:

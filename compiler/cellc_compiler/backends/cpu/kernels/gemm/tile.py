@@ -27,29 +27,23 @@ OUT_BUFFER = 2
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """The operation on an accumulator vector before it is stored.
+    """The operation on an accumulator vector before it is stored."""
 
-    Attributes:
-        key: names the computation; equal keys mean equal code.
-        emit: `emit(f, acc, row, col, lanes, mask) -> V`. `acc` holds `lanes` neighbouring
-            columns of one row in accumulator precision (re, im interleaved for complex);
-            `row` counts rows over the whole batch (`batch * m + i`), so that the flat output
-            index is `row * n + col`; `mask` is None, or an <lanes x i1> of the valid lanes. The
-            result is a vector of the accumulator's type, converted then to the output's, or
-            of the output's stored type (`i16` for bfloat16) with any rounding already done.
-        buffers: number of operands it reads and of further outputs it stores, at
-            `operand(f, 0..buffers-1)`.
-        in_place: the output may be the memory of an operand that is read at the element that is
-            stored. Without it they must not share memory.
-        long: it is written once for a row of the tile, not for each vector of it.
-        fetched: operands of the output's shape that are fetched while the tile is computed.
-    """
-
-    key: str
+    key: str  # names the computation; equal keys mean equal code
+    # `emit(f, acc, row, col, lanes, mask) -> V`. `acc` holds `lanes` neighbouring columns of one
+    # row in accumulator precision (re, im interleaved for complex); `row` counts rows over the
+    # whole batch (`batch * m + i`), so that the flat output index is `row * n + col`; `mask` is
+    # None, or an <lanes x i1> of the valid lanes. The result is a vector of the accumulator's type,
+    # converted then to the output's, or of the output's stored type (`i16` for bfloat16) with any
+    # rounding already done.
     emit: Emit
+    # number of operands it reads and of further outputs it stores, at `operand(f, 0..buffers-1)`
     buffers: int = 0
+    # the output may be the memory of an operand that is read at the element that is stored. Without
+    # it they must not share memory.
     in_place: bool = False
-    long: bool = False
+    long: bool = False  # it is written once for a row of the tile, not for each vector of it
+    # operands of the output's shape that are fetched while the tile is computed
     fetched: tuple[int, ...] = ()
 
     @staticmethod
@@ -62,18 +56,12 @@ class Epilogue:
 class Prefetch:
     """The lines that a tile prefetches into the second-level cache while it computes: its share of
     the next panel of B. Lines past a buffer's end may be named; nothing is read there.
-
-    Attributes:
-        lines: cache lines asked for per iteration of the main loop.
-        pitch: bytes from one of them to the next.
-        advance: bytes they move per iteration.
-        share: bytes from the share of one row tile to that of the next.
     """
 
-    lines: int
-    pitch: int
-    advance: int
-    share: int
+    lines: int  # cache lines asked for per iteration of the main loop
+    pitch: int  # bytes from one of them to the next
+    advance: int  # bytes they move per iteration
+    share: int  # bytes from the share of one row tile to that of the next
 
     def emit(self, f: Function, base: V, iteration: V) -> None:
         """Ask for the lines of one iteration."""
@@ -84,45 +72,26 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class TileLayout:
-    """Strides and code options that all tiles of a kernel share (strides in bytes).
+    """Strides and code options that all tiles of a kernel share (strides in bytes)."""
 
-    Attributes:
-        arith: element arithmetic.
-        target: CPU target.
-        a_row: from one row of A to the next.
-        a_k: from one k of A to the next.
-        b_k: from one k of B to the next.
-        b_part: from the real to the imaginary plane of packed B.
-        b_packed: B is packed panels: accumulator precision, aligned, padded.
-        n: columns of the output.
-        m_last: the output is the transposed problem's: lanes run along its rows (n == 1).
-        blocked: k is blocked: the function takes `first` and `last`.
-        carry: index in `bufs` of the partial accumulators when blocked.
-        unroll: k per iteration of the main loop.
-        epilogue: applied before the store.
-        prefetch: what is fetched ahead, if anything.
-        steps: iterations of the main loop in a block of k.
-        segment: k per segment, of which a block has a whole number; 0 if there is one.
-        transposing: B is read as it is stored, `[n][k]`, and transposed in registers: bytes from
-            one column of the output to the next, and what squares (`square_steps`) leave of k.
-    """
-
-    arith: Arith
-    target: Target
-    a_row: int
-    a_k: int
-    b_k: int
-    b_part: int
-    b_packed: bool
-    n: int
-    m_last: bool
-    blocked: bool
-    carry: int
-    unroll: int
-    epilogue: Epilogue | None
-    prefetch: Prefetch | None = None
-    steps: int = 0
-    segment: int = 0
+    arith: Arith  # element arithmetic
+    target: Target  # CPU target
+    a_row: int  # from one row of A to the next
+    a_k: int  # from one k of A to the next
+    b_k: int  # from one k of B to the next
+    b_part: int  # from the real to the imaginary plane of packed B
+    b_packed: bool  # B is packed panels: accumulator precision, aligned, padded
+    n: int  # columns of the output
+    m_last: bool  # the output is the transposed problem's: lanes run along its rows (n == 1)
+    blocked: bool  # k is blocked: the function takes `first` and `last`
+    carry: int  # index in `bufs` of the partial accumulators when blocked
+    unroll: int  # k per iteration of the main loop
+    epilogue: Epilogue | None  # applied before the store
+    prefetch: Prefetch | None = None  # what is fetched ahead, if anything
+    steps: int = 0  # iterations of the main loop in a block of k
+    segment: int = 0  # k per segment, of which a block has a whole number; 0 if there is one
+    # B is read as it is stored, `[n][k]`, and transposed in registers: bytes from one column of the
+    # output to the next, and what squares (`square_steps`) leave of k
     transposing: tuple[int, int] | None = None
 
 
