@@ -333,8 +333,7 @@ def _generate(
     return program, built
 
 
-_MUCH = 8 << 20
-"""Bytes of a program's memory from which on those of the compiler count."""
+_MUCH = 8 << 20  # Bytes of a program's memory from which on those of the compiler count
 
 
 def _assemble(

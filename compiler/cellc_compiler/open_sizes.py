@@ -34,10 +34,8 @@ from .passes.instantiate import instantiate
 from .passes.pipeline import Observer
 
 Symbols = dict[str, tuple[int, int]]
-LEAST = 2
-"""The least size that a program for all sizes serves: 0 and 1 are compiled by themselves."""
-SIZE = "size"
-"""The kind of a graph's input that is a number which follows from sizes."""
+LEAST = 2  # The least size that a program for all sizes serves: 0 and 1 are compiled by themselves
+SIZE = "size"  # The kind of a graph's input that is a number which follows from sizes
 
 
 def compile_open(

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 GRAPH_MODE = 0
 PYNATIVE_MODE = 1
-STRICT, COMPATIBLE, LAX = 0, 1, 2
-"""Values of `jit_syntax_level`."""
+STRICT, COMPATIBLE, LAX = 0, 1, 2  # Values of `jit_syntax_level`
 
 
 if not TYPE_CHECKING:

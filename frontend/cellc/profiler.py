@@ -123,8 +123,7 @@ class schedule:
         return self(step) in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
-Schedule = schedule
-"""MindSpore's name of the class."""
+Schedule = schedule  # MindSpore's name of the class
 
 
 def tensorboard_trace_handler(

@@ -18,8 +18,7 @@ from typing import Any
 from cellc_runtime.lazy import Package, imported
 
 _PREFIX = "mindspore"
-VERSION = "2.10.0"
-"""The version of MindSpore whose names and behaviour these modules have."""
+VERSION = "2.10.0"  # The version of MindSpore whose names and behaviour these modules have
 
 
 _FURTHER: dict[str, str] = {

@@ -18,11 +18,9 @@ class Ext(IntEnum):
     PARALLEL_FOR = 0
     """`void (ptr fn, ptr bufs, i64 ntasks, i64 grain)`: the process's one thread pool."""
     PTHREAD_CREATE = 1
-    THREAD_ATTR = 2
-    """A `pthread_attr_t*` (detached, a known stack size), not a function."""
+    THREAD_ATTR = 2  # A `pthread_attr_t*` (detached, a known stack size), not a function
     SYSCALL = 3
-    FUTEX_NUMBER = 4
-    """The number of the futex system call, not a pointer."""
+    FUTEX_NUMBER = 4  # The number of the futex system call, not a pointer
     ULOCK_WAIT = 5
     ULOCK_WAKE = 6
     SCHED_YIELD = 7
@@ -45,11 +43,9 @@ class Ext(IntEnum):
     SAVE_THREAD = 24
     RESTORE_THREAD = 25
     LONG_FROM_LONG = 26
-    NEW_FROM_DESCR = 27
-    """numpy's `PyArray_NewFromDescr`."""
+    NEW_FROM_DESCR = 27  # numpy's `PyArray_NewFromDescr`
     LONG_AS_VOID_PTR = 28
-    SET_HANDLER = 29
-    """numpy's `PyDataMem_SetHandler`."""
+    SET_HANDLER = 29  # numpy's `PyDataMem_SetHandler`
     DATA_HANDLER = 30
     """The `PyDataMem_Handler` capsule of large results, not a function; null: numpy's own."""
     MADVISE = 31
@@ -59,15 +55,12 @@ class Ext(IntEnum):
     THREAD_STATE_GET = 35
     TUPLE_GET_ITEM = 36
     ERR_CLEAR = 37
-    DEVICE_STREAM = 38
-    """The stream on which a device does what a program launches, not a function."""
-    DEVICE_LAUNCH = 39
-    """`cuLaunchKernel`, or what stands for it."""
+    DEVICE_STREAM = 38  # The stream on which a device does what a program launches, not a function
+    DEVICE_LAUNCH = 39  # `cuLaunchKernel`, or what stands for it
     DEVICE_COPY = 40
     """`cuMemcpyAsync`: `i32 (ptr to, ptr source, i64 nbytes, ptr stream)`, from and to the memory
     of device or host."""
-    DEVICE_WAIT = 41
-    """`cuStreamSynchronize`: `i32 (ptr stream)`."""
+    DEVICE_WAIT = 41  # `cuStreamSynchronize`: `i32 (ptr stream)`
     DEVICE_TENSOR_MAP = 42
     """`cuTensorMapEncodeTiled`, or what stands for it; null where a device has no such maps."""
     DEVICE_FAULT = 43
@@ -75,8 +68,7 @@ class Ext(IntEnum):
     read by kernels that write state, and from `FAULT_PARTS` on room for positions."""
     DEVICE_FAULT_SEEN = 44
     """The same where the host reads it: an i64 number, and the address of the arena of the call."""
-    DEVICE_GRAPH = 45
-    """`cuGraphLaunch`: `i32 (ptr graph, ptr stream)`."""
+    DEVICE_GRAPH = 45  # `cuGraphLaunch`: `i32 (ptr graph, ptr stream)`
     DEVICE_PARTS = 46
     """The graphs of the parts of `PARTS` for the addresses of this call, by number: null where a
     part is launched kernel by kernel."""
@@ -86,8 +78,7 @@ FIRST_CALLBACK = 48
 """Host callback `i` of a program is table entry `FIRST_CALLBACK + i`:
 `i32 (ptr bufs)`, nonzero when the host raised (main then returns `CALLBACK_FAILED`)."""
 
-CALLBACK_FAILED = -1
-"""The result of `cellc_main` after a callback returned nonzero."""
+CALLBACK_FAILED = -1  # The result of `cellc_main` after a callback returned nonzero
 
 BY_HOST = 2
 """The result of a callback that cannot put a collective on its stream: the host does it instead. (A
@@ -102,8 +93,7 @@ CHECK_FAILED = -3
 """The result of `cellc_main` when it has waited and a check on the device has failed, its own or an
 earlier one; `Device.wait` raises it."""
 
-FAULT_PARTS = 64
-"""Bytes before the positions that the blocks of a check give, i64 each."""
+FAULT_PARTS = 64  # Bytes before the positions that the blocks of a check give, i64 each
 MOST_FAULT_PARTS = 1024
 FAULT_BYTES = FAULT_PARTS + 8 * MOST_FAULT_PARTS
 
@@ -204,5 +194,4 @@ EMULATOR_STRUCTURES = {
     "access": _fields("i64 address what", "i32 tid block barriers meetings launch pad"),
 }
 """Those of the emulator of GPUs (`cellc_compiler.backends.cuda.emulator`)."""
-EMULATED_SHARED = 227 << 10
-"""Bytes of shared memory that a block may have."""
+EMULATED_SHARED = 227 << 10  # Bytes of shared memory that a block may have

@@ -54,8 +54,7 @@ Array = npt.NDArray[Any]
 MAGIC = b"CELLCART"
 VERSION = 2
 DEFAULT_ENTRY = "infer"
-_KNOWN_SHAPES = 256
-"""Shapes of calls for which what serves them is remembered."""
+_KNOWN_SHAPES = 256  # Shapes of calls for which what serves them is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -616,10 +615,8 @@ class _Read:
     inputs: Inputs
     updates: frozenset[str] | None
     """The weights that its calls update; None in a file that does not say it."""
-    donated: tuple[tuple[int, int], ...]
-    """The outputs that are written over inputs, and these."""
-    shown: tuple[tuple[str, ...], ...] = ()
-    """The shapes of outputs for people."""
+    donated: tuple[tuple[int, int], ...]  # The outputs that are written over inputs, and these
+    shown: tuple[tuple[str, ...], ...] = ()  # The shapes of outputs for people
 
     def named_inputs(self) -> list[tuple[str, str, Sequence[int | str]]]:
         """The inputs, with names for open sizes."""

@@ -29,10 +29,8 @@ from .forks import renewed
 if TYPE_CHECKING:
     from .meeting import Meeting, Phases
 
-DEPTH = 4
-"""How many that come in phases are under way at once."""
-_LOOK = 1e-3
-"""Seconds between the thread's looks at what is under way while the rank computes."""
+DEPTH = 4  # How many that come in phases are under way at once
+_LOOK = 1e-3  # Seconds between the thread's looks at what is under way while the rank computes
 _SPIN = 0.05
 """Seconds of waiting before a rank that does nothing else sleeps between its looks, so long:"""
 _NAP = 5e-5

@@ -40,8 +40,7 @@ PART_BYTES = 512 << 20
 _CRC_MARK = b"crc_num"
 _CRC_BYTES = 10
 _MAX_RANK = 32
-_COUNT = 15
-"""The field with the number of values."""
+_COUNT = 15  # The field with the number of values
 _TYPES = {d.printed: d for d in dtypes.ALL}
 
 

@@ -362,8 +362,7 @@ def perform(kind: str, step: Step, x: Array, **attrs: Any) -> Any:
 
 # --- callbacks of programs ------------------------------------------------------------------------
 
-START, WAIT = "start", "wait"
-"""The phases of a collective that runs while its program computes."""
+START, WAIT = "start", "wait"  # The phases of a collective that runs while its program computes
 ASK = "ask"
 """The phase of one that a program on a device asks to put on its stream first (`abi.BY_HOST`)."""
 _MARK = "collective "

@@ -25,8 +25,7 @@ _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 _METH_FASTCALL = 0x80
 _NEW_FROM_DESCR = 94
 """Place of `PyArray_NewFromDescr` in numpy's C-API table (the same in 1.x and 2.x)."""
-_SET_HANDLER = 304
-"""Place of `PyDataMem_SetHandler` (since numpy 1.22)."""
+_SET_HANDLER = 304  # Place of `PyDataMem_SetHandler` (since numpy 1.22)
 _LAYOUT = np.dtype(
     {
         "names": ["type", "data", "nd", "dims", "descr", "flags"],

@@ -16,8 +16,7 @@ import numpy as np
 from .errors import CutOff
 from .platform import sync_directory
 
-_NEW = ".cellc-new"
-"""The suffix of files that are being written."""
+_NEW = ".cellc-new"  # The suffix of files that are being written
 _STREAMS = ("/dev/std", "/dev/fd/", "/proc/")
 """Where names of open files are: a rename would not reach who reads them."""
 LEFT_SECONDS = 3600.0

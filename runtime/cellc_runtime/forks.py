@@ -18,8 +18,7 @@ from threading import get_ident
 from typing import Any, TypeVar
 
 L = TypeVar("L")
-_PATIENCE = 5.0
-"""Seconds that a fork waits for other threads."""
+_PATIENCE = 5.0  # Seconds that a fork waits for other threads
 _POLL = 2e-4
 
 _renew = methodcaller("_at_fork_reinit")  # what Python's own modules call in a child
@@ -27,8 +26,7 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _within: dict[int, int] = {}
 """How many times each thread is in what forks wait for. Each thread changes its own entry only, so
 the interpreter's lock suffices."""
-_forking: list[int] = []
-"""The threads that fork."""
+_forking: list[int] = []  # The threads that fork
 
 
 def renewed(lock: L) -> L:

@@ -10,10 +10,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-_TEXT = 192
-"""Bytes by which ranks tell each other what step they are at."""
-_ADDRESSES = 2
-"""Buffers that others may read in a step."""
+_TEXT = 192  # Bytes by which ranks tell each other what step they are at
+_ADDRESSES = 2  # Buffers that others may read in a step
 _HEADER = struct.Struct(f"={_TEXT}s{_ADDRESSES}q")
 
 

@@ -27,19 +27,14 @@ from .activity import Watch, main_thread
 from .world import CollectiveError
 
 _QUESTION, _ANSWER, _LEFT = 1, 2, 3
-_PATIENCE = 1.0
-"""Seconds that a rank waits before it asks, and between its questions."""
-_UNDER_WAY = 2.0
-"""Seconds for what a rank sent before it left to arrive."""
-_LOOK = 0.02
-"""Seconds between looks at questions while a rank waits."""
+_PATIENCE = 1.0  # Seconds that a rank waits before it asks, and between its questions
+_UNDER_WAY = 2.0  # Seconds for what a rank sent before it left to arrive
+_LOOK = 0.02  # Seconds between looks at questions while a rank waits
 LEAST_LIMIT = 0.9
 """Seconds that may be waited without a look at the limits of waiting, which are whole seconds:
 reading them takes as long as many looks for what is waited for."""
-_FRESH = 3.0
-"""Seconds for which an answer counts."""
-_ENVELOPE = 256
-"""The most bytes of a message besides its text."""
+_FRESH = 3.0  # Seconds for which an answer counts
+_ENVELOPE = 256  # The most bytes of a message besides its text
 _HELD = ". It does not answer: its code holds the interpreter's lock"
 Waits = dict[int, tuple[str, list[int], float, float]]
 """Of ranks that wait: in what, for which ranks, for how many seconds, and how long ago that was."""

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-Bytes = np.ndarray[Any, Any]
-"""A writable or readable array of uint8 with one axis."""
+Bytes = np.ndarray[Any, Any]  # A writable or readable array of uint8 with one axis
 
 
 class Meeting(Protocol):

@@ -32,8 +32,7 @@ _SPIN, _YIELDS = 2e-4, 0.05
 _EAGER, _OFTEN, _SELDOM = 5e-5, 2e-4, 1e-3
 """Seconds between two looks: while somebody waits; and while this rank computes and bytes are on
 their way, or others have not come."""
-_PHASES = 3
-"""How often ranks come to a step, at most."""
+_PHASES = 3  # How often ranks come to a step, at most
 _FIRST_TAG = 1 << 14
 
 

@@ -27,11 +27,9 @@ from .records import dataclass
 Number = Any
 Sizes = Mapping[str, int]
 
-MOST_NUMBERS = 1 << 20
-"""Parts of all numbers of a program."""
+MOST_NUMBERS = 1 << 20  # Parts of all numbers of a program
 DEEPEST = 64
-MOST = 1 << 62
-"""The greatest of numbers in a file, and their least below 0."""
+MOST = 1 << 62  # The greatest of numbers in a file, and their least below 0
 RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, ">=": operator.ge}
 MOST_DIVISOR = 1 << 20

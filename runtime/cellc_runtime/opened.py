@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from .bound import BoundProgram
 from .program import Program, ProgramAtSizes
 
-KEPT = 64
-"""Sizes of a program that are kept ready; those used last."""
+KEPT = 64  # Sizes of a program that are kept ready; those used last
 
 
 class Opened:

@@ -15,10 +15,8 @@ from .dtypes import Array
 from .loader import num_threads
 from .platform import started
 
-LARGE = 2 << 20
-"""A copy repays one more thread for each multiple of this number of bytes."""
-_MOST = 8
-"""Threads: few saturate any memory."""
+LARGE = 2 << 20  # A copy repays one more thread for each multiple of this number of bytes
+_MOST = 8  # Threads: few saturate any memory
 
 
 def copy_array(to: Array, given: Array) -> None:

@@ -134,8 +134,7 @@ def cache_home() -> pathlib.Path:
     return pathlib.Path(named) if os.path.isabs(named) else pathlib.Path.home() / ".cache"
 
 
-_LINKS = 40
-"""How many symbolic links a path may have, as Linux counts them."""
+_LINKS = 40  # How many symbolic links a path may have, as Linux counts them
 
 
 def open_private_directory(path: pathlib.Path) -> int | None:
@@ -234,8 +233,7 @@ def usable_cpus() -> tuple[int, bool]:
 
 _QUOTA_SECONDS = 1.0
 """How long a quota is taken to hold: it takes 0.2 ms to find, and each compilation asks twice."""
-_quota: tuple[float, float | None] = (-math.inf, None)
-"""When the quota was found, and what it was."""
+_quota: tuple[float, float | None] = (-math.inf, None)  # When the quota was found, and what it was
 
 
 def _cgroup_quota() -> float | None:
@@ -495,8 +493,7 @@ def started(thread: threading.Thread) -> bool:
     return True
 
 
-_BEGINNINGS = 1000
-"""Milliseconds in which a thread begins, if it does."""
+_BEGINNINGS = 1000  # Milliseconds in which a thread begins, if it does
 
 
 def joined(thread: threading.Thread) -> bool:

@@ -26,8 +26,7 @@ Fill = Callable[[int, Mapping[int, int]], None]
 _shared: weakref.WeakValueDictionary[Any, Memory] = weakref.WeakValueDictionary()
 """Blocks in use, by where they are, what fills them and the contents of their sources."""
 
-_TRIM = 16 << 20
-"""Bytes that were given up after which the system gets them back."""
+_TRIM = 16 << 20  # Bytes that were given up after which the system gets them back
 
 
 class _FreeBlocks:

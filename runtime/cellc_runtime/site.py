@@ -28,8 +28,7 @@ from .records import dataclass
 from .words import Table
 
 MAX_OPERANDS = 16
-_CASES = 32
-"""Cases of one bucket; the oldest goes when one more comes."""
+_CASES = 32  # Cases of one bucket; the oldest goes when one more comes
 _FASTCALL_KEYWORDS = 0x80 | 0x02
 
 

@@ -6,8 +6,7 @@ from .lazy import zlib
 
 MOST_TIMES, BASE = 64, 1 << 26
 """Unpacked data may have `BASE` bytes, or `MOST_TIMES` the packed bytes if that is more."""
-ZLIB, GZIP = 15, 31
-"""The formats, as zlib's window sizes name them."""
+ZLIB, GZIP = 15, 31  # The formats, as zlib's window sizes name them
 
 
 def packed(data: bytes) -> bytes:

@@ -17,12 +17,10 @@ from .container import is_count
 from .errors import ArtifactError, counted
 from .records import dataclass
 
-ANY = -1
-"""As a size: any; as the end of a range: there is none."""
+ANY = -1  # As a size: any; as the end of a range: there is none
 MAX_SYMBOLS = 16
 MAX_VARIANTS = 4096
-MAX_PARTS = 64
-"""Ranges of a variant, and batch sizes that it has programs for."""
+MAX_PARTS = 64  # Ranges of a variant, and batch sizes that it has programs for
 MAX_SIZE = 1 << 40
 
 Shape = tuple[int | str, ...]

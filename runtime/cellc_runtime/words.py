@@ -36,8 +36,7 @@ _KEYS, _SPLIT, _HELD = 32, 40, 16
 _HEAD, _ENTRIES = 32, 24
 """Bytes of the head of a dictionary's keys, and where in it the number of entries in use is."""
 
-Word = tuple[int, int, int]
-"""An address, which bits of the 8 bytes there count, and what they are."""
+Word = tuple[int, int, int]  # An address, which bits of the 8 bytes there count, and what they are
 
 
 def _at(address: int) -> int:

@@ -25,8 +25,7 @@ from .identity import Identities, Loop, any_of, but, is_loop, may_be_others
 
 Alternatives = list[tuple[Value, Value]]
 """The alternatives of a value at run time: (flag, other value) each; itself if no flag holds."""
-_SEVERAL = 2
-"""The weight of a region that reads a value: it may contribute more than once."""
+_SEVERAL = 2  # The weight of a region that reads a value: it may contribute more than once
 
 
 def share_cotangents(graph: Graph) -> None:

@@ -25,10 +25,8 @@ from .effects import silent
 
 Values = Sequence[Value]
 
-MAX_SEGMENT, MIN_SEGMENT = 128, 16
-"""Steps of a stretch, by the room there is for what they carry."""
-CHECKPOINT_BYTES = 64 << 20
-"""Bytes of the checkpoints of one level."""
+MAX_SEGMENT, MIN_SEGMENT = 128, 16  # Steps of a stretch, by the room there is for what they carry
+CHECKPOINT_BYTES = 64 << 20  # Bytes of the checkpoints of one level
 
 
 @dataclass(frozen=True, slots=True)

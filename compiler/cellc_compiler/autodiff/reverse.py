@@ -36,8 +36,7 @@ RegionRule = Callable[
     [Builder, Node, list["Value | None"], Flags, Cotangents, "set[Value]"], Presence]
 """From the cotangents of a node's results, with their flags, to those of what it reads, of which
 the second mapping is updated; it gives the flags of its contributions."""
-REGION_RULES: dict[str, RegionRule] = {}
-"""The rules of ops with regions (`regions`, `loop_rules`)."""
+REGION_RULES: dict[str, RegionRule] = {}  # The rules of ops with regions (`regions`, `loop_rules`)
 
 
 def reverse(

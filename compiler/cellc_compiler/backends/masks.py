@@ -15,10 +15,8 @@ from ..loops.expr import Expr
 from ..loops.nest import Nest, children, walk
 from ..ops.shape import Iota
 
-_MOST_ELEMENTS = 1 << 26
-"""Of a mask that is looked at."""
-_DEEPEST = 6
-"""Nodes between constants and a mask."""
+_MOST_ELEMENTS = 1 << 26  # Of a mask that is looked at
+_DEEPEST = 6  # Nodes between constants and a mask
 
 
 def keys_seen(nest: Nest, source: Any, own: Mapping[Any, Value], m: int, n: int,

@@ -23,10 +23,8 @@ from . import workers
 from .worker import GOODBYE, OK
 from .workers import Worker
 
-_NEXT = 3
-"""Texts that repay each further worker: 0.1 s of interpreter and LLVM."""
-_AHEAD = 2
-"""Texts a worker holds while texts are written: it must not wait for this process's lock."""
+_NEXT = 3  # Texts that repay each further worker: 0.1 s of interpreter and LLVM
+_AHEAD = 2  # Texts a worker holds while texts are written: it must not wait for this process's lock
 
 
 class WorkerError(Exception):

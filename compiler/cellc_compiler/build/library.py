@@ -27,8 +27,7 @@ from .link import (
 )
 from .relocate import RelocationError, apply
 
-ABSOLUTE = {"x86_64": 1, "aarch64": 257}
-"""The relocation of a 64-bit address."""
+ABSOLUTE = {"x86_64": 1, "aarch64": 257}  # The relocation of a 64-bit address
 SYSTEM = "libc."
 """The beginning of names of the C library's functions: objects define some under their own."""
 _DIRECT = {"x86_64": {9: 2, 41: 2, 42: 2}, "aarch64": {311: 275, 312: 277}}

@@ -20,8 +20,7 @@ from .emit import OPTIMIZE, EmitError, assembly
 _LOC = re.compile(r"\t\.loc\t\d+ (\d+)")
 _HIDDEN = re.compile(r"\t\.(loc|file|cfi_|ident|addrsig|type|size|hidden)|\.L(tmp|func_)")
 _DEBUG = re.compile(r"\t\.section\t\.debug_|\t\.section\t\"\.note|\.Ldebug|\.Lsec_end|\.Lcu_")
-_FIRST = 1000
-"""The number of the first metadata node: kernels have none of their own."""
+_FIRST = 1000  # The number of the first metadata node: kernels have none of their own
 _UNIT = f"""!llvm.dbg.cu = !{{!{_FIRST}}}
 !llvm.module.flags = !{{!{_FIRST + 2}}}
 !{_FIRST} = distinct !DICompileUnit(language: DW_LANG_C, file: !{_FIRST + 1}, \

@@ -24,8 +24,7 @@ from cellc_runtime.records import dataclass
 _WHEEL = ("nvidia", "cu13", "bin")
 _NOT = ("none", "off", "0")
 _NAME = "ptxas.exe" if os.name == "nt" else "ptxas"
-_SECONDS = 600
-"""After which an assembler that says nothing is taken to hang."""
+_SECONDS = 600  # After which an assembler that says nothing is taken to hang
 
 _NOP, _OPCODE, _INSTRUCTION = 0x918, 0xFFF, 16
 """The opcode of NOP, the bits that hold opcodes, and bytes of an instruction, from sm_70 on."""

@@ -26,12 +26,10 @@ if TYPE_CHECKING:  # what targets are made of would take as long to load as half
     from cellc_runtime.target import Target
 
 OK, FAILED = 0, 1
-HELLO = b"cellc"
-"""The first output of a process; a forked one adds its number."""
+HELLO = b"cellc"  # The first output of a process; a forked one adds its number
 GOODBYE = b"goodbye"
 """Instead of an answer: requests that it has not answered must go to another process."""
-PATIENCE = 5.0
-"""Seconds without a request after which it ends: it holds 100 MB."""
+PATIENCE = 5.0  # Seconds without a request after which it ends: it holds 100 MB
 
 
 def request(target: Target, text: str) -> bytes:

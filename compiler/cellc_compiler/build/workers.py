@@ -191,8 +191,7 @@ def compile_jobs() -> int:
 
 
 _SEVERAL = 4
-_programs = 0
-"""How many programs workers were prepared for."""
+_programs = 0  # How many programs workers were prepared for
 
 
 def prepare(count: int) -> None:

@@ -14,8 +14,7 @@ from cellc_runtime.dtypes import DType
 
 ABI = 1
 MAX_NDIM = 8
-TEXT = 1016
-"""Bytes of the text of an error, with the zero at its end."""
+TEXT = 1016  # Bytes of the text of an error, with the zero at its end
 
 
 class NotInC(ValueError):
@@ -149,5 +148,4 @@ _SYSTEM = (
 )
 LIBC = tuple(_SYSTEM.split())
 """Functions of the C library that the code calls, through a table of its own."""
-POW = LIBC[-1]
-"""The one that is in a library of its own, libm: it is there where sizes need it."""
+POW = LIBC[-1]  # The one that is in a library of its own, libm: it is there where sizes need it

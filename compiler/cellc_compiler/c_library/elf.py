@@ -21,8 +21,7 @@ _PROGBITS, _SYMTAB, _STRTAB, _RELA, _HASH, _DYNAMIC, _DYNSYM = 1, 2, 3, 4, 5, 6,
 _FLAGS = {"text": 2 | 4, "rodata": 2, "data": 2 | 1}
 """Of sections: allocated, and executable or writeable."""
 _PERMISSIONS = {"text": 4 | 1, "rodata": 4, "data": 4 | 2}
-_HEAD = 64 + 56 * 6
-"""Bytes of the header and of all program headers."""
+_HEAD = 64 + 56 * 6  # Bytes of the header and of all program headers
 WEAK = frozenset(("pthread_create",))
 """Functions that an old C library has elsewhere: without threads all runs on the caller's."""
 

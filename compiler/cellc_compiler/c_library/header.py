@@ -10,8 +10,7 @@ from cellc_runtime.errors import counted
 
 from .tables import Network
 
-CPP = "cellc.hpp"
-"""The header for C++17, the same for all networks."""
+CPP = "cellc.hpp"  # The header for C++17, the same for all networks
 
 
 def interface(name: str = "cellc.h") -> str:

@@ -16,8 +16,7 @@ from cellc_runtime.open_sizes import Number
 
 from .abi import NotInC
 
-DEEPEST = 60
-"""Numbers on the stack, at most."""
+DEEPEST = 60  # Numbers on the stack, at most
 
 
 class Op(IntEnum):

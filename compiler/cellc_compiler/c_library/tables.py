@@ -25,8 +25,7 @@ from ..backends.llvm.notation import declarations
 from .abi import ABI, DTYPES, FUNCTIONS, MAX_NDIM, STRUCTURES, NotInC, code_of
 from .numbers import Code
 
-HASH = "cellc"
-"""The name of the hash in the metadata of a file of weights."""
+HASH = "cellc"  # The name of the hash in the metadata of a file of weights
 _KINDS = {"input": 0, "output": 1, "param": 2, "update": 3, "kept": 4}
 _RELATIONS = tuple(RELATIONS)
 _TENSOR = 24 + 8 * MAX_NDIM

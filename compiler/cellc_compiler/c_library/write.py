@@ -29,8 +29,7 @@ from .tables import HASH, Network, Tables
 
 KINDS = {".so": "shared library", ".a": "archive", ".o": "object"}
 """The kinds of files, by the ending of the name."""
-_MOST_EMBEDDED = 1 << 30
-"""Bytes of weights in a library: code reaches what is within 2 GiB."""
+_MOST_EMBEDDED = 1 << 30  # Bytes of weights in a library: code reaches what is within 2 GiB
 _STACK = 8 << 20
 _HASH_DIGITS = 32
 

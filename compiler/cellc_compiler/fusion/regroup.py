@@ -19,10 +19,8 @@ from ..loops.build import Domain, joined
 if TYPE_CHECKING:
     from .clusters import Cluster, Fuser
 
-LARGE = 1 << 14
-"""Elements from which on a value is worth keeping out of memory."""
-MOST_NODES = 48
-"""Nodes of a merged nest: the registers of its loops are limited."""
+LARGE = 1 << 14  # Elements from which on a value is worth keeping out of memory
+MOST_NODES = 48  # Nodes of a merged nest: the registers of its loops are limited
 
 
 def recompute(fuser: Fuser) -> bool:

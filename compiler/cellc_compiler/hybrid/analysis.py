@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from .functions import BUFFERS, LOOPS
 from .language import NotStatic, Typed, block_of
 
-Positions = tuple[str, ...]
-"""The variables that an element's position is made of."""
+Positions = tuple[str, ...]  # The variables that an element's position is made of
 
 
 def plain(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

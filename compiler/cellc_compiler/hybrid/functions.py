@@ -21,11 +21,9 @@ from cellc_runtime.dtypes import DType
 BUFFERS = ("output_tensor", "allocate")
 """Calls that create a tensor: a result, or memory of the kernel's own."""
 
-LOOPS = ("range", "serial", "vectorize", "parallel", "reduce")
-"""Calls that count in a `for`."""
+LOOPS = ("range", "serial", "vectorize", "parallel", "reduce")  # Calls that count in a `for`
 
-SCOPES = ("block_realize", "attr")
-"""Calls of a `with`."""
+SCOPES = ("block_realize", "attr")  # Calls of a `with`
 
 FLOAT: Mapping[str, Any] = {
     "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
@@ -87,5 +85,4 @@ PYTHON: Mapping[str, Any] = {
 }
 """The meaning of the names where a kernel runs as plain Python, over numpy arrays."""
 
-CALLABLE = frozenset(PYTHON)
-"""Every name that a kernel may call."""
+CALLABLE = frozenset(PYTHON)  # Every name that a kernel may call

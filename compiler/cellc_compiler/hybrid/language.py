@@ -27,10 +27,8 @@ from ..ir.dims import Dim
 from ..ir.types import TensorType, prod
 from .functions import ARITY, BUFFERS, CALLABLE, LOOPS, NUMBERS, SCOPES
 
-RESERVED = "_k_"
-"""How the names begin that compiled kernels use for themselves."""
-MEMBERS = ("shape", "dtype", "ndim", "size")
-"""The attributes of a tensor."""
+RESERVED = "_k_"  # How the names begin that compiled kernels use for themselves
+MEMBERS = ("shape", "dtype", "ndim", "size")  # The attributes of a tensor
 
 _STATEMENTS: tuple[type[ast.AST], ...] = (
     ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If, ast.With, ast.Pass, ast.Break,

@@ -24,14 +24,11 @@ from .functions import BUFFERS, CASTS, PAIRS
 from .language import RESERVED as PREFIX
 from .language import NotStatic, Source, Typed, read
 
-LOW, HIGH = PREFIX + "low", PREFIX + "high"
-"""Which rows are to be done."""
+LOW, HIGH = PREFIX + "low", PREFIX + "high"  # Which rows are to be done
 STATUS = PREFIX + "status"
 """The record of the first position out of bounds: line, position, axis, size."""
-DEFINED = PREFIX + "_"
-"""The name of the function in the compiled module."""
-SOURCE_OF = PREFIX + "from_"
-"""How the elements come in of an input that is a result, too."""
+DEFINED = PREFIX + "_"  # The name of the function in the compiled module
+SOURCE_OF = PREFIX + "from_"  # How the elements come in of an input that is a result, too
 
 _BINARY: Mapping[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floor_div",

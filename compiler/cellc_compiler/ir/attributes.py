@@ -18,10 +18,8 @@ from .bounds import LEAST, MOST, MOST_AXES
 from .dims import Dim, Ratio
 from .graph import Literal
 
-REQUIRED: Final[Any] = object()
-"""The default of an attribute that has none."""
-MOST_COUNTED = 1 << 16
-"""Bound of attributes that inference or expansion iterates over."""
+REQUIRED: Final[Any] = object()  # The default of an attribute that has none
+MOST_COUNTED = 1 << 16  # Bound of attributes that inference or expansion iterates over
 _MOST_WINDOW = 1 << 31
 
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from .types import TensorType
 
-LEAST, MOST = -(1 << 63), (1 << 64) - 1
-"""The integers that some element type can represent."""
-MOST_BYTES = 1 << 47
-"""The most memory that a process can address on existing machines."""
+LEAST, MOST = -(1 << 63), (1 << 64) - 1  # The integers that some element type can represent
+MOST_BYTES = 1 << 47  # The most memory that a process can address on existing machines
 MOST_PARTS = 1 << 16
 """Into how many parts, or how often, a function or layer does what it does one by one."""
-MOST_AXES = 64
-"""The rank up to which numpy, and so the reference interpreter, has arrays."""
+MOST_AXES = 64  # The rank up to which numpy, and so the reference interpreter, has arrays
 
 
 def check_size(what: str, ty: TensorType) -> None:

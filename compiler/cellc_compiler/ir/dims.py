@@ -45,12 +45,9 @@ Bounds = tuple[int | None, int | None]
 Met = tuple[str, int]
 """Where a trace asks for a size: a place in the source, and how often it has asked there before."""
 T = TypeVar("T")
-MOST_TERMS, MOST_FACTORS = 1 << 10, 1 << 6
-"""Of the expression of a size: terms, factors of a term."""
-MOST_BITS = 256
-"""Of a number in the expression of a size."""
-_MOST_POWER = 8
-"""The highest power of a size that is an expression; a higher one fixes the size."""
+MOST_TERMS, MOST_FACTORS = 1 << 10, 1 << 6  # Of the expression of a size: terms, factors of a term
+MOST_BITS = 256  # Of a number in the expression of a size
+_MOST_POWER = 8  # The highest power of a size that is an expression; a higher one fixes the size
 
 
 class Undecided(ValueError):

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 else:
     picture = lazy_module("cellc_compiler.ir.picture")
 
-CONSTANT = "constant"
-"""The op of literals."""
+CONSTANT = "constant"  # The op of literals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +73,7 @@ class Literal:
         return hash(self.digest)
 
 
-Attr = Any
-"""int, float, bool, str, None, DType, Literal, or a tuple of these: frozen and hashable."""
+Attr = Any  # int, float, bool, str, None, DType, Literal, or a tuple of these: frozen and hashable
 
 
 def attrs_key(attrs: Mapping[str, Attr]) -> tuple[Hashable, ...]:
@@ -104,10 +102,8 @@ class Value:
     node: Node | None = None
     index: int = 0
     name: str = ""
-    kind: str = "value"
-    """`"input"`, `"param"` or `"state"` for graph inputs; `"value"` for results."""
-    reuse: Reuse = Reuse.NONE
-    """Noted by lowering; `NONE` before."""
+    kind: str = "value"  # `"input"`, `"param"` or `"state"` for graph inputs; `"value"` for results
+    reuse: Reuse = Reuse.NONE  # Noted by lowering; `NONE` before
 
     @property
     def shape(self) -> tuple[int, ...]:

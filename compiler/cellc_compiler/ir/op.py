@@ -65,8 +65,7 @@ class Sample:
 
     operands: tuple[Spec | Array, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    grad: bool = True
-    """Whether to check the gradient by finite differences at this sample."""
+    grad: bool = True  # Whether to check the gradient by finite differences at this sample
 
 
 class Op:
@@ -82,22 +81,16 @@ class Op:
     """Operand names; a last name starting with `*` takes any number."""
     attrs: ClassVar[Mapping[str, Attr]] = {}
     """Attributes: the type, range and default of each (`ir/attributes.py`)."""
-    dtypes: ClassVar[tuple[DType, ...]] = FLOATS
-    """Accepted element types of the first operand."""
-    effect: ClassVar[bool] = False
-    """Kept even if no result is used; never merged (host callbacks)."""
-    collective: ClassVar[bool] = False
-    """Several processes do it together (`ops/collective.py`)."""
-    unique: ClassVar[bool] = False
-    """Never merged with an equal one."""
-    may_fail: ClassVar[bool] = False
-    """A run may end at it with an error."""
+    dtypes: ClassVar[tuple[DType, ...]] = FLOATS  # Accepted element types of the first operand
+    effect: ClassVar[bool] = False  # Kept even if no result is used; never merged (host callbacks)
+    collective: ClassVar[bool] = False  # Several processes do it together (`ops/collective.py`)
+    unique: ClassVar[bool] = False  # Never merged with an equal one
+    may_fail: ClassVar[bool] = False  # A run may end at it with an error
     inlined: ClassVar[bool] = False
     """Runs as its first region, which the pass `expand` puts in its place."""
     gradient_regions: ClassVar[int] = 0
     """How many of its regions, the last ones, only a gradient looks at: they run nowhere."""
-    commutative: ClassVar[bool] = False
-    """Its two operands may change places."""
+    commutative: ClassVar[bool] = False  # Its two operands may change places
     leading_size: ClassVar[str] = ""
     """The attribute whose first entry is the size of the result's first axis."""
     amp: ClassVar[str] = "promote"
@@ -108,8 +101,7 @@ class Op:
     exact: ClassVar[bool] = False
     """IEEE 754 or integer arithmetic defines every bit, so that `reference` gives those of the
     kernels: constants may be folded."""
-    may_alias: ClassVar[bool] = False
-    """The result may be another name of the operand's memory."""
+    may_alias: ClassVar[bool] = False  # The result may be another name of the operand's memory
     opaque: ClassVar[bool] = False
     """Computed from whole operands, by a rule that each back end has for it: it does not fuse."""
     elementwise: ClassVar[bool] = False
@@ -118,8 +110,7 @@ class Op:
     differentiable: ClassVar[bool] = True
     function: ClassVar[str | None] = None
     """Name in `cellc.ops` generated from this definition (None: written by hand there)."""
-    method: ClassVar[str | None] = None
-    """Name of the Tensor method generated from this definition."""
+    method: ClassVar[str | None] = None  # Name of the Tensor method generated from this definition
     primitive: ClassVar[str | None] = None
     """Name of the Primitive class generated from this definition (attributes to its init)."""
     tolerance: ClassVar[float] = 4.0

@@ -12,8 +12,7 @@ from html import escape
 from .graph import Graph, Node, Value
 from .printing import print_graph
 
-_MOST = 60
-"""Nodes of a picture."""
+_MOST = 60  # Nodes of a picture
 _WIDE, _HIGH, _GAP_X, _GAP_Y = 150, 34, 14, 26
 _CHARACTERS = 22
 

@@ -25,8 +25,7 @@ Layout = tuple[tuple[int, ...], ...]
 """For each axis of a tensor the mesh axes that cut it, major first."""
 Axes = tuple[tuple[int, ...], ...]
 """For each axis of a tensor the factors it is made of, major first; none: it is never cut."""
-Cuts = Mapping[int, tuple[int, ...]]
-"""The mesh axes that cut each factor."""
+Cuts = Mapping[int, tuple[int, ...]]  # The mesh axes that cut each factor
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,12 +54,9 @@ class Domain:
         return "column" if reduced and live and live[-1] not in self.axes else "row"
 
 
-LEAST_BLOCK, MOST_BLOCK = 16, 64
-"""Rows of a block whose sum a nest of rows makes on the way."""
-BLOCKED_ELEMENTS = 1 << 18
-"""Elements from which on a sum over rows is one of blocks."""
-_SUMS_BYTES = 32 * 1024
-"""Bytes of the sums of a block at most: they stay in the first-level cache."""
+LEAST_BLOCK, MOST_BLOCK = 16, 64  # Rows of a block whose sum a nest of rows makes on the way
+BLOCKED_ELEMENTS = 1 << 18  # Elements from which on a sum over rows is one of blocks
+_SUMS_BYTES = 32 * 1024  # Bytes of the sums of a block at most: they stay in the first-level cache
 
 
 def block_rows(node: Node) -> int:
@@ -98,8 +95,7 @@ def joined(a: Domain, b: Domain) -> Domain | None:
     return Domain(other.shape, axes, sums.accumulate, sums.block)
 
 
-_RUN = 16
-"""Elements that parts of a join have in a row, at least, to be stored part by part."""
+_RUN = 16  # Elements that parts of a join have in a row, at least, to be stored part by part
 
 
 def piece(node: Node) -> TensorType | None:

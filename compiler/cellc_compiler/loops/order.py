@@ -35,8 +35,7 @@ from __future__ import annotations
 from ..ir.dims import choose, largest, smallest
 from ..ir.divisors import divisor, is_divided, is_divisor
 
-CHAIN_BYTES = 128
-"""The size of the accumulators of one sum's chains."""
+CHAIN_BYTES = 128  # The size of the accumulators of one sum's chains
 
 
 def most_chains(itemsize: int) -> int:
@@ -60,14 +59,11 @@ def accumulators(itemsize: int, extent: int, lanes: int) -> int:
     return count
 
 
-PART = 16384
-"""Elements of a part of a row at least."""
-LONG_ROW = 4 * PART
-"""Elements from which on a row is cut into parts."""
+PART = 16384  # Elements of a part of a row at least
+LONG_ROW = 4 * PART  # Elements from which on a row is cut into parts
 
 
-MOST_PARTS = 4096
-"""Parts whose results a kernel has room for on its stack."""
+MOST_PARTS = 4096  # Parts whose results a kernel has room for on its stack
 
 
 OPEN_ROW = LONG_ROW // 256
@@ -99,10 +95,8 @@ def kernel_parts(extent: int) -> int:
     return parts if parts <= MOST_PARTS else 1
 
 
-LONGEST_SEGMENT = 384
-"""Steps of k in one chain at most, by accumulators of 4 bytes."""
-SHORTEST_SEGMENT = 64
-"""Steps of k that a segment of a product of few columns has at least."""
+LONGEST_SEGMENT = 384  # Steps of k in one chain at most, by accumulators of 4 bytes
+SHORTEST_SEGMENT = 64  # Steps of k that a segment of a product of few columns has at least
 _COLUMNS = 128
 """A product of fewer columns is cut further, so that columns times segments are about as many."""
 
@@ -147,14 +141,12 @@ def segment_or_whole(n: int, k: int, itemsize: int) -> int:
 
 
 FEW_CHANNELS = 8
-PIXEL_CHAINS = 16
-"""Chains of a weight's gradient with few channels, by accumulators of 4 bytes."""
+PIXEL_CHAINS = 16  # Chains of a weight's gradient with few channels, by accumulators of 4 bytes
 _MOST_RUNS = 16
 _RUN_ELEMENTS, _MOST_RUN_ELEMENTS = 49_152, 1 << 21
 """Elements of gradients of weights, times runs, that keep many units of a machine busy; at most,
 where runs are long."""
-_RUN_WORK = 1 << 18
-"""Multiply-adds that a run should have."""
+_RUN_WORK = 1 << 18  # Multiply-adds that a run should have
 _LONG_RUN = 2048
 """Steps of a chain from which on adding its sum to the others costs little in comparison."""
 

@@ -22,10 +22,8 @@ from .nest import Nest, Phase, Scratch, Store, children, depends_on, walk
 
 ROW_BYTES = 64 * 1024
 """The largest row that is kept: it must stay in the first- or second-level cache."""
-ROOM = 8
-"""How much larger a row of a symbolic size must be allowed to become."""
-WORTH = 8.0
-"""Cycles per vector above which loading is cheaper than computing again."""
+ROOM = 8  # How much larger a row of a symbolic size must be allowed to become
+WORTH = 8.0  # Cycles per vector above which loading is cheaper than computing again
 
 
 @dataclass(frozen=True, slots=True)

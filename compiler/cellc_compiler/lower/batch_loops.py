@@ -24,8 +24,7 @@ from ..ir.types import TensorType
 from ..passes.batch_axis import batch_axis_of
 from .instructions import Place
 
-LEAST_CYCLES = 60_000.0
-"""A loop of less work is not worth waking threads for."""
+LEAST_CYCLES = 60_000.0  # A loop of less work is not worth waking threads for
 MOST_CYCLES = 2_000_000.0
 """Of a trip: longer ones are shared out kernel by kernel, at no cost that counts."""
 SHARED_BYTES = 5 << 18

@@ -21,12 +21,9 @@ from . import lowering, memory
 from .instructions import Call, walk
 from .machine import Machine
 
-TRIALS = 10
-"""Ways to recompute that are tried at most."""
-_LAST = 3
-"""The last ways, of which one needs the least memory: an error says which."""
-STEPS = 64
-"""Points of a timeline."""
+TRIALS = 10  # Ways to recompute that are tried at most
+_LAST = 3  # The last ways, of which one needs the least memory: an error says which
+STEPS = 64  # Points of a timeline
 
 
 class BudgetError(ValueError):

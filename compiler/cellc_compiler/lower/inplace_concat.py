@@ -9,10 +9,8 @@ from ..ir.graph import Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import normalize_axis, prod
 
-LEAST_BYTES = 1 << 14
-"""A smaller join is copied as fast as one more kernel is called."""
-_COPIED = 8
-"""A join copies at most one in this number of its parts."""
+LEAST_BYTES = 1 << 14  # A smaller join is copied as fast as one more kernel is called
+_COPIED = 8  # A join copies at most one in this number of its parts
 _ALIGNED = 64
 Root = Callable[[Value], Value]
 Parts = dict[Value, int]

@@ -14,8 +14,7 @@ from .instructions import Call, Instruction, Place, slots_of
 from .memory import ALIGN, Buffer
 from .plan import Step
 
-KernelKey = tuple[Any, tuple[int, ...]]
-"""See `Kernel.key`."""
+KernelKey = tuple[Any, tuple[int, ...]]  # See `Kernel.key`
 
 
 @dataclass(slots=True)

@@ -14,8 +14,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..ir.dims import Dim, Size, estimate, is_symbolic
 
-ALIGN = 64
-"""Bytes; what a buffer begins at a multiple of where its machine does not say otherwise."""
+ALIGN = 64  # Bytes; what a buffer begins at a multiple of where its machine does not say otherwise
 
 
 @dataclass(slots=True, eq=False)

@@ -10,8 +10,7 @@ from ..ir.graph import Node
 from .table import formulas, maps, refused
 from .writer import Names, Writer
 
-_SETTLED = "Min(Max(a, -100), 100)"
-"""An operand whose factor is 0 where it is infinite."""
+_SETTLED = "Min(Max(a, -100), 100)"  # An operand whose factor is 0 where it is infinite
 formulas(
     add="Add", sub="Sub", mul="Mul", div="Div", maximum="Max", minimum="Min", neg="Neg", abs="Abs",
     sign="Sign", reciprocal="Reciprocal", sqrt="Sqrt", pow="Pow", eq="Equal", lt="Less",

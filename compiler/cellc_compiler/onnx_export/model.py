@@ -28,8 +28,7 @@ from .writer import Writer, onnx_type, tensor_proto
 
 OPSETS = range(17, 22)
 _IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
-LIMIT = 1_900_000_000
-"""Bytes of weights that one file takes (protobuf ends at 2 GiB)."""
+LIMIT = 1_900_000_000  # Bytes of weights that one file takes (protobuf ends at 2 GiB)
 _SMALL = 1024
 _PRODUCER = "cellc"
 FAMILIES = (control, elementwise, neural, reductions, tensors)

@@ -18,8 +18,7 @@ from .writer import Names, Writer, refuse
 Rule = Callable[..., "Names | None"]
 
 RULES: dict[str, Rule] = {}
-REFUSED: dict[str, str] = {}
-"""Ops that ONNX has nothing for, and why."""
+REFUSED: dict[str, str] = {}  # Ops that ONNX has nothing for, and why
 
 
 def maps(*ops: str) -> Callable[[Rule], Rule]:

@@ -17,10 +17,8 @@ from cellc_runtime.dtypes import Array
 _EULER = 0.5772156649015329
 _POINTS = 256
 """Of the rule: J of orders below 100 is exact to rounding for arguments up to about 100."""
-_NEAR = 50.0
-"""Up to where the rule is used."""
-_TERMS = 14
-"""Of the expansions: 1e-20 of the first one is left at `_NEAR`."""
+_NEAR = 50.0  # Up to where the rule is used
+_TERMS = 14  # Of the expansions: 1e-20 of the first one is left at `_NEAR`
 
 
 def _wide(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

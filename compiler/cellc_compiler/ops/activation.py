@@ -56,8 +56,7 @@ class ReLU(Unary):
 class Activation(Formula):
     """Base: a formula with samples for each set of attributes."""
 
-    defaults: ClassVar[tuple[dict[str, Any], ...]] = ({},)
-    """Attributes of the samples."""
+    defaults: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # Attributes of the samples
 
     def samples(self) -> Sequence[Sample]:
         x = Spec((5, 9), -4, 4)

@@ -67,8 +67,7 @@ def along(*names: str) -> Rule:
     return rule
 
 
-WHOLE: Any = object()
-"""Stands for the number of examples in `prefixed`."""
+WHOLE: Any = object()  # Stands for the number of examples in `prefixed`
 
 
 def prefixed(**first: Any) -> Rule:

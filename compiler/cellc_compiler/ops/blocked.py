@@ -30,8 +30,7 @@ _GIVEN = (*BLOCK_DTYPES, dtypes.float16, dtypes.bfloat16)
 """Element types of what becomes a blocked image, and of weights."""
 
 
-_BLOCKS = (1, 2, 4, 8, 16, 32, 64)
-"""How many channels a block may have."""
+_BLOCKS = (1, 2, 4, 8, 16, 32, 64)  # How many channels a block may have
 
 
 def held(dtype: DType) -> DType:

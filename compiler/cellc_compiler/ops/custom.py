@@ -31,8 +31,7 @@ STATUS = TensorType((4,), dtypes.int64)
 """Where a position was out of bounds: line (0: nowhere), position, axis, size."""
 _CONSTANT = attr.any_of(str, bool, int, float, dtypes.DType, tuple)
 _CONSTANTS = attr.tuple_of(attr.tuple_of(_CONSTANT, 2), None, ())
-_INT_OF_C = 1 << 30
-"""Python's line numbers are ints of C."""
+_INT_OF_C = 1 << 30  # Python's line numbers are ints of C
 
 
 class CustomKernel(Op):

@@ -187,8 +187,7 @@ class _Pool(Op):
 
     opaque = True
     batch = merged
-    cases: Cases
-    """Shapes and attributes of samples."""
+    cases: Cases  # Shapes and attributes of samples
     sides: ClassVar[tuple[str, ...]] = ("image", "pooled")
     """The kinds of the operands and the result: images, or one element for each window."""
 

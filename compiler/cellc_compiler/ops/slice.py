@@ -25,8 +25,7 @@ from .elementwise import same_dtype
 
 Ints = tuple[int, ...]
 
-_FUSED_PARTS = 4
-"""Beyond this, choosing a part per element costs more than copying (measured)."""
+_FUSED_PARTS = 4  # Beyond this, choosing a part per element costs more than copying (measured)
 
 
 def _steps(step: Ints | None, rank: int) -> Ints:

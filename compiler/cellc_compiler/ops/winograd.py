@@ -20,10 +20,8 @@ from ..ir import attributes as attr
 from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import TensorType
 
-TILE = 4
-"""Rows and columns of outputs that a tile gives."""
-PATCH = 6
-"""Rows and columns of inputs that a tile reads."""
+TILE = 4  # Rows and columns of outputs that a tile gives
+PATCH = 6  # Rows and columns of inputs that a tile reads
 
 G = np.array([[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6],
               [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]])

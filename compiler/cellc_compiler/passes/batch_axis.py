@@ -22,8 +22,7 @@ from .complex_reductions import ComplexReductions
 from .expand import Expand
 from .instantiate import SizeError, graph_symbols, instantiate
 
-OTHER = 37
-"""A second size, as small as that of a program, to see what else follows from the size."""
+OTHER = 37  # A second size, as small as that of a program, to see what else follows from the size
 SIZES = (1, 2, 8, 32)
 
 

@@ -79,8 +79,7 @@ class Outcome:
 
 # --- what nodes cost ------------------------------------------------------------------------------
 
-_EXPENSIVE = 16
-"""Operations of an element of exp, tanh or a draw."""
+_EXPENSIVE = 16  # Operations of an element of exp, tanh or a draw
 
 
 def contraction_flops(node: Node) -> int:

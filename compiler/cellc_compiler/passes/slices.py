@@ -54,8 +54,7 @@ class Slices(Pass):
         return _rule(b, node)
 
 
-_ANY_ORDER = (AllReduce.name, ReduceScatter.name)
-"""The ops that a library may run in any order."""
+_ANY_ORDER = (AllReduce.name, ReduceScatter.name)  # The ops that a library may run in any order
 
 
 def _rule(b: Builder, node: Node) -> Sequence[Value] | None:

@@ -33,8 +33,7 @@ from ..loops.order import (
 from .base import Pass, rewrite
 
 FEW_ROWS = 8
-MANY_ROWS = 256
-"""Rows from which on a sum over them is cut into blocks."""
+MANY_ROWS = 256  # Rows from which on a sum over them is cut into blocks
 _KINDS = frozenset({"sum", "prod", "max", "min", "any", "all"})
 _ORDERED = frozenset({"sum", "prod"})
 

@@ -30,10 +30,8 @@ from ..tracing.pytree import Box, Built, Known, Leaf, ObjectKind, Structure
 from ..tracing.state_numbers import fits_int64
 from .callbacks import executed
 
-OBJECT = TensorType((), DTYPES[int])
-"""The type of the place of an object."""
-_LONGEST = 64
-"""Elements up to which a tuple is taken apart."""
+OBJECT = TensorType((), DTYPES[int])  # The type of the place of an object
+_LONGEST = 64  # Elements up to which a tuple is taken apart
 
 
 @dataclass(slots=True)
@@ -121,8 +119,7 @@ class Given:
             self.types == other.types and (self.error is None) == (other.error is None)
 
 
-ANY_OBJECT = Given(Leaf(0, ObjectKind(object, held)), (OBJECT,))
-"""An object of any type."""
+ANY_OBJECT = Given(Leaf(0, ObjectKind(object, held)), (OBJECT,))  # An object of any type
 
 
 def taken_apart(value: Any, call: CallLog, mode: str = "") -> tuple[Given, list[Tensor]]:

@@ -244,8 +244,7 @@ def _many(
             *_conditions(next((p for p in programs if p.open is not None), None))]
 
 
-_SHOWN = 12
-"""Conditions on sizes that are printed."""
+_SHOWN = 12  # Conditions on sizes that are printed
 
 
 def _conditions(program: Program | None) -> list[str]:

@@ -55,8 +55,7 @@ from .saved import graph_of, input_specs, is_saved
 
 Array = np.ndarray[Any, Any]
 _DIMS, _NAME = re.compile(r"\[([^\]]*)\]"), re.compile(r"[A-Za-z_]\w*")
-_USUAL = 32
-"""An open size of a graph in a folder of `cellc dump`, where no option gives another."""
+_USUAL = 32  # An open size of a graph in a folder of `cellc dump`, where no option gives another
 _STAGE = re.compile(r"(grad_)?(\d+)_(.+)\.txt")
 
 

@@ -23,11 +23,9 @@ from cellc_compiler.build.workers import ISOLATED_PYTHON
 
 from .errors import UserError
 
-_TAIL = 20
-"""Lines of a log that are shown when a job fails."""
+_TAIL = 20  # Lines of a log that are shown when a job fails
 _CORES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
-_FAILED = re.compile(r"rank (\d+)\b|@\d+,(\d+)\]")
-"""How `mpirun` names the rank that ended a job."""
+_FAILED = re.compile(r"rank (\d+)\b|@\d+,(\d+)\]")  # How `mpirun` names the rank that ended a job
 _LOCAL = ("127.0.0.1", "localhost", "::1", "[::1]", "0.0.0.0")
 
 

@@ -56,14 +56,10 @@ Listed = Mapping[str, Sequence[int]]
 _BATCH, _LENGTH, _PIXELS = 8, 64, 224
 """Sizes that programs for all sizes are tuned for: of a first axis, of others, and of rows and
 columns of an image."""
-_FAR = 1 << 30
-"""A program that serves sizes so far from the one it was compiled for serves all."""
-_MOST_OPEN = 4
-"""Sizes that one program leaves open at most."""
-_MOST_TRACES = 16
-"""For one choice of listed values."""
-_FEW = 16
-"""Values of a range that may have a program each."""
+_FAR = 1 << 30  # A program that serves sizes so far from the one it was compiled for serves all
+_MOST_OPEN = 4  # Sizes that one program leaves open at most
+_MOST_TRACES = 16  # For one choice of listed values
+_FEW = 16  # Values of a range that may have a program each
 _SIZES = re.compile(r"([A-Za-z_]\w*)=(.+)")
 _VALUES = re.compile(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?")
 

@@ -12,8 +12,7 @@ from ..quantization.weights import KINDS
 from ..tensors.tensor import Tensor
 from .errors import UserError
 
-Options = dict[str, Any]
-"""Arguments of `quantize`."""
+Options = dict[str, Any]  # Arguments of `quantize`
 
 
 def weights_options(texts: Sequence[str]) -> tuple[Options | None, str | None]:

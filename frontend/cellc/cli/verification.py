@@ -36,8 +36,7 @@ from .loading import (
 )
 from .saved import PORTABLE, code_fault, input_specs, is_saved, load_saved
 
-DIGITS = 0, 9
-"""The range of random integers that nothing is looked up with."""
+DIGITS = 0, 9  # The range of random integers that nothing is looked up with
 
 
 def verify_(args: argparse.Namespace) -> int:

@@ -92,11 +92,9 @@ FIRST = Cause()
 
 # --- arguments -----------------------------------------------------------------------------------
 
-_MOST = 256
-"""Parts of a call that are compared, and characters of a value."""
+_MOST = 256  # Parts of a call that are compared, and characters of a value
 
-_COMPARED = 16
-"""The latest compilations with which a call is compared."""
+_COMPARED = 16  # The latest compilations with which a call is compared
 
 Facet = tuple[str, str, str]
 """A part of a call: its kind, its distinction besides its shape, and it in words."""

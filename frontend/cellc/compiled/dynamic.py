@@ -48,10 +48,8 @@ else:  # networks of fixed sizes need none of these
 
 Axes = tuple[Axis, ...]
 
-KEPT = 64
-"""Instances of one Cell or function that are kept; the oldest goes when there are more."""
-MOST_OPEN = 8
-"""Programs for all sizes of one trace: each serves the sizes that its guards allow."""
+KEPT = 64  # Instances of one Cell or function that are kept; the oldest goes when there are more
+MOST_OPEN = 8  # Programs for all sizes of one trace: each serves the sizes that its guards allow
 _STAND_INS = (10007, 10009)
 """Sizes that replace 0 and 1 in a first trace: these fit in places where others do not (an axis of
 1 is repeated), so a trace with them would serve few calls."""
@@ -289,8 +287,7 @@ class Dynamic:
     once: dict[Any, list[Once]] = field(default_factory=dict)  # by what is fixed, the traces
     seen: dict[Any, list[Axes]] = field(default_factory=dict)
     recent: OrderedDict[Any, None] = field(default_factory=OrderedDict)
-    per_size: str = ""
-    """Why the last call has code for its sizes alone."""
+    per_size: str = ""  # Why the last call has code for its sizes alone
     refused: Cause | None = None
     """Why no trace served the last call that was traced, if there was one."""
 

@@ -83,8 +83,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-_collected_later: list[int] = []
-"""The thread for which cyclic garbage is not looked for."""
+_collected_later: list[int] = []  # The thread for which cyclic garbage is not looked for
 
 
 def _collect_in_child() -> None:
@@ -97,12 +96,9 @@ def _collect_in_child() -> None:
 in_child(_collect_in_child)
 
 
-STATES = 32
-"""Entries of one signature, for different state, that are kept besides the latest."""
-OFTEN = 8
-"""Compilations of one network after which it is said so."""
-_REMEMBERED = 1000
-"""Compilations of one network that are remembered: the first, and the latest."""
+STATES = 32  # Entries of one signature, for different state, that are kept besides the latest
+OFTEN = 8  # Compilations of one network after which it is said so
+_REMEMBERED = 1000  # Compilations of one network that are remembered: the first, and the latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +109,7 @@ class _Within:
     key: Any
 
 
-_ENTRIES = 512
-"""Signatures of one Cell or function whose entries are kept for certain."""
+_ENTRIES = 512  # Signatures of one Cell or function whose entries are kept for certain
 
 
 @dataclass(slots=True)
@@ -127,10 +122,8 @@ class EntryTable:
     others: LRU[Any, list[Entry]] = field(default_factory=lambda: LRU(_ENTRIES))
     """Entries for other state of Python objects, the latest last."""
     watched: EntryTable | None = None
-    strict: bool = False
-    """Python may do no part of it: `jit_syntax_level` is STRICT."""
-    alike: int = 1
-    """How many functions of this one's code had been compiled when it was."""
+    strict: bool = False  # Python may do no part of it: `jit_syntax_level` is STRICT
+    alike: int = 1  # How many functions of this one's code had been compiled when it was
     reopened: bool = False
     closed: set[Any] = field(default_factory=set)
     """Calls with open sizes that no graph with open sizes serves: each is traced for itself."""

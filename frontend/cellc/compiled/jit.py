@@ -20,8 +20,7 @@ from .dynamic import parameter_names
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_SHOWN = 4
-"""Signatures that the printed form of a jitted function names."""
+_SHOWN = 4  # Signatures that the printed form of a jitted function names
 
 
 class Jitted:

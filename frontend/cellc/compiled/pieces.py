@@ -17,8 +17,7 @@ from ..core.invalidation import watch
 from ..core.lru import LRU
 from .entry import Entry
 
-KEPT = 32
-"""Programs for other shapes and values that are kept for certain, at each place."""
+KEPT = 32  # Programs for other shapes and values that are kept for certain, at each place
 
 
 class PiecesEntry(Entry):

@@ -64,8 +64,7 @@ class Traced:
     functions: list[Callable[..., Any]] = field(default_factory=list)
     flag: Stale = field(default_factory=Stale)
     guards: list[Guard] = field(default_factory=list)
-    state: PythonState | None = None
-    """Its effects on Python objects."""
+    state: PythonState | None = None  # Its effects on Python objects
     budget: int | None = None
     """Bytes for temporaries where gradients are computed: the least that a Cell in it asks for."""
     pieces: tuple[tuple[str, str], ...] = ()
@@ -82,12 +81,9 @@ class Traced:
     """Which tensors of the arguments it changes in place: their new values are results, too."""
     layouts: str = ""
     """How its values lie on the ranks, and what moves between them; empty: it is not cut."""
-    returned: bool = False
-    """Whether its result has containers of the arguments in it."""
-    program: Program | None = None
-    """A program for all sizes, at the sizes of this call."""
-    read_guards: Guards | None = None
-    """Those of `reads` that all sizes share; None: its own."""
+    returned: bool = False  # Whether its result has containers of the arguments in it
+    program: Program | None = None  # A program for all sizes, at the sizes of this call
+    read_guards: Guards | None = None  # Those of `reads` that all sizes share; None: its own
 
     def out_of_date(self) -> Cause | None:
         """Why what was traced does not hold any more, as far as that is known."""

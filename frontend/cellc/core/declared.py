@@ -242,8 +242,7 @@ Float = Annotated[float, FLOAT]
 NonNegativeNumber = Annotated[float, number(0)]
 NonNegativeFloat = Annotated[float, number(0, whole=False)]
 PositiveFloat = Annotated[float, number(0, ends="(]", whole=False)]
-Share = Annotated[float, number(0, 1)]
-"""A share or probability from 0 to 1."""
+Share = Annotated[float, number(0, 1)]  # A share or probability from 0 to 1
 SmallFloat = Annotated[float, number(0, ends="()", whole=False)]
 """A finite float above zero, as is added to denominators."""
 OpenShare = Annotated[float, number(0, 1, "()", whole=False)]
@@ -255,8 +254,7 @@ PerAxis2 = Annotated[Any, per_axis(2)]
 PerAxis3 = Annotated[Any, per_axis(3)]
 
 
-_ANY = frozenset({Any, object, Parameter.empty})
-"""Classes of annotations that say nothing."""
+_ANY = frozenset({Any, object, Parameter.empty})  # Classes of annotations that say nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,8 +408,7 @@ class Arguments:
     `__post_init__`, if there is one. Classes with an `__init__` of their own stay as they are.
     """
 
-    _options: ClassVar[tuple[str, ...]] = ()
-    """The names of the fields, in order."""
+    _options: ClassVar[tuple[str, ...]] = ()  # The names of the fields, in order
 
     def __init_subclass__(cls, **constants: Any) -> None:
         fields = {name: stated for name, stated in vars(cls).get("__annotations__", {}).items()

@@ -12,8 +12,7 @@ from cellc_compiler import backends
 from cellc_runtime.device import Device
 from cellc_runtime.site import STATE
 
-_current: list[Device] = []
-"""The GPU in use; empty while that is the processor."""
+_current: list[Device] = []  # The GPU in use; empty while that is the processor
 _followers: list[Callable[[Device | None], None]] = []
 
 

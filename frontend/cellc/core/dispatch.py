@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 else:  # calls that fail ask
     naming = lazy_module("cellc.core.naming")
 
-_MIXED = (float16, bfloat16, float32)
-"""The element types that automatic mixed precision converts."""
+_MIXED = (float16, bfloat16, float32)  # The element types that automatic mixed precision converts
 
-Attrs = Mapping[str, Any]
-"""The attributes of an op, by name."""
+Attrs = Mapping[str, Any]  # The attributes of an op, by name
 Body = Callable[..., "tuple[Sequence[Tensor], Sequence[Tensor]]"]
 """The body of a loop over time: `(carried, rows, i, captures)` to what is carried next and the
 outputs of the step."""
@@ -264,8 +262,7 @@ apply: Any = partial(plain_apply)
 """How library code applies ops. Everyone imports it before there is a native site to send calls
 to; a `partial` can be sent elsewhere later, and passes arguments on as they are, which a Python
 function would pack and unpack: `ops.dropout` takes 1.16 times as long then."""
-apply_one: Callable[..., Tensor] = apply
-"""`apply` of an op that has one result: the same object."""
+apply_one: Callable[..., Tensor] = apply  # `apply` of an op that has one result: the same object
 
 
 def route(function: Callable[..., Any]) -> None:

@@ -18,8 +18,7 @@ from typing import Any
 
 from cellc_runtime.forks import renewed
 
-_Place = tuple[int, str]
-"""The `id` of an object, and the name of an attribute."""
+_Place = tuple[int, str]  # The `id` of an object, and the name of an attribute
 
 
 class Stale:

@@ -35,8 +35,7 @@ _LISTED = re.compile(r"For '[^']*', these arguments do not fit: .*?(?<![=,])(?<!
                      r"\((?P<said>.*)\)\.$", re.DOTALL)
 """Of a message: what it says of another function or class."""
 _SUBJECT = re.compile(r"^(?:the )?(?:init )?(?:argument )?['`]?(\w+)", re.IGNORECASE)
-_QUOTED = re.compile(r"['`](\w+)['`]")
-"""The words of a sentence that may name an argument."""
+_QUOTED = re.compile(r"['`](\w+)['`]")  # The words of a sentence that may name an argument
 
 
 def told(

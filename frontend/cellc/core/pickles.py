@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from cellc_runtime.errors import ArtifactError, CutOff
 
-_MOST_BITS = 128
-"""Bits of an int."""
+_MOST_BITS = 128  # Bits of an int
 
 
 class Name(NamedTuple):
@@ -31,11 +30,9 @@ class Name(NamedTuple):
 class PickleMachine:
     """Runs the instructions of one pickle."""
 
-    what = "data"
-    """The contents of a file, for errors."""
+    what = "data"  # The contents of a file, for errors
     most_steps = 1 << 20
-    keys: tuple[type, ...] = (str,)
-    """The types of the keys of dicts."""
+    keys: tuple[type, ...] = (str,)  # The types of the keys of dicts
 
     def __init__(self) -> None:
         self.stack: list[Any] = []  # the values

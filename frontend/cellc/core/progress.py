@@ -14,11 +14,9 @@ from contextlib import contextmanager
 from cellc_runtime.forks import renewed
 from cellc_runtime.platform import started
 
-DELAY = 1.0
-"""Seconds before anything is shown."""
+DELAY = 1.0  # Seconds before anything is shown
 _TICK = 0.1
-_SLOW = 0.5
-"""Seconds between two lines in a notebook, each of which is a message to the browser."""
+_SLOW = 0.5  # Seconds between two lines in a notebook, each of which is a message to the browser
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _CLEAR = "\r\x1b[K"
 
@@ -89,8 +87,7 @@ def _columns() -> int:
         return 80
 
 
-_present: list[_Stage] = []
-"""The present stages: work within one shows its stages there."""
+_present: list[_Stage] = []  # The present stages: work within one shows its stages there
 
 
 @contextmanager

@@ -44,5 +44,4 @@ class Watcher(Protocol):
         """A Python function of the user gave results, eagerly."""
 
 
-active: list[Watcher] = []
-"""The watcher, while something is watched."""
+active: list[Watcher] = []  # The watcher, while something is watched

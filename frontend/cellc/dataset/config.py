@@ -41,11 +41,9 @@ class _Settings:
     """The one set of settings of the process."""
 
     seed: int | None = None
-    seed_before: int | None = None
-    """The seed of cellc's `set_seed` when this seed was set."""
+    seed_before: int | None = None  # The seed of cellc's `set_seed` when this seed was set
     kept: dict[str, Any] = {}
-    stream: Stream | None = None
-    """Of transforms that are called outside of a pipeline."""
+    stream: Stream | None = None  # Of transforms that are called outside of a pipeline
     stream_seed: int | None = None
 
 

@@ -115,8 +115,7 @@ def common(name: str, **changes: Any) -> Any:
 ROWS = "num_samples num_parallel_workers shuffle sampler num_shards shard_id cache"
 PICTURES = "num_samples num_parallel_workers shuffle decode sampler num_shards shard_id cache"
 LINES = "num_samples num_parallel_workers shuffle num_shards shard_id cache"
-_CHOICE = frozenset(ROWS.split())
-"""Arguments that choose rows: a dataset keeps them in its sampler."""
+_CHOICE = frozenset(ROWS.split())  # Arguments that choose rows: a dataset keeps them in its sampler
 
 
 class Declared:

@@ -13,8 +13,7 @@ from .pictures import IDX_IMAGES, IDX_LABELS, Cifar10Dataset, MnistDataset
 from .rows import Row
 from .texts import FolderDataset
 
-QMNIST_LABELS = 0xC02
-"""The magic number of a table of int32 in the IDX format."""
+QMNIST_LABELS = 0xC02  # The magic number of a table of int32 in the IDX format
 
 
 class EMnistDataset(MnistDataset, takes=f"dataset_dir name usage {ROWS}"):

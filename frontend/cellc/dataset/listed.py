@@ -20,8 +20,7 @@ from .decoding import decoded, pillow
 from .rows import Row
 from .sources import MappableDataset
 
-Entry = tuple[Any, ...]
-"""A picture's path, and the values of the other columns."""
+Entry = tuple[Any, ...]  # A picture's path, and the values of the other columns
 _PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".ppm")
 
 

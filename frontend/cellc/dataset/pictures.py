@@ -21,8 +21,7 @@ from .sources import ArrayDataset, MappableDataset
 from .streams import Mt19937
 
 IDX_IMAGES, IDX_LABELS = 0x803, 0x801
-IDX_INTS = 0xC00
-"""The part of the magic number that says: int32."""
+IDX_INTS = 0xC00  # The part of the magic number that says: int32
 
 
 def idx_array(data: bytes, magic: int, path: Path, who: str) -> np.ndarray[Any, Any]:

@@ -33,13 +33,10 @@ import numpy as np
 from .. import log
 from . import config
 
-_SHARED = 1 << 16
-"""Bytes from which arrays go through memory instead of the socket."""
+_SHARED = 1 << 16  # Bytes from which arrays go through memory instead of the socket
 _ALIGNED = 64
-_WATCH = 1.0
-"""Seconds between two looks whether the process that started a worker is still there."""
-_PATIENCE = 2.0
-"""Seconds that a worker has to end by itself."""
+_WATCH = 1.0  # Seconds between two looks whether the process that started a worker is still there
+_PATIENCE = 2.0  # Seconds that a worker has to end by itself
 
 
 class WorkerError(RuntimeError):

@@ -13,8 +13,7 @@ from ..tensors.tensor import Tensor
 from . import config
 
 T = TypeVar("T")
-Value = Any
-"""A numpy array (of numbers, strings or bytes), or a dict of values."""
+Value = Any  # A numpy array (of numbers, strings or bytes), or a dict of values
 Row = tuple[Value, ...]
 """The values of one row, one for each column."""
 HIDDEN = "_meta-"

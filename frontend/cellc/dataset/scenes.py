@@ -162,8 +162,7 @@ def _things(path: Path) -> Iterator[tuple[str, list[float]]]:
         yield name, numbers
 
 
-_PERSON = re.compile(r"(\S+)\s+(\d{1,4})")
-"""A name, and how many pictures there are."""
+_PERSON = re.compile(r"(\S+)\s+(\d{1,4})")  # A name, and how many pictures there are
 _PAIR = re.compile(r"(\S+)\s+(\d{1,4})(?:\s+(\S+))?\s+(\d{1,4})")
 """A name and a picture's number, and the same of another person, or a second number."""
 _FUNNELS = {"funneled": "lfw_funneled", "original": "lfw", "deepfunneled": "lfw-deepfunneled"}

@@ -23,8 +23,7 @@ from .workers import ONE, Workers, in_thread, rows_of
 class SourceDataset(Declared, Dataset):
     """Base of datasets that are made from no others. Source: `mindspore.dataset`."""
 
-    _columns: Mapping[str, Any] = {}
-    """The dtype of each column; None for strings."""
+    _columns: Mapping[str, Any] = {}  # The dtype of each column; None for strings
 
     def get_col_names(self) -> list[str]:
         """The names of the columns, in order."""
@@ -39,8 +38,7 @@ class MappableDataset(SourceDataset):
         num_parallel_workers, cache: see `Dataset`.
     """
 
-    _has_classes = True
-    """Whether a sampler may choose rows by class."""
+    _has_classes = True  # Whether a sampler may choose rows by class
 
     def __init__(
         self, sampler: Sampler | None, num_parallel_workers: int | None = None, cache: Any = None

@@ -17,8 +17,7 @@ from .declared import ROWS, one_of
 from .listed import Entry, ListedDataset, damaged, folders_of, lines_of
 from .rows import Row
 
-_TOP = 32767
-"""The value of 1 in files of 16 bits."""
+_TOP = 32767  # The value of 1 in files of 16 bits
 _MUSIC_RATE = 22050
 _WAVE = "float32[1, samples]"
 _VOICES = ("aew", "ahw", "aup", "awb", "axb", "bdl", "clb", "eey", "fem", "gka", "jmk", "ksp",

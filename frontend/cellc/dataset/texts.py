@@ -124,8 +124,7 @@ class FolderDataset(FileDataset, takes=f"dataset_dir usage {LINES}"):
 
     dataset_dir: Path
     usage: str
-    _parts: Mapping[str, str] = {}
-    """The file of each part."""
+    _parts: Mapping[str, str] = {}  # The file of each part
 
     def __init_subclass__(cls, usages: tuple[str, ...] = (), **more: Any) -> None:
         parts = vars(cls).get("_parts", ())

@@ -57,8 +57,7 @@ class Transform:
         return RuntimeError(f"{type(self).__name__}: {message}")
 
 
-TensorOperation = Transform
-"""MindSpore's inner name."""
+TensorOperation = Transform  # MindSpore's inner name
 
 
 class PyTensorOperation:

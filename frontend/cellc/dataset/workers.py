@@ -27,8 +27,7 @@ from . import config
 from .processes import ProcessPool
 from .rows import Row, Run
 
-Made = Callable[[], Any]
-"""Gives what a function made of a task, or raises what it raised."""
+Made = Callable[[], Any]  # Gives what a function made of a task, or raises what it raised
 
 
 class Pool(Protocol):

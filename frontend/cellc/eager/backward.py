@@ -34,15 +34,12 @@ if TYPE_CHECKING:
 else:  # what trains on several processes asks
     reductions = lazy_module("cellc.eager.reductions")
 
-_LONG = 6
-"""Steps from which a structure is compiled when it comes for the first time."""
+_LONG = 6  # Steps from which a structure is compiled when it comes for the first time
 _MUCH = 64 << 20
 """Bytes of what was recorded from which on a short one is too: op by op, each cotangent is an array
 of its own."""
-_UNPROVEN = 3
-"""Structures that may be compiled without any of them having come twice."""
-_KEPT = 128
-"""Structures that are kept for certain."""
+_UNPROVEN = 3  # Structures that may be compiled without any of them having come twice
+_KEPT = 128  # Structures that are kept for certain
 _NEW: Any = object()
 
 

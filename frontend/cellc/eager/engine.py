@@ -286,8 +286,7 @@ class EagerEngine:
             self.asked.note(None)
 
 
-_APART = frozenset({"transpose", *prepacking.OPS})
-"""Ops that `_apart` looks at."""
+_APART = frozenset({"transpose", *prepacking.OPS})  # Ops that `_apart` looks at
 
 
 def _turns(perm: Sequence[int]) -> bool:

@@ -24,8 +24,7 @@ from .recorder import Applied, Mark, Recording, Step, applied, tensor_hooks
 _SMALL = 1 << 16
 """Bytes of tensors made in a stretch, beside those computed from what is followed, that may be
 kept whatever it drops."""
-_KEPT = 256
-"""Stretches of certain types, and gradients of them, that are kept for certain."""
+_KEPT = 256  # Stretches of certain types, and gradients of them, that are kept for certain
 
 
 @dataclass(frozen=True, slots=True)

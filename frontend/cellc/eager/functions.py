@@ -20,13 +20,11 @@ from ..tensors.tensor import Tensor, Tensors
 from . import composites
 from .sites import BUDGET, Asked, Call, kind_of, matchable, matchable_type, native, type_of
 
-_HOT = 16
-"""Calls of one kind after which the ops of a call become one program."""
+_HOT = 16  # Calls of one kind after which the ops of a call become one program
 _HOPELESS = 64
 """Calls that cannot be learnt after which a function of whose none could is left alone."""
 _KINDS = 1024
-_BUDGET = 256
-"""Cases a function learns in its life: one that gets others each time stays cheap."""
+_BUDGET = 256  # Cases a function learns in its life: one that gets others each time stays cheap
 _BUCKETS = 128
 
 

@@ -25,8 +25,7 @@ from ..tensors.tensor import Tensor, Tensors, alias_of, copy_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from .recorder import Recording, recording
 
-_PATIENCE = 2
-"""Runs in a row that may be recorded for nothing."""
+_PATIENCE = 2  # Runs in a row that may be recorded for nothing
 _NAME = "_remembered"
 
 

@@ -25,8 +25,7 @@ from ..tracing.tracer import Tracer
 from .recorder import active_recordings, applied
 from .sites import Asked
 
-_KEPT = 256
-"""Loops of certain types and lengths that are kept for certain."""
+_KEPT = 256  # Loops of certain types and lengths that are kept for certain
 
 
 @dataclass(frozen=True, slots=True)

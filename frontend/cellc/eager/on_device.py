@@ -29,8 +29,7 @@ from ..tensors.tensor import Elements, Tensor, Tensors, elements_for, result_of
 from .engine import EagerEngine, frozen
 from .recorder import active_recordings
 
-_KEPT = 256
-"""Types of Parameters whose programs of assignment are kept."""
+_KEPT = 256  # Types of Parameters whose programs of assignment are kept
 
 
 class DeviceEngine(EagerEngine):

@@ -34,21 +34,16 @@ if TYPE_CHECKING:
 else:
     prepacked = lazy_module("cellc.storage.prepacked")
 
-OPS = {"matmul": 1, "dense": 1, "conv2d": 1}
-"""The ops whose kernels pack an operand, and which."""
+OPS = {"matmul": 1, "dense": 1, "conv2d": 1}  # The ops whose kernels pack an operand, and which
 _LEAST = {"matmul": 1 << 20, "dense": 1 << 20, "conv2d": 1 << 18}
 """Bytes of a weight from which on it is worth it: the way here takes ten microseconds, unless a
 native site knows the call."""
-_QUICK_CYCLES = 1e6
-"""A program of less work gets a place in the native site, which has few."""
-_ROWS = range(1, 513)
-"""Rows of a product that are few enough for packing to count."""
-_PATIENCE = 2
-"""Uses before one that packs for those that follow."""
+_QUICK_CYCLES = 1e6  # A program of less work gets a place in the native site, which has few
+_ROWS = range(1, 513)  # Rows of a product that are few enough for packing to count
+_PATIENCE = 2  # Uses before one that packs for those that follow
 _PROGRAMS = 256
 _NEW: Any = object()
-_KINDS = 8
-"""Kinds of calls (shapes of the other operand) that a Parameter is bound for at a time."""
+_KINDS = 8  # Kinds of calls (shapes of the other operand) that a Parameter is bound for at a time
 
 
 @dataclass(slots=True)

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from .recorder import Applied
 
 _BUCKETS = 512
-BUDGET = 4096
-"""Cases a site learns in its life: a call that is new each time stays cheap."""
+BUDGET = 4096  # Cases a site learns in its life: a call that is new each time stays cheap
 _AGAIN = 8
 """How often a site learns one case: it goes when newer ones need its place, but calls can also go
 the long way because something else is going on, and then there is nothing to learn."""

@@ -230,8 +230,7 @@ def entry_frame() -> Frame:
 _limit_lock = renewed(threading.Lock())
 _limit_users: list[int] = []
 """The recursion limits to go back to, one for each compilation under way (usually one)."""
-_PYTHON_FRAMES = 40
-"""Frames of the interpreter for one call of the interpreted program, at most."""
+_PYTHON_FRAMES = 40  # Frames of the interpreter for one call of the interpreted program, at most
 
 
 @contextmanager

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from .frames import Frame
     from .interpreter import Interpreter
 
-ASKS = 500
-"""Questions of one trace, at most: each is a guard, and each new answer another trace."""
+ASKS = 500  # Questions of one trace, at most: each is a guard, and each new answer another trace
 _LOW = -(1 << 62)
 Error = TypeVar("Error", bound=CompileError)
 

@@ -10,10 +10,8 @@ import operator
 from typing import Any
 
 MOST_STATEMENTS = 200_000
-MOST_ELEMENTS = 1 << 22
-"""Of a list, tuple, str or bytes."""
-MOST_BITS = 1 << 20
-"""Of an int."""
+MOST_ELEMENTS = 1 << 22  # Of a list, tuple, str or bytes
+MOST_BITS = 1 << 20  # Of an int
 
 _SEQUENCES = (list, tuple, str, bytes, bytearray)
 GROWING = frozenset((int, *_SEQUENCES))

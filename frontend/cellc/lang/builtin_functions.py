@@ -53,8 +53,7 @@ Args = list[Any]
 Kwargs = dict[str, Any]
 Handler = Callable[["Interpreter", Args, Kwargs, "Frame"], Any]
 
-BUILTINS: dict[Any, Handler] = {}
-"""Builtin -> its meaning in a compiled function."""
+BUILTINS: dict[Any, Handler] = {}  # Builtin -> its meaning in a compiled function
 
 REFUSED = frozenset(
     getattr(builtins, n) for n in ("open", "input", "eval", "exec", "compile", "globals", "locals",

@@ -29,10 +29,8 @@ from .journal import BOXES, differs, shallow
 from .state import State
 from .trust import is_user_function
 
-MOST_PARTS = 4000
-"""Parts of a signature; larger arguments are not compared."""
-LARGEST_CONSTANT = 1 << 16
-"""Bytes of a tensor from outside up to which its elements are compared."""
+MOST_PARTS = 4000  # Parts of a signature; larger arguments are not compared
+LARGEST_CONSTANT = 1 << 16  # Bytes of a tensor from outside up to which its elements are compared
 
 PLAIN = (bool, int, str, bytes, type(None), type(Ellipsis), DType)
 _MAY_DIFFER = frozenset((bool, int, float, str, type(None)))

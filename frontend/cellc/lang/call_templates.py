@@ -35,10 +35,8 @@ from .reads_log import ReadsLog
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
-MOST_KINDS = 8
-"""Signatures of one call that are watched; if none came back until then, none will."""
-MOST_SIGNATURES = 128
-"""Signatures of one call for which there are templates; each is watched once."""
+MOST_KINDS = 8  # Signatures of one call that are watched; if none came back until then, none will
+MOST_SIGNATURES = 128  # Signatures of one call for which there are templates; each is watched once
 
 Result = TypeVar("Result")
 

@@ -471,8 +471,7 @@ def _interpreted_object(
 _OBJECT_NEW = object.__dict__["__new__"]
 _MADE_BY_PYTHON = (list, dict, set, bytearray, deque, BaseException)
 """Bases whose `__new__` runs no code of the user's."""
-_ABSTRACT = 1 << 20
-"""The flag of classes with abstract methods (`Py_TPFLAGS_IS_ABSTRACT`)."""
+_ABSTRACT = 1 << 20  # The flag of classes with abstract methods (`Py_TPFLAGS_IS_ABSTRACT`)
 
 
 def _of_object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:

@@ -29,8 +29,7 @@ from .values import MISSING
 if TYPE_CHECKING:
     from .frames import Frame
 
-_MOST = 4
-"""Operands whose types are shown."""
+_MOST = 4  # Operands whose types are shown
 
 
 # --- types ---------------------------------------------------------------------------------------

@@ -44,10 +44,8 @@ from .state import State
 from .trust import is_own_class, own_method
 from .values import MISSING, Poison, lost
 
-CALL_DEPTH = 1000
-"""Nested calls before recursion is taken to have no end."""
-REGION_DEPTH = 100
-"""Nested run-time branches and loops before recursion is taken to have no end."""
+CALL_DEPTH = 1000  # Nested calls before recursion is taken to have no end
+REGION_DEPTH = 100  # Nested run-time branches and loops before recursion is taken to have no end
 
 
 @dataclass(frozen=True, slots=True)

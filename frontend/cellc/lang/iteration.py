@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from .frames import Frame
     from .interpreter import Interpreter
 
-LIMIT = 1_000_000
-"""Elements of a static loop before it is taken to be endless."""
+LIMIT = 1_000_000  # Elements of a static loop before it is taken to be endless
 
 
 class Rows(Sequence[Any]):

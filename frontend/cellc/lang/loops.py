@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 Loop = ast.While | ast.For
-ATTEMPTS = 12
-"""Traces of one loop body before its state is taken not to settle."""
+ATTEMPTS = 12  # Traces of one loop body before its state is taken not to settle
 
 
 def live_around(node: Loop, frame: Frame) -> Names:
@@ -77,8 +76,7 @@ def finish(vm: Interpreter, node: Loop, outcome: Outcome, frame: Frame) -> Outco
     ).without(DONE)
 
 
-PEELED = 16
-"""Iterations with a run-time `break` that are unrolled before the rest becomes a loop."""
+PEELED = 16  # Iterations with a run-time `break` that are unrolled before the rest becomes a loop
 
 
 def while_statement(vm: Interpreter, node: ast.While, frame: Frame) -> Outcome:

@@ -75,8 +75,7 @@ class Outcome:
         return Outcome(self.kinds, self.flags, False, self.value, self.node)
 
 
-NEVER = Outcome(falls=False)
-"""A path that a run-time `raise` ends."""
+NEVER = Outcome(falls=False)  # A path that a run-time `raise` ends
 
 
 class Diverged(Exception):

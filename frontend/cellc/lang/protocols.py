@@ -251,8 +251,7 @@ def report_parts(vm: Interpreter, cell: Any) -> None:
 
 _SEARCHES = frozenset(("index", "count", "remove", "extend"))
 """Methods of sequences that have Python compare or walk through what they are given."""
-_PUTS = frozenset(("append", "extend", "insert"))
-"""Methods that do not compare what they are given."""
+_PUTS = frozenset(("append", "extend", "insert"))  # Methods that do not compare what they are given
 
 
 def compared(

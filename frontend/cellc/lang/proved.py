@@ -24,8 +24,7 @@ from typing import Any
 from ..core.console_source import all_codes, code_mark
 from ..core.lru import LRU
 
-_FUTURES = 0x1FF0000
-"""The bits of `co_flags` that `from __future__` sets."""
+_FUTURES = 0x1FF0000  # The bits of `co_flags` that `from __future__` sets
 
 _Codes = dict[tuple[str, int], list[CodeType]]
 """The codes that a text compiles to, by name and first line."""

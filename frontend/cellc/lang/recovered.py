@@ -20,13 +20,10 @@ from typing import Any
 from ..core.console_source import code_mark, kept
 from .proved import gives, lines_of
 
-_SEARCHED = 2000
-"""Lines of history that are searched, and of a block in it at most."""
+_SEARCHED = 2000  # Lines of history that are searched, and of a block in it at most
 _BLOCK = 400
-_CELLS = 100
-"""Cells of a notebook in which texts of magics are searched."""
-_OPTIONS = re.compile(r"%%?\w+(?:\s+-\w+(?:\s*\d+)?)*\s*")
-"""The name of a magic and its options."""
+_CELLS = 100  # Cells of a notebook in which texts of magics are searched
+_OPTIONS = re.compile(r"%%?\w+(?:\s+-\w+(?:\s*\d+)?)*\s*")  # The name of a magic and its options
 
 
 def recovered_lines(code: CodeType, names: dict[str, Any]) -> list[str]:

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from .frames import Frame
     from .interpreter import Interpreter
 
-SHORTEST = 32
-"""Trips from which on a loop may be rolled."""
+SHORTEST = 32  # Trips from which on a loop may be rolled
 LEAST_NODES = 400
 """Nodes that unrolling would make from which on it is rolled: few nodes fuse into few kernels."""
 

@@ -23,8 +23,7 @@ from ..tensors.tensor import Tensor
 from ..tracing.reads import content, in_class, own_attributes, same
 from .trust import is_foreign_class, is_library, is_own_class, is_user_function
 
-MOST = 20_000
-"""Objects that are followed; what leads to more is not compared."""
+MOST = 20_000  # Objects that are followed; what leads to more is not compared
 _ENDS = (Tensor, bool, int, float, complex, str, bytes, range, types.ModuleType, types.CodeType,
          types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
          types.MethodDescriptorType, types.ClassMethodDescriptorType, np.generic, np.dtype,

@@ -277,8 +277,7 @@ class Flow:
         return Walk(self, run)
 
 
-MOST_DEEP = 120
-"""Calls of graphs within calls."""
+MOST_DEEP = 120  # Calls of graphs within calls
 
 
 class Walk:

@@ -24,8 +24,7 @@ from .control import Choice, Closure, Flow, Jump
 from .table import apply_primitive
 from .wire import MONAD, Body, MindirError, Model, Monad, Unread
 
-MOST_STEPS = 500_000
-"""Nodes that one walk visits; those of unrolled loops count each time."""
+MOST_STEPS = 500_000  # Nodes that one walk visits; those of unrolled loops count each time
 
 
 class Network:

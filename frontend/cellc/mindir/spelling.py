@@ -31,8 +31,7 @@ ATTRIBUTED = frozenset((
     "Switch", "TensorMove", "TensorScatterUpdate", "TruncateDiv", "TruncateMod",
     "TupleGetItem", "UpdateState"))
 """Primitives that MindSpore keeps by attributes, also where they have none."""
-_MOST_TRIPS = 512
-"""Steps of a scan, which are written out one by one."""
+_MOST_TRIPS = 512  # Steps of a scan, which are written out one by one
 
 RULES: dict[str, Rule] = {}
 REFUSED: dict[str, str] = {

@@ -26,10 +26,8 @@ from ..onnx_import.wire import (
 )
 
 WHAT = "MindIR file"
-MOST_NODES = 200_000
-"""Nodes of a file, those of all its graphs."""
-MOST_DEPTH = 24
-"""Tuples within tuples."""
+MOST_NODES = 200_000  # Nodes of a file, those of all its graphs
+MOST_DEPTH = 24  # Tuples within tuples
 ENCRYPTED = (b"\xd8\x5e\x3a\x7f", b"\xd9\x5e\x3a\x7f", b"\xda\x5e\x3a\x7f")
 """How a file starts that is encrypted: MindSpore's numbers of AES-GCM, AES-CBC and SM4-CBC."""
 

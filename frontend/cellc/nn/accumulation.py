@@ -18,8 +18,7 @@ from .cell import Cell
 
 gradient_accumulation_op = MultitypeFuncGraph("gradient_accumulation_op")
 """Adds a gradient, divided by the number of steps, to what has been added up."""
-gradient_clear_op = MultitypeFuncGraph("gradient_clear_op")
-"""Sets to zero what has been added up."""
+gradient_clear_op = MultitypeFuncGraph("gradient_clear_op")  # Sets to zero what has been added up
 
 
 @gradient_accumulation_op.register("Number", "Tensor", "Tensor")

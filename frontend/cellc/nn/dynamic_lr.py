@@ -33,8 +33,7 @@ __all__ = [
 __dir__ = public_names(__name__)
 
 
-_MOST_STEPS = 1 << 28
-"""A list has a rate for each step."""
+_MOST_STEPS = 1 << 28  # A list has a rate for each step
 
 
 Steps = Annotated[int, integer(1, _MOST_STEPS)]

@@ -37,8 +37,7 @@ from .table import RULES as RULES
 from .wire import Input, OnnxError, Reader
 
 __all__ = ["OPSETS", "RULES", "OnnxError", "load_onnx", "read_model"]
-_MOST_OPEN = 512
-"""Inputs of a model."""
+_MOST_OPEN = 512  # Inputs of a model
 
 
 def read_model(path: str | os.PathLike[str]) -> Network:

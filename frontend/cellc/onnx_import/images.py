@@ -22,8 +22,7 @@ from .shaping import reshaped, sliced, transposed
 from .table import Array, Call, axis_of, counted, like, rule, sizes, to
 
 A = apply_one
-_FEW = 8
-"""Taps of an output element up to which they are gathered one by one."""
+_FEW = 8  # Taps of an output element up to which they are gathered one by one
 
 
 # --- Resize ---------------------------------------------------------------------------------------

@@ -263,8 +263,7 @@ class Run:
         return copy_of(out) if isinstance(value, Known) and active_tracer() is None else out
 
 
-SCOPED = frozenset(("If", "Loop", "Scan"))
-"""Operators whose graphs read values around them."""
+SCOPED = frozenset(("If", "Loop", "Scan"))  # Operators whose graphs read values around them
 
 
 @contextmanager

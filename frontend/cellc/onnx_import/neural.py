@@ -23,8 +23,7 @@ from .wire import OnnxError
 
 A = apply_one
 Ints = tuple[int, ...]
-_MOST_TAPS = 1 << 12
-"""Elements of a kernel that are read one by one."""
+_MOST_TAPS = 1 << 12  # Elements of a kernel that are read one by one
 
 
 class Window:

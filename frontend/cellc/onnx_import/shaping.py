@@ -33,8 +33,7 @@ from .table import (
 )
 
 A = apply_one
-_FAR = 10**9
-"""An end of a slice that is at least this stands for the end of an axis of open size."""
+_FAR = 10**9  # An end of a slice that is at least this stands for the end of an axis of open size
 
 
 def reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:

@@ -237,8 +237,7 @@ def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-MOST_COUNTED = 1 << 22
-"""Positions that are worked out one by one while a graph is built."""
+MOST_COUNTED = 1 << 22  # Positions that are worked out one by one while a graph is built
 
 
 def counted(n: int, what: str) -> int:

@@ -17,10 +17,8 @@ from cellc_runtime.protobuf import Message
 from cellc_runtime.records import dataclass, field
 
 Content = int | memoryview
-MOST_NODES = 100_000
-"""Nodes of a model, those of its branches, loops and functions included."""
-MOST_DEPTH = 24
-"""Graphs within graphs."""
+MOST_NODES = 100_000  # Nodes of a model, those of its branches, loops and functions included
+MOST_DEPTH = 24  # Graphs within graphs
 MOST_RANK = 64
 WHAT = "ONNX model"
 

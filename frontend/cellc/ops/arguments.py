@@ -23,8 +23,7 @@ from ..tracing.tracer import SizeInside
 
 Ints = tuple[int, ...]
 _INT = frozenset((int,))
-_BITS = {2: int16, 4: int32, 8: int64}
-"""Ints as long as floats, by size in bytes."""
+_BITS = {2: int16, 4: int32, 8: int64}  # Ints as long as floats, by size in bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
 

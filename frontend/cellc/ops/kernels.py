@@ -34,8 +34,7 @@ from .functional.host import bprop_rule, call_python, plain_function, result_typ
 from .libraries import library_function
 from .primitive import Primitive
 
-FUNC_TYPES = ("hybrid", "pyfunc", "aot")
-"""The types of functions that `Custom` runs."""
+FUNC_TYPES = ("hybrid", "pyfunc", "aot")  # The types of functions that `Custom` runs
 _ELSEWHERE = ("akg", "tbe", "aicpu", "julia")
 """Those of MindSpore's that need what cellc has not."""
 

@@ -30,10 +30,8 @@ from cellc_runtime.forks import renewed
 from ..core.declared import misuse
 from ..core.native import names_itself
 
-_POLL = 0.02
-"""Seconds between two questions of a process that waits."""
-_MOST, _MOST_IN_ALL = 64 << 20, 1 << 30
-"""Bytes of a message, and of all values."""
+_POLL = 0.02  # Seconds between two questions of a process that waits
+_MOST, _MOST_IN_ALL = 64 << 20, 1 << 30  # Bytes of a message, and of all values
 _CONNECTIONS, _FIRST = 4096, 10.0
 """Connections at a time, and the seconds in which one must have shown that it knows the token."""
 _FAILURES = (OSError, EOFError, AuthenticationError, AssertionError, ValueError, TypeError)
@@ -323,8 +321,7 @@ class TCPStore:
         return RuntimeError(f"TCPStore at {self.host}:{self.port}: waited {self._patience:.0f} s "
                             f"for {self._awaited}")
 
-    _end, _awaited = 0.0, "an answer"
-    """When the present wait ends, and what it is for."""
+    _end, _awaited = 0.0, "an answer"  # When the present wait ends, and what it is for
 
     def set(self, key: str, value: str | bytes) -> None:
         """Keep a value.

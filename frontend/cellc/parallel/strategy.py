@@ -15,8 +15,7 @@ from ..ranks.layout import Layout
 from ..ranks.online import Laid
 from ..storage.elsewhere import stage_of
 
-LayoutInfo = list[Any]
-"""The layout of a parameter, the name of its type and the shape of the whole."""
+LayoutInfo = list[Any]  # The layout of a parameter, the name of its type and the shape of the whole
 
 
 def enable_save_strategy_online() -> None:

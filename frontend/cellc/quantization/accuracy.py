@@ -22,8 +22,7 @@ from ..tracing.pytree import take_apart
 from .network import Group, small_layers
 from .weights import KINDS, Array, Kind
 
-_RUNS = 5
-"""Calls of a layer, of which the fastest counts."""
+_RUNS = 5  # Calls of a layer, of which the fastest counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from ..tensors.parameter import Parameter
 from .layers import SmallAttention, SmallDense, SmallEmbedding, _Small
 from .weights import KINDS, Kind, SmallWeight, small_weight
 
-_GROUPS = {"int8": 0, "int4": 64}
-"""Steps that share a scale where nothing else is said."""
+_GROUPS = {"int8": 0, "int4": 64}  # Steps that share a scale where nothing else is said
 _TAKEN = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
 _Make = Callable[..., _Small]
 """Makes a layer of a class from a Parameter (some rows of it) and the class's other arguments."""

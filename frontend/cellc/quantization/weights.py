@@ -18,8 +18,7 @@ KINDS = ("bfloat16", "float16", "int8", "int4")
 _RANGES = {("int8", True): (-127, 127), ("int8", False): (-128, 127),
            ("int4", True): (1, 15), ("int4", False): (0, 15)}
 """The ints that are used, by kind and whether they lie symmetric about zero."""
-MIDDLE = {"int8": 0, "int4": 8}
-"""The int that stands for zero where no zeros are stored."""
+MIDDLE = {"int8": 0, "int4": 8}  # The int that stands for zero where no zeros are stored
 
 
 @dataclass(frozen=True, slots=True)

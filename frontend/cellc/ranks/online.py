@@ -24,8 +24,7 @@ class Laid:
     placement: Placement  # over the ranks of a stage
 
 
-_saving: list[bool] = []
-"""Not empty once somebody wants them."""
+_saving: list[bool] = []  # Not empty once somebody wants them
 _kept: WeakKeyDictionary[Any, dict[str, Laid]] = WeakKeyDictionary()
 
 

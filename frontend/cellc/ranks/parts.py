@@ -35,8 +35,7 @@ class Cut:
                 [d // p for d, p in zip(self.shape, parts, strict=True)], 0, True, ""]
 
 
-_cut: dict[int, WeakSet[Any]] = {}
-"""The parameters that are cut, by the rank whose parts they are."""
+_cut: dict[int, WeakSet[Any]] = {}  # The parameters that are cut, by the rank whose parts they are
 
 
 def hold(parameter: Any) -> None:

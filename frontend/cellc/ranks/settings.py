@@ -32,8 +32,7 @@ class ParallelMode:
 _MODES = tuple(ParallelMode.MODE_LIST)
 _SEARCHES = ("recursive_programming", "dynamic_programming", "sharding_propagation")
 _SCHEDULES = ("1f1b", "gpipe", "seqpipe", "seqvpp", "seqsmartvpp", "zero_bubble_v")
-_HERE = _SCHEDULES[:2]
-"""The schedules of pipelines that there are here."""
+_HERE = _SCHEDULES[:2]  # The schedules of pipelines that there are here
 _FUSED = {"mode": "auto", "config": None}
 _DEFAULTS: dict[str, Any] = {
     "device_num": 1, "global_rank": 0, "gradients_mean": False, "gradient_fp32_sync": True,
@@ -50,8 +49,7 @@ _DEFAULTS: dict[str, Any] = {
                     "reducescatter": _FUSED},
     "strategy_ckpt_config": {"load_file": "", "save_file": "", "only_trainable_params": True},
 }
-NAMES = frozenset(_DEFAULTS)
-"""Settings that have a value at first."""
+NAMES = frozenset(_DEFAULTS)  # Settings that have a value at first
 _CUTTING = (ParallelMode.SEMI_AUTO_PARALLEL, ParallelMode.AUTO_PARALLEL)
 """The modes in which networks are cut over processes."""
 _ONLY_SET = ("pipeline_config", "parallel_optimizer_config", "group_ckpt_save_file",
@@ -68,8 +66,7 @@ _SHARDING: dict[str, Any] = {
 }
 """The keys of `parallel_optimizer_config`, with their defaults."""
 _LEVELS = ("level1", "level2", "level3")
-_ONE = {"device_num": 1, "global_rank": 0}
-"""The values that one process with one device fixes."""
+_ONE = {"device_num": 1, "global_rank": 0}  # The values that one process with one device fixes
 _PS_DEFAULTS = {"enable_ps": False, "config_file_path": "", "enable_ssl": False}
 _PS_ONLY_SET = ("scheduler_manage_port", "client_password", "server_password")
 _ALGORITHM = {

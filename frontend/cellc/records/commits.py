@@ -15,8 +15,7 @@ from pathlib import Path
 from cellc_runtime.files import is_temporary, mode_to_keep, temporary
 from cellc_runtime.platform import lock_directory, sync_directory
 
-_COMMITTED = ".cellc-committed"
-"""The suffix of folders whose files are committed."""
+_COMMITTED = ".cellc-committed"  # The suffix of folders whose files are committed
 _DIGITS = 3
 """A dataset has 1000 files at most, so the numbers after its name have up to three digits."""
 

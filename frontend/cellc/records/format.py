@@ -38,8 +38,7 @@ VERSION = "3.0"
 HEADER_SIZE, PAGE_SIZE = 1 << 24, 1 << 25
 PLACES = ("PAGE_ID_RAW", "PAGE_OFFSET_RAW", "PAGE_OFFSET_RAW_END", "PAGE_ID_BLOB",
           "PAGE_OFFSET_BLOB", "PAGE_OFFSET_BLOB_END")
-_FAR = 1 << 62
-"""More than any file's size."""
+_FAR = 1 << 62  # More than any file's size
 _COLUMNS = ("ROW_ID", "PAGE_ID_RAW", "PAGE_OFFSET_RAW", "PAGE_OFFSET_RAW_END", "ROW_GROUP_ID",
             "PAGE_ID_BLOB", "PAGE_OFFSET_BLOB", "PAGE_OFFSET_BLOB_END")
 
@@ -56,8 +55,7 @@ def shard_names(file_name: str, count: int) -> list[str]:
         return [file_name]
     digits = len(str(count - 1))
     return [f"{file_name}{i:0{digits}d}" for i in range(count)]
-COMMIT_KEY = "cellc_commit"
-"""Where the header has the id of its commit."""
+COMMIT_KEY = "cellc_commit"  # Where the header has the id of its commit
 _OPERATIONS, _PER_BYTE, _TICK = 10_000_000, 10, 100_000
 """How many operations of SQLite's virtual machine a query may take, in all and for each byte of the
 database (reading a table takes some twenty for each row of 30 bytes or more), and how many there

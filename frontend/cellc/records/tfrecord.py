@@ -23,8 +23,7 @@ Feature = list[bytes] | np.ndarray[Any, Any]
 
 
 _CASTAGNOLI = 0x82F63B78
-_BLOCK = 512
-"""Bytes of which the checksum is found at once."""
+_BLOCK = 512  # Bytes of which the checksum is found at once
 
 
 @cache

@@ -17,8 +17,7 @@ import numpy as np
 from .memory import Array, aligned_zeros
 from .state import State
 
-LEAST = 1 << 16
-"""Bytes from which on it is worth it."""
+LEAST = 1 << 16  # Bytes from which on it is worth it
 
 
 class _Filled(State):

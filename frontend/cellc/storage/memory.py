@@ -19,8 +19,7 @@ from cellc_runtime.parallel_copy import copy_array
 
 Array = np.ndarray[Any, Any]
 
-LEAST_OWNED = 1 << 16
-"""Bytes from which on memory has a `Lease`, so that it can be given up."""
+LEAST_OWNED = 1 << 16  # Bytes from which on memory has a `Lease`, so that it can be given up
 
 
 class Lease:

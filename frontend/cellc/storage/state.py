@@ -41,8 +41,7 @@ class State(ABC):
     __slots__ = ()
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    stays = False
-    """Whether the tensor stays in this state for one who only looks at its elements."""
+    stays = False  # Whether the tensor stays in this state for one who only looks at its elements
 
     @property
     def size(self) -> int:

@@ -16,8 +16,7 @@ from . import writes
 from .memory import Array
 from .state import State, storage_of
 
-LEAST = 1 << 18
-"""Bytes from which on it is worth it to wait."""
+LEAST = 1 << 18  # Bytes from which on it is worth it to wait
 
 
 class LazyTranspose(State):

@@ -12,12 +12,9 @@ import numpy as np
 from cellc_runtime.lazy import base64
 
 Array = np.ndarray[Any, Any]
-_MOST = 8
-"""Rows and columns of a table; of larger ones the first and the last are shown."""
-_PICTURE = 16
-"""Pixels along the shorter side from which on uint8 is taken for a picture."""
-_COLORS = {1: 0, 3: 2, 4: 6}
-"""PNG's kinds of colours by the number of channels."""
+_MOST = 8  # Rows and columns of a table; of larger ones the first and the last are shown
+_PICTURE = 16  # Pixels along the shorter side from which on uint8 is taken for a picture
+_COLORS = {1: 0, 3: 2, 4: 6}  # PNG's kinds of colours by the number of channels
 
 
 def tensor_html(array: Array, dtype: str, title: str) -> str:

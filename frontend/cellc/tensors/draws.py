@@ -24,8 +24,7 @@ else:
     futures = lazy_module("concurrent.futures")
 
 Array = np.ndarray[Any, Any]
-Draw = Callable[[int, Array], None]
-"""Fills an array with draws of a seed."""
+Draw = Callable[[int, Array], None]  # Fills an array with draws of a seed
 _BLOCK = 1 << 16
 """Elements of a block, a multiple of 4: what is drawn is scaled while it is in the cache."""
 _LOW = np.uint64(0xFFFFFFFF)

@@ -26,8 +26,7 @@ from .promotion import cast_to, constant
 from .tensor import Array, Tensor, tensor_of
 
 Ints = tuple[int, ...]
-Span = tuple[int, int, int]
-"""Start, count and step of the positions taken from one axis."""
+Span = tuple[int, int, int]  # Start, count and step of the positions taken from one axis
 
 
 @dataclass(frozen=True, slots=True)

@@ -511,8 +511,7 @@ def write_update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value:
     _write(x, key, lambda t, k: update(t, k, operate, value))
 
 
-Changed = Callable[[Tensor, Any], Tensor]
-"""A tensor changed at a key, as a new tensor."""
+Changed = Callable[[Tensor, Any], Tensor]  # A tensor changed at a key, as a new tensor
 
 
 def _write(x: Tensor, key: Any, changed: Changed) -> None:

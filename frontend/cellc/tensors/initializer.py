@@ -41,8 +41,7 @@ class Initializer:
         if cls.__module__ == __name__:
             cls.__module__ = Initializer.__module__
 
-    draws: ClassVar[bool] = True
-    """Whether the values are random: another array of each call."""
+    draws: ClassVar[bool] = True  # Whether the values are random: another array of each call
 
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs

@@ -86,8 +86,7 @@ class _Checked:
         own[self.name] = value
 
 
-_skipping: list[bool] = []
-"""Not empty within `no_init_parameters`."""
+_skipping: list[bool] = []  # Not empty within `no_init_parameters`
 
 
 @contextmanager
@@ -123,15 +122,13 @@ class Parameter(Tensor):
 
     __module__ = "cellc.common.parameter"  # MindSpore's import path, which printed forms show
 
-    is_state: bool = False
-    """Whether this is generator state, not a weight."""
+    is_state: bool = False  # Whether this is generator state, not a weight
     names_read: ClassVar[int] = 0
     """How often the name of one was asked for: what depends on names is not taken over from one
     to another."""
     is_small: bool = False
     """Whether it is part of a weight in few bits, which keeps its type under `to_float`."""
-    auto_named: bool = True
-    """Whether the name was made up because none was given."""
+    auto_named: bool = True  # Whether the name was made up because none was given
     requires_grad = _Checked(bool, True)
     layerwise_parallel = _Checked(bool, False)
     parallel_optimizer = _Checked(bool, True)
@@ -146,8 +143,7 @@ class Parameter(Tensor):
     sliced: bool = False
     cut: Any = None
     """How it is cut over ranks (`ranks.parts.Cut`), once a graph that is cut has read it."""
-    planned: Any = None
-    """How it is to be cut (`ranks.layout.Placement`)."""
+    planned: Any = None  # How it is to be cut (`ranks.layout.Placement`)
     state_of: Parameter | None = None
     """Of an optimizer's state that may be parted where graphs are cut over ranks: the parameter."""
     is_in_parallel: bool = False

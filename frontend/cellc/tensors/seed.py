@@ -25,8 +25,7 @@ from ..core.journal import before_write
 from .parameter import Parameter
 from .tensor import Tensor, tensor_of
 
-_STATE_BYTES = 16
-"""Of a state as a Tensor: seed and offset, 8 bytes each, the lowest first."""
+_STATE_BYTES = 16  # Of a state as a Tensor: seed and offset, 8 bytes each, the lowest first
 
 
 def _random_seed() -> int:
@@ -112,8 +111,7 @@ class _Global:
 
     seed: int | None = None
     generator = Generator(_random_seed(), "global_generator")
-    streams: dict[int, Generator] = {}
-    """Of functions with a seed of their own, by that seed."""
+    streams: dict[int, Generator] = {}  # Of functions with a seed of their own, by that seed
 
 
 def default_generator() -> Generator:

@@ -12,8 +12,7 @@ from cellc_runtime.dtypes import DType
 
 from ..core.native import names_itself
 
-ANY_RANK = (-2,)
-"""The shape that a tensor of unknown rank shows."""
+ANY_RANK = (-2,)  # The shape that a tensor of unknown rank shows
 
 
 @names_itself

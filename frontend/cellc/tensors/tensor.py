@@ -143,8 +143,7 @@ def _check_shape(shape: Any, dtype: DType) -> tuple[int, ...]:
     return tuple(dims)
 
 
-_HOST, _CUDA = (1, 0), 2
-"""DLPack's device of the host, and its kind of GPUs."""
+_HOST, _CUDA = (1, 0), 2  # DLPack's device of the host, and its kind of GPUs
 
 
 class NotHere:
@@ -191,14 +190,11 @@ class Tensor(TensorMethods):
     _host: Array | None
     """The elements, as native code finds them; None while they are elsewhere (`cellc.storage`), and
     where there are none."""
-    _storage: Storage | None = None
-    """The state of their memory; None where there is none."""
-    _eager: bool = True
-    """Whether it has elements; a tensor of a graph has none."""
+    _storage: Storage | None = None  # The state of their memory; None where there is none
+    _eager: bool = True  # Whether it has elements; a tensor of a graph has none
     _hooks: dict[int, Any] | None = None
     """Functions that gradients of this tensor pass through; see `register_hook`."""
-    _literal: bool = False
-    """Whether it stands for a number in the source."""
+    _literal: bool = False  # Whether it stands for a number in the source
     const_arg: bool = False
 
     def __init__(
@@ -364,8 +360,7 @@ class Tensor(TensorMethods):
         """Whether an initializer is still to be run by `init_data`."""
         return self.init is not None
 
-    init_flag: bool = False
-    """A mark that `set_init_flag` sets; nothing here depends on it."""
+    init_flag: bool = False  # A mark that `set_init_flag` sets; nothing here depends on it
 
     def is_init(self) -> bool:
         """The mark `init_flag`."""
@@ -578,8 +573,7 @@ class Tensor(TensorMethods):
 
 
 Tensors = Sequence[Tensor]
-Grads = Sequence[Tensor | None]
-"""Cotangents, each None where nothing has contributed to it."""
+Grads = Sequence[Tensor | None]  # Cotangents, each None where nothing has contributed to it
 
 
 def tensor_of(array: Array) -> Tensor:

@@ -46,10 +46,8 @@ Array = np.ndarray[Any, Any]
 MAGIC = b"CELLCASE"
 VERSION = 1
 SUFFIX = ".cellcase"
-MAX_TEXT = 256 << 20
-"""Bytes of a graph's text."""
-MAX_VALUES = 16 << 30
-"""Bytes of all values of a graph together."""
+MAX_TEXT = 256 << 20  # Bytes of a graph's text
+MAX_VALUES = 16 << 30  # Bytes of all values of a graph together
 _MARK = "# cellc case"
 
 

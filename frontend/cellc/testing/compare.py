@@ -25,8 +25,7 @@ ULPS: Mapping[str, float] = {
 """How many ulps apart `assert_close` lets elements be; those of other types must be equal."""
 
 _UNSIGNED: Mapping[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
-_FAR = float(2**63)
-"""The distance of what has none: NaN from a number, infinity from anything else."""
+_FAR = float(2**63)  # The distance of what has none: NaN from a number, infinity from anything else
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,9 @@ Array = np.ndarray[Any, Any]
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 5e-2, "bfloat16": 2e-1}
 """Of the largest gradient of the check, by the coarsest element type that takes part."""
-ELEMENTS = 64
-"""Of each input that are checked one by one."""
+ELEMENTS = 64  # Of each input that are checked one by one
 _STEP = 1e-5
-Sides = tuple[float, float]
-"""Where the two ends of a difference are, in steps."""
+Sides = tuple[float, float]  # Where the two ends of a difference are, in steps
 Evaluate = Callable[[Sequence[Array]], list[Array]]
 BOTH: Sides = (1.0, -1.0)
 
@@ -468,8 +466,7 @@ class _Check:
                 f"{below:.8g} from below, {above:.8g} from above; move the inputs off it")
 
 
-_LOOKED_AT = 8
-"""Elements that may be explained by a kink."""
+_LOOKED_AT = 8  # Elements that may be explained by a kink
 _HINT = ("no op's rule is wrong by itself; testing.assert_modes_equal and "
          "testing.bisect(..., grad=True) compare the modes and the compiled gradient")
 

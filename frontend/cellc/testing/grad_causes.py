@@ -26,8 +26,7 @@ Array = np.ndarray[Any, Any]
 _BENT = 1e-2
 """How far the differences before and after a point are apart at a kink, as a share of both.
 Curvature makes them differ by about the step, which is a thousandth of that."""
-_NOISE = 1e-13
-"""Of a value: a change that may be float64's rounding."""
+_NOISE = 1e-13  # Of a value: a change that may be float64's rounding
 
 
 @dataclass(frozen=True, slots=True)

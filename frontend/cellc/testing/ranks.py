@@ -15,8 +15,7 @@ from cellc_runtime.world import CollectiveError, Step, disagreement, playing
 
 _PATIENCE = 180.0
 """Seconds that a rank waits for another one, which may be compiling its stage of a pipeline."""
-_LOOK = 1e-3
-"""Seconds for which one that asks whether others have come waits for them."""
+_LOOK = 1e-3  # Seconds for which one that asks whether others have come waits for them
 
 
 @dataclass(eq=False)

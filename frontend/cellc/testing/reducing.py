@@ -256,8 +256,7 @@ def _opened(sample: Sample, tries: _Tries) -> Sample | None:
     return None
 
 
-_RUNS = 8
-"""Runs of regions of a node that are tried."""
+_RUNS = 8  # Runs of regions of a node that are tried
 
 
 def _first_runs(node: Node, arrays: list[Array]) -> list[tuple[Graph, list[Array]]]:

@@ -8,8 +8,7 @@ from xml.sax.saxutils import escape
 
 from cellc_compiler.lower.budget import Plan, Row, Trial
 
-LINES = 12
-"""Lines of source that a table shows at most."""
+LINES = 12  # Lines of source that a table shows at most
 _BARS = " ▁▂▃▄▅▆▇█"
 _HEIGHT = 3
 

@@ -18,8 +18,7 @@ from .budget_view import size
 
 _FORWARD, _BACKWARD = ("#5b7db1", "#8fa9d1"), ("#c9741d", "#e8b27a")
 _UNIT, _ROW, _LEFT, _TOP = 26, 30, 76, 44
-_LEAST = 640
-"""The width of a picture, at least: that of its title."""
+_LEAST = 640  # The width of a picture, at least: that of its title
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,8 @@ if TYPE_CHECKING:
 else:
     profile_html = lazy_module("cellc.tools.profile_html")
 
-_APART = 1 << 16
-"""Stack addresses of one thread are closer than this, those of two are not."""
-_CALIBRATE = 0.05
-"""Seconds over which the processor's clock is compared with the system's."""
+_APART = 1 << 16  # Stack addresses of one thread are closer than this, those of two are not
+_CALIBRATE = 0.05  # Seconds over which the processor's clock is compared with the system's
 
 _APART_IN_TRACE = 10.0
 """Microseconds between two calls of a trace; what lies between them is not known."""
@@ -59,10 +57,8 @@ _TITLES = {
     "call": ("Op", "Kernel", "Cell", "Line"), "op": ("Op",), "cell": ("Cell",), "line": ("Line",),
     "family": ("Kernel",),
 }
-_WIDTH = 150
-"""Columns where there is no terminal."""
-_SOURCE_FROM = 120
-"""Columns from which on there is room for the user's line."""
+_WIDTH = 150  # Columns where there is no terminal
+_SOURCE_FROM = 120  # Columns from which on there is room for the user's line
 _NUMBERS = (("Time", 7), ("%", 4), ("", 8), ("Calls", 5), ("GFLOP/s", 7), ("GB/s", 5), ("Busy", 4))
 _WIDEST = {"Op": 34, "Kernel": 10, "Cell": 22, "Line": 18}
 _NARROWEST = {"Op": 20, "Kernel": 6, "Cell": 22, "Line": 13}

@@ -34,8 +34,7 @@ from .profiling import Profile, csv_text, profile_traced, seconds
 if TYPE_CHECKING:
     from rich.console import Console
 
-_WIDTH = 150
-"""Columns where there is no terminal."""
+_WIDTH = 150  # Columns where there is no terminal
 
 
 @dataclass(frozen=True, slots=True)

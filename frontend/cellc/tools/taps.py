@@ -76,8 +76,7 @@ class Observer(Protocol):
 
 
 class _Thread(threading.local):
-    node: Node | None = None
-    """The node of a gradient that runs eagerly."""
+    node: Node | None = None  # The node of a gradient that runs eagerly
 
 
 class _Call:
@@ -268,8 +267,7 @@ def _is_float(t: Tensor) -> bool:
 
 
 _lock = renewed(threading.Lock())
-_taps: list[Taps] = []
-"""The one there is, once something was watched: compiled taps call it."""
+_taps: list[Taps] = []  # The one there is, once something was watched: compiled taps call it
 
 
 def add(observer: Observer) -> None:

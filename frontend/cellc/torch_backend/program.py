@@ -27,8 +27,7 @@ interp: Any = lazy_module("torch.utils._sympy.interp")
 reference: Any = lazy_module("torch.utils._sympy.reference")
 
 Array = np.ndarray[Any, Any]
-_MOST_NUMBERS = 64
-"""Values of numbers that are no sizes, each with a program of its own."""
+_MOST_NUMBERS = 64  # Values of numbers that are no sizes, each with a program of its own
 
 
 def array_over(t: torch.Tensor) -> Array:

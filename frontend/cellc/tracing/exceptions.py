@@ -30,5 +30,4 @@ def _shown(array: np.ndarray[Any, Any]) -> str:
     return str(tensor_of(array))
 
 
-ERRORS = Errors(_OWN, _shown)
-"""For executables of this process."""
+ERRORS = Errors(_OWN, _shown)  # For executables of this process

@@ -377,8 +377,7 @@ for _run, _ops in _OPERATORS.items():
 
 # --- methods of tensors that give numbers ---------------------------------------------------------
 
-LISTED = 4096
-"""Elements up to which a tensor of the graph becomes a list of numbers."""
+LISTED = 4096  # Elements up to which a tensor of the graph becomes a list of numbers
 
 
 def _item(self: GraphTensor) -> GraphNumber:

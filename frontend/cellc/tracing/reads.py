@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 else:  # numbers of the network that lie on another rank
     elsewhere = lazy_module("cellc.storage.elsewhere")
 
-LARGEST_ARRAY = 1 << 20
-"""Bytes of a numpy array up to which a change in place is noticed."""
+LARGEST_ARRAY = 1 << 20  # Bytes of a numpy array up to which a change in place is noticed
 _BOOKS = frozenset(
     {"_flags", "_hooks", "_cells", "_params", "_buffers", "_inner", "_recompute_options",
      "_recompute_budget"}
@@ -433,8 +432,7 @@ _TABLES = ("_params", "_cells", "_inner")
 """Where Cells hold what is no attribute of their own, in the order in which it is looked for."""
 _PARTS_OF_FUNCTIONS = {"__code__": "the code", "__defaults__": "the defaults",
                        "__kwdefaults__": "the keyword defaults"}
-_CHANGEABLE_TYPE = 1 << 9
-"""The flag of classes that a program has made (`Py_TPFLAGS_HEAPTYPE`)."""
+_CHANGEABLE_TYPE = 1 << 9  # The flag of classes that a program has made (`Py_TPFLAGS_HEAPTYPE`)
 
 
 def is_iterator(value: Any) -> bool:

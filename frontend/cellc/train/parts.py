@@ -34,10 +34,8 @@ from ..tensors.tensor import Tensor, host_arrays_of, tensor_of
 from .weights_file import FORMATS, Entries, is_whole, read, write
 
 Array = np.ndarray[Any, Any]
-SUFFIX = ".whole.json"
-"""How the name of a manifest ends."""
-LAYOUTS_KEY = "cellc.layouts"
-"""Where a safetensors file has the layouts of its parts."""
+SUFFIX = ".whole.json"  # How the name of a manifest ends
+LAYOUTS_KEY = "cellc.layouts"  # Where a safetensors file has the layouts of its parts
 _KIND, _VERSION = "cellc checkpoint of several ranks", 2
 _BLOCK = 1 << 24
 _PART = ".part"

@@ -28,8 +28,7 @@ from cellc_runtime.records import dataclass
 from ..core.pickles import Name, PickleMachine
 
 Array = np.ndarray[Any, Any]
-MOST_PICKLE = 64 << 20
-"""Bytes of `data.pkl`: it has some 150 for each tensor."""
+MOST_PICKLE = 64 << 20  # Bytes of `data.pkl`: it has some 150 for each tensor
 MOST_OBJECTS = 4_000_000
 _MOST_AXES, _MOST_ELEMENTS = 32, 1 << 48
 _LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."

@@ -44,10 +44,8 @@ _LAYERS: dict[type[Cell], dict[str, str]] = {
     nn.TransformerEncoderLayer: _LINEAR, nn.TransformerDecoderLayer: _LINEAR,
 }
 """Names of attributes in torch, by layer; "" for a part that torch does not have."""
-_FLAT = (nn.Conv1d, nn.Conv1dTranspose)
-"""Layers whose weights have an axis of 1 that torch's lack."""
-_OPTIONAL = "num_batches_tracked"
-"""A count that batch normalisation of `nn` does not keep."""
+_FLAT = (nn.Conv1d, nn.Conv1dTranspose)  # Layers whose weights have an axis of 1 that torch's lack
+_OPTIONAL = "num_batches_tracked"  # A count that batch normalisation of `nn` does not keep
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params")
 _SHOWN = 8
 

@@ -30,8 +30,7 @@ Array = np.ndarray[Any, Any]
 Layouts = Mapping[str, PartLayout]
 MAP_FILE = "param_name_map.json"
 HYPER_FILE = "hyper_param.safetensors"
-_PART_BYTES = 3 << 30
-"""Bytes of a file of merged parameters at most, if no parameter is larger."""
+_PART_BYTES = 3 << 30  # Bytes of a file of merged parameters at most, if no parameter is larger
 
 
 def build_searched_strategy(strategy_filename: str) -> dict[str, ParallelLayouts] | None:

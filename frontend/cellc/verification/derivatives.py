@@ -25,13 +25,11 @@ from cellc_runtime import dtypes
 from .values import bracketed, index_of, widened
 
 Array = np.ndarray[Any, Any]
-Seen = dict[Any, tuple[Node, list[Array]]]
-"""Nodes with their operands, by their rules."""
+Seen = dict[Any, tuple[Node, list[Array]]]  # Nodes with their operands, by their rules
 STEPS = tuple(10.0**-k for k in range(4, 12))
 """Of the difference quotients, until one is the gradient: a kink within reach of a larger step
 spoils only that, and a steep network needs small ones."""
-ALLOWED = 2e-5
-"""The error of an op's rule, as a share of the sum of magnitudes of what is added up."""
+ALLOWED = 2e-5  # The error of an op's rule, as a share of the sum of magnitudes of what is added up
 ALLOWED_IN_ALL = 1e-3
 """That of the gradient of a whole network, which has many kinks, for one argument or parameter."""
 

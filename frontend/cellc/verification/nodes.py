@@ -36,8 +36,7 @@ Values = dict[Value, Array]
 Callbacks = Mapping[str, Callable[..., None]]
 
 
-_MOST_RUNS = 1_000_000
-"""Runs of a node's regions after which a loop is taken not to end."""
+_MOST_RUNS = 1_000_000  # Runs of a node's regions after which a loop is taken not to end
 
 
 class _Endless(Exception):

@@ -24,8 +24,7 @@ NODE_KINDS = frozenset(("node", "region", "reference"))
 NODES = "nodes", "nodes against the reference", "regions"
 RULES = "op rules", "gradients in float64"
 """The counts of nodes and of gradients, in `Report.compared`."""
-MOST = 100
-"""Findings that are kept; more are counted."""
+MOST = 100  # Findings that are kept; more are counted
 
 
 @dataclass(frozen=True, slots=True)

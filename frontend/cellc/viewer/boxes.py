@@ -19,13 +19,10 @@ from cellc_runtime.records import dataclass, field
 
 Json = dict[str, Any]
 
-OUTSIDE = -1
-"""The end of an edge that leaves its box."""
+OUTSIDE = -1  # The end of an edge that leaves its box
 _SWEEPS = 6
-_LONGEST = 24
-"""Layers that an edge may pass with a place in each; a longer one is drawn straight."""
-_HUB = 12
-"""Readers in its box from which on the edges of a node are not drawn."""
+_LONGEST = 24  # Layers that an edge may pass with a place in each; a longer one is drawn straight
+_HUB = 12  # Readers in its box from which on the edges of a node are not drawn
 _MERGED = 1500
 """Children of a box up to which calls of one Cell that nodes of others part are put together."""
 
@@ -43,8 +40,7 @@ class Item:
 class _Child:
     label: str
     items: list[Item] = field(default_factory=list)
-    above: int = 0
-    """The children before it that it depends on, as bits."""
+    above: int = 0  # The children before it that it depends on, as bits
 
 
 def boxes(items: Sequence[Item], key: str = "") -> Json:

@@ -17,8 +17,7 @@ from cellc_runtime.records import dataclass, field
 
 FORWARD, GRADIENT, UPDATE = 0, 1, 2
 """The part of a node: before the gradient, the gradient, and what is done with it."""
-LONG = 400
-"""Characters of an attribute that are shown."""
+LONG = 400  # Characters of an attribute that are shown
 
 Place = tuple[str, str, int, int]
 """Cell, file, line and column: what a pass hands on to the nodes it makes."""

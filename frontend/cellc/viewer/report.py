@@ -40,8 +40,7 @@ GRADIENT_BOX = "gradient"
 UPDATE_BOX = "update"
 """The box around an optimizer's nodes of no Cell; each parameter has a box in it."""
 
-DEEPEST = 60
-"""Boxes in boxes."""
+DEEPEST = 60  # Boxes in boxes
 
 
 @dataclass(slots=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-LARGEST = 400_000
-"""Characters of a file of source up to which it is shown."""
+LARGEST = 400_000  # Characters of a file of source up to which it is shown
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 

@@ -13,8 +13,7 @@ from cellc_runtime.records import dataclass, field
 
 from .ledger import FORWARD, GRADIENT, UPDATE, Ledger, Place, Snapshot
 
-MOST = 3
-"""Kinds of rewrites that a summary names."""
+MOST = 3  # Kinds of rewrites that a summary names
 
 
 @dataclass(slots=True)

@@ -15,8 +15,7 @@ from cellc_compiler.passes.base import copy_graph
 Array = np.ndarray[Any, Any]
 
 BINS = 24
-AT_ONCE = 1 << 29
-"""Bytes of values that are held at a time: a graph of more is run several times."""
+AT_ONCE = 1 << 29  # Bytes of values that are held at a time: a graph of more is run several times
 
 
 def statistics(

@@ -17,8 +17,7 @@ from ..faults import Faults
 from ..forks import renewed
 from .driver import NON_BLOCKING, CudaError, DeviceLost, Driver
 
-_NAMED = 8
-"""Programs launched last that an error names."""
+_NAMED = 8  # Programs launched last that an error names
 
 
 class Context:

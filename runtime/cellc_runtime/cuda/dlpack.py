@@ -17,13 +17,11 @@ from ..device import Device
 from ..device_array import DeviceArray
 from ..dtypes import DType
 
-CPU, CUDA = 1, 2
-"""Numbers of kinds of devices."""
+CPU, CUDA = 1, 2  # Numbers of kinds of devices
 _NAME, _USED = b"dltensor", b"used_dltensor"
 _CODES = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}
 _BFLOAT = 4
-ALIGNED = 64
-"""Arrays of programs begin at multiples of this number of bytes; others are copied."""
+ALIGNED = 64  # Arrays of programs begin at multiples of this number of bytes; others are copied
 
 
 class _Device(ctypes.Structure):

@@ -17,8 +17,7 @@ from .. import platform
 from ..device import NoDevice
 
 Handle = ctypes.c_void_p
-_OUT = ctypes.c_void_p
-"""A pointer to what a function fills."""
+_OUT = ctypes.c_void_p  # A pointer to what a function fills
 _INT, _UINT, _SIZE, _ADDRESS = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_uint64
 
 SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -79,14 +78,10 @@ PCI_PLACE = (50, 33, 34)
 MAJOR, MINOR, MULTIPROCESSORS, L2_BYTES, SHARED_BYTES = 75, 76, 16, 38, 97
 """Attributes of a device: `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and so on; `SHARED_BYTES`
 is `MAX_SHARED_MEMORY_PER_BLOCK_OPTIN`."""
-FUNCTION_SHARED_BYTES = 8
-"""`CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`."""
-JIT_LOG, JIT_LOG_BYTES = 5, 6
-"""`CU_JIT_ERROR_LOG_BUFFER` and `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`."""
-NON_BLOCKING = 1
-"""`CU_STREAM_NON_BLOCKING`: apart from the stream of number 0."""
-NO_TIMING = 2
-"""`CU_EVENT_DISABLE_TIMING`."""
+FUNCTION_SHARED_BYTES = 8  # `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
+JIT_LOG, JIT_LOG_BYTES = 5, 6  # `CU_JIT_ERROR_LOG_BUFFER` and `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`
+NON_BLOCKING = 1  # `CU_STREAM_NON_BLOCKING`: apart from the stream of number 0
+NO_TIMING = 2  # `CU_EVENT_DISABLE_TIMING`
 CAPTURE_THREAD_LOCAL = 1
 """`CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads call is no matter of the capture."""
 

@@ -29,15 +29,12 @@ from ..platform import address_of
 from .context import Context
 from .driver import CAPTURE_THREAD_LOCAL, SIGNATURES, CudaError
 
-LIMIT = 4
-"""Graphs of a program: results often take turns in two places."""
+LIMIT = 4  # Graphs of a program: results often take turns in two places
 _REMEMBERED = 32
-_LEAST = 3
-"""Launches and copies from which on a graph is worth it."""
+_LEAST = 3  # Launches and copies from which on a graph is worth it
 
 
-_REFUSED = 900
-"""`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, as the driver says it of a wait."""
+_REFUSED = 900  # `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, as the driver says it of a wait
 COPY = ctypes.CFUNCTYPE(ctypes.c_int32, *SIGNATURES["cuMemcpyAsync"])
 
 

@@ -20,8 +20,7 @@ from ..device import Memory, MemoryStatistics
 from ..forks import renewed
 from ..records import dataclass
 
-GRANULE = 512
-"""Blocks begin at multiples of this many bytes and are as large."""
+GRANULE = 512  # Blocks begin at multiples of this many bytes and are as large
 SMALL, SLAB = 1 << 20, 2 << 20
 """Blocks up to the first size are cut from slabs of the second, which is the driver's page."""
 

@@ -15,18 +15,14 @@ from .. import knobs
 from ..errors import CollectiveError
 
 Handle = ctypes.c_void_p
-ID_BYTES = 128
-"""`NCCL_UNIQUE_ID_BYTES`."""
-UINT8 = 1
-"""`ncclUint8`: all that is moved but not added is bytes."""
+ID_BYTES = 128  # `NCCL_UNIQUE_ID_BYTES`
+UINT8 = 1  # `ncclUint8`: all that is moved but not added is bytes
 TYPES = {"int8": 0, "uint8": UINT8, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6,
          "float32": 7, "float64": 8, "bfloat16": 9}
 """`ncclDataType_t`."""
-REDUCTIONS = {"sum": 0, "prod": 1}
-"""`ncclRedOp_t`, of those that are used."""
+REDUCTIONS = {"sum": 0, "prod": 1}  # `ncclRedOp_t`, of those that are used
 _INT, _SIZE = ctypes.c_int, ctypes.c_size_t
-LEAST_VERSION = 21800
-"""NCCL 2.18; graphs and messages came with 2.9."""
+LEAST_VERSION = 21800  # NCCL 2.18; graphs and messages came with 2.9
 
 
 class UniqueId(ctypes.Structure):

@@ -31,8 +31,7 @@ from .rules.tensor_cores import product_of as tensor_core_product
 _TYPES = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
 _WIDEST = 256
 """Size of a query or a value at most: of larger ones, products take longer than scores' memory."""
-_FEWEST_ROWS = 4
-"""Queries of a matrix at least: a block does 16 or more at a time."""
+_FEWEST_ROWS = 4  # Queries of a matrix at least: a block does 16 or more at a time
 
 
 class AttentionPattern(Shared):

@@ -52,12 +52,9 @@ from .kernels.plans import step
 from .rules.contraction import batch_digits
 
 _TYPES = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
-WIDEST = 256
-"""Size of a query or a value at most: sums of a row are registers."""
-FEWEST_ROWS = 4
-"""Queries of a matrix at least: a warp does 16."""
-_ROWS, _OUT = result(3), operand(4)
-"""The forward pass's kept values of each row, and its result."""
+WIDEST = 256  # Size of a query or a value at most: sums of a row are registers
+FEWEST_ROWS = 4  # Queries of a matrix at least: a warp does 16
+_ROWS, _OUT = result(3), operand(4)  # The forward pass's kept values of each row, and its result
 
 
 @dataclass(frozen=True, slots=True)

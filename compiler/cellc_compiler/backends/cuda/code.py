@@ -9,11 +9,9 @@ from cellc_runtime.target import CHECKED, EMULATED, Target, machine_target
 from ...lower.kernel import Kernel
 
 WARP = 32
-VECTOR_BYTES = 16
-"""The most bytes that a thread reads or writes at once."""
+VECTOR_BYTES = 16  # The most bytes that a thread reads or writes at once
 
-HOST = machine_target()
-"""The target of `cellc_main`, and of the emulator's kernels."""
+HOST = machine_target()  # The target of `cellc_main`, and of the emulator's kernels
 
 
 @dataclass(frozen=True, slots=True)

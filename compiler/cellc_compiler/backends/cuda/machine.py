@@ -26,8 +26,7 @@ from .nests import emit
 from .rules.table import RULES
 from .writer import ItemKernels
 
-_ROW_ROOM = 32 << 10
-"""Of the shared memory of a block: a few blocks have room together."""
+_ROW_ROOM = 32 << 10  # Of the shared memory of a block: a few blocks have room together
 MEMORY = Memory("device memory", align=256, capacity=MAX_BYTES)
 
 

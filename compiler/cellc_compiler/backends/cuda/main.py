@@ -55,8 +55,7 @@ from .kernels.counter import index_kernel
 from .tensor_maps import MAP_BYTES, encoded
 
 I32 = "i32"
-LEAST_IN_PART = 3
-"""Launches from which on a graph of them is worth it."""
+LEAST_IN_PART = 3  # Launches from which on a graph of them is worth it
 
 
 class LaunchedKernels(Kernels):

@@ -8,8 +8,7 @@ from ..llvm.text import Function, V
 from .code import TensorMap
 
 MAP_BYTES = 128
-_TYPES = {dtypes.float16: 6, dtypes.float32: 7, dtypes.bfloat16: 9}
-"""`CUtensorMapDataType`."""
+_TYPES = {dtypes.float16: 6, dtypes.float32: 7, dtypes.bfloat16: 9}  # `CUtensorMapDataType`
 _SWIZZLE_128, _PROMOTE_256 = 3, 3
 
 

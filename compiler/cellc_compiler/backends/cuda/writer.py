@@ -21,10 +21,8 @@ from ..llvm.text import V, module, sizeof
 from ..plain.writer import PlainFunction
 from .code import WARP, KernelCode, is_checked, is_emulated
 
-THREADS = 256
-"""Of a block, where nothing speaks for another number."""
-WORK = "cellc.work"
-"""The block that a kernel begins with; a guard goes before it (`guards.py`)."""
+THREADS = 256  # Of a block, where nothing speaks for another number
+WORK = "cellc.work"  # The block that a kernel begins with; a guard goes before it (`guards.py`)
 ALL_LANES = V("i32", "-1")
 
 

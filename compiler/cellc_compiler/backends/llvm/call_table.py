@@ -19,8 +19,7 @@ from .text import Function, V
 if TYPE_CHECKING:
     from .main import FunctionWriter
 
-LEAST = 64
-"""Calls in a row from which on they are a table."""
+LEAST = 64  # Calls in a row from which on they are a table
 _BASE_BITS = 20
 _BASES = {"number": 0, "arena": 1, "const": 2}
 _FIRST_SLOT = len(_BASES)

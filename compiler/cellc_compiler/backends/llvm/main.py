@@ -90,14 +90,10 @@ class FunctionWriter:
         calling_lines: of those of them that call kernels, too.
     """
 
-    spare = 0
-    """Pointers more than its buffers that a kernel is given."""
-    declares: ClassVar[Sequence[str]] = ()
-    """Of functions of the back end's own that it calls."""
-    tabulates = True
-    """Whether long runs of calls become tables."""
-    sizes_at: int | None = None
-    """See `reads_sizes`."""
+    spare = 0  # Pointers more than its buffers that a kernel is given
+    declares: ClassVar[Sequence[str]] = ()  # Of functions of the back end's own that it calls
+    tabulates = True  # Whether long runs of calls become tables
+    sizes_at: int | None = None  # See `reads_sizes`
 
     def __init__(
         self, name: str, target: Target, kernels: Kernels, params: Params = MAIN_PARAMS

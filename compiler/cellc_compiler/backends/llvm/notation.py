@@ -37,8 +37,7 @@ from collections.abc import Mapping, Sequence
 from cellc_runtime import cache
 from cellc_runtime.abi import FIRST_CALLBACK, STRUCTURES, TABLE, Ext
 
-Structures = Mapping[str, Sequence[tuple[str, str]]]
-"""Fields in order, with their types, by name."""
+Structures = Mapping[str, Sequence[tuple[str, str]]]  # Fields in order, with their types, by name
 
 
 def declarations(structures: Structures = STRUCTURES) -> str:
@@ -115,10 +114,8 @@ def _expanded(code: str, structures: Structures) -> str:
     return out
 
 
-Signature = tuple[str, list[str]]
-"""The types of the result and of the parameters."""
-Operand = tuple[str, str]
-"""Type and name; numbers have no type of their own."""
+Signature = tuple[str, list[str]]  # The types of the result and of the parameters
+Operand = tuple[str, str]  # Type and name; numbers have no type of their own
 
 
 class _Writer:

@@ -209,11 +209,9 @@ def first_status(tasks: int, target: Target) -> str:
     return module([f])
 
 
-STATUS_INTS = 4
-"""Line, position, axis and size."""
+STATUS_INTS = 4  # Line, position, axis and size
 
-_SYMBOL = "user_kernel"
-"""The name of the kernel's function in its module."""
+_SYMBOL = "user_kernel"  # The name of the kernel's function in its module
 
 
 def _quoted(name: str) -> str:

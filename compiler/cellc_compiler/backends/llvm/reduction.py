@@ -9,8 +9,7 @@ from cellc_runtime.dtypes import DType, float32
 from ...loops.order import accumulators
 from .text import Function, V, element, first_lanes, is_float, lanes_of, sizeof, vector
 
-NOWHERE = (1 << 63) - 1
-"""The position of an accumulator that has seen nothing."""
+NOWHERE = (1 << 63) - 1  # The position of an accumulator that has seen nothing
 
 
 def width(kind: str) -> int:

@@ -18,8 +18,7 @@ from ...ir.graph import Node
 from ...lower.kernel import Kernel
 from ...lower.plan import KernelPlan, Step, operand, result, scratch
 
-_CYCLES = 10.0
-"""Of an element, roughly."""
+_CYCLES = 10.0  # Of an element, roughly
 _MOST_TASKS = 64
 
 

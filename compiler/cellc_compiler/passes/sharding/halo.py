@@ -68,8 +68,7 @@ def widened(
     return out
 
 
-Rows = tuple[int, int]
-"""The first row, and the end of the rows."""
+Rows = tuple[int, int]  # The first row, and the end of the rows
 
 
 def _size(rows: Rows) -> int:

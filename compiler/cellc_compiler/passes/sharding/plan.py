@@ -36,10 +36,8 @@ from .halo import widening
 from .redistribution import LATENCY, route
 from .sums import summands
 
-LAY_OUT = LayOut.name
-"""The op that says how a value is to lie."""
-_WORK = 1 / 64
-"""The cost of an operation, in bytes that are sent."""
+LAY_OUT = LayOut.name  # The op that says how a value is to lie
+_WORK = 1 / 64  # The cost of an operation, in bytes that are sent
 
 
 @dataclass(slots=True)

@@ -19,10 +19,8 @@ from ...ir.graph import Builder, Value
 from ...ir.sharding import Layout, Mesh
 from ...ir.types import TensorType
 
-LATENCY = 4096.0
-"""The fixed cost of a collective besides its bytes, in bytes."""
-TOUCHED = 0.05
-"""The cost of a byte that is copied on its rank."""
+LATENCY = 4096.0  # The fixed cost of a collective besides its bytes, in bytes
+TOUCHED = 0.05  # The cost of a byte that is copied on its rank
 
 
 class Kind(Enum):

@@ -14,8 +14,7 @@ from ...ir.sharding import Layout, Mesh, whole
 from .plan import LAY_OUT, Planner, splitting
 from .rewrite import meshed
 
-_MOST = 64
-"""Weights that are looked at."""
+_MOST = 64  # Weights that are looked at
 
 
 def searched(graph: Graph, mesh: Mesh, given: Mapping[int, Layout]) -> dict[int, Layout]:

@@ -21,8 +21,7 @@ from ...ops.slice import MicroBatch
 from . import branches, micro_batches
 
 _SUMS_OF_RANKS = (AllReduce.name, ReduceScatter.name)
-EVERYWHERE = None
-"""The stage of what each stage computes for itself."""
+EVERYWHERE = None  # The stage of what each stage computes for itself
 _WITH_USERS = -1
 """The stage, until it is known, of what is computed from parameters: the first that reads it."""
 

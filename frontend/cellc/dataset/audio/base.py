@@ -117,10 +117,8 @@ class SoundTransform(Fields, Transform):
     in 64 bits.
     """
 
-    _axes = 1
-    """The axes that an array has at least."""
-    _pairs = False
-    """Whether its last axis must hold real and imaginary parts."""
+    _axes = 1  # The axes that an array has at least
+    _pairs = False  # Whether its last axis must hold real and imaginary parts
 
     def __call__(self, *args: Any) -> Any:
         """The transform of a waveform or spectrum.
@@ -150,5 +148,4 @@ class SoundTransform(Fields, Transform):
         return np.asarray(made, dtype)
 
 
-AudioTensorOperation = SoundTransform
-"""MindSpore's inner name."""
+AudioTensorOperation = SoundTransform  # MindSpore's inner name

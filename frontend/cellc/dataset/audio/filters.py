@@ -135,8 +135,7 @@ class _Tuned(_Section):
     """Base of filters about a frequency."""
 
     sample_rate: Rate = argument(text="Hz, not 0.")
-    _named = "central_freq"
-    """The argument that is the frequency."""
+    _named = "central_freq"  # The argument that is the frequency
 
     def _section(self) -> Section:
         values = vars(self)

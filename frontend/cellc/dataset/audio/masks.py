@@ -77,8 +77,7 @@ class _Masking(SoundTransform, RandomTransform):
     iid_masks: Flag = argument(default=False, text="the range is random.")
     _axes = 2
     _along = -1
-    _length = ""
-    """The argument that is the length of the range."""
+    _length = ""  # The argument that is the length of the range
 
     def _apply(self, x: Array) -> Array:
         values = vars(self)

@@ -14,8 +14,7 @@ from .spectra import Framed, Frames, joined, pairs
 
 __all__ = ["PhaseVocoder", "PitchShift", "Resample", "TimeStretch"]
 _HZ = "Hz, 1 or more; as whole numbers."
-_BETA = 14.769656459379492
-"""Of Kaiser's window, for 'kaiser_best' of the package resampy."""
+_BETA = 14.769656459379492  # Of Kaiser's window, for 'kaiser_best' of the package resampy
 
 
 def resampled(

@@ -19,8 +19,7 @@ from ...ranks.management import get_group_size, get_rank
 T_co = TypeVar("T_co", covariant=True)
 Generated = Annotated[np.random.Generator, instance(np.random.Generator)]
 _MOST = np.iinfo(np.int64).max
-_TOGETHER = 32
-"""Positions that are drawn at once with replacement."""
+_TOGETHER = 32  # Positions that are drawn at once with replacement
 
 
 @names_itself

@@ -10,8 +10,7 @@ import numpy as np
 from ..declared import Fields
 from ..transforms import Transform
 
-Piece = tuple[str, int, int]
-"""A token, and where it begins and ends in its text, in characters."""
+Piece = tuple[str, int, int]  # A token, and where it begins and ends in its text, in characters
 
 
 class TextTransform(Fields, Transform):
@@ -37,8 +36,7 @@ class TextTransform(Fields, Transform):
         return str(self._text(value, [0]))
 
 
-TextTensorOperation = TextTransform
-"""MindSpore's inner name."""
+TextTensorOperation = TextTransform  # MindSpore's inner name
 
 
 class Mapped(TextTransform):

@@ -55,8 +55,7 @@ class ImageTransform(Fields, Transform):
     picture of Pillow, which stays one.
     """
 
-    _stays = True
-    """Whether a picture of Pillow stays one where it can."""
+    _stays = True  # Whether a picture of Pillow stays one where it can
 
     def __call__(self, *args: Any) -> Any:
         """The image's transform; of several images each, with the same draws for all."""
@@ -100,8 +99,7 @@ class ImageTransform(Fields, Transform):
         """
 
 
-ImageTensorOperation = ImageTransform
-"""MindSpore's inner name."""
+ImageTensorOperation = ImageTransform  # MindSpore's inner name
 
 
 class RandomImageTransform(ImageTransform, RandomTransform):

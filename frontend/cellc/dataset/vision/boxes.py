@@ -118,8 +118,7 @@ class ResizeWithBBox(_WithBoxes):
 class _Inner(_RandomWithBoxes):
     """Base of those that are a random transform of the image, and say what it does to boxes."""
 
-    _transform: ClassVar[Any] = None
-    """Made of the arguments."""
+    _transform: ClassVar[Any] = None  # Made of the arguments
 
     def _prepare(self) -> None:
         self.inner: Any = self._transform(*(getattr(self, name) for name in self._takes.split()))

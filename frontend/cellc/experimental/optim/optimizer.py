@@ -72,10 +72,8 @@ class Optimizer(SteadySteps):
 
     states: tuple[tuple[str, Any], ...] = ()
     """Prefix of each state's Parameters, and what they start with."""
-    _counter = ""
-    """The name of the Parameter that counts steps; empty: none does."""
-    _decoupled = False
-    """Whether the step applies the weight decay itself."""
+    _counter = ""  # The name of the Parameter that counts steps; empty: none does
+    _decoupled = False  # Whether the step applies the weight decay itself
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         super().__init__()

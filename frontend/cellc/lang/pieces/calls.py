@@ -40,12 +40,10 @@ _WALKS = (enumerate, zip, map, filter, reversed, iter, callable, slice, getattr,
 """Builtins that the language understands for objects of the run, too."""
 _OF_TEXT = (print, str, repr, format, isinstance, type, callable)
 """Builtins that the language understands for strings that hold values of the run."""
-_OF_ELEMENTS = (sum, min, max, any, all, sorted)
-"""Builtins that look at what a container holds."""
+_OF_ELEMENTS = (sum, min, max, any, all, sorted)  # Builtins that look at what a container holds
 _OF_NUMBERS = {round: 2, pow: 3, complex: 1, bytes: 1, bytearray: 1}
 """Builtins that Python runs for numbers that only the run knows, with their number of arguments."""
-_OF_DICTS = frozenset(("update", "fromkeys"))
-"""Methods of dicts that take no key."""
+_OF_DICTS = frozenset(("update", "fromkeys"))  # Methods of dicts that take no key
 _PUTS = frozenset(("append", "extend", "insert", "update", "setdefault", "appendleft", "add"))
 """Methods of containers by which they come to hold a value."""
 _BOXES = (list, dict, set, tuple, frozenset)

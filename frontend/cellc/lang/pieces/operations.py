@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 Args = list[Any]
 Kwargs = dict[str, Any]
 
-UNROLLED = 64
-"""Elements up to which a loop over an object of the run is unrolled."""
+UNROLLED = 64  # Elements up to which a loop over an object of the run is unrolled
 
 
 @dataclass(frozen=True, slots=True)

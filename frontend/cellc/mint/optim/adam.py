@@ -41,8 +41,7 @@ class _Adam(Optimizer):
     """
 
     states: tuple[tuple[str, Any], ...] = (("exp_avg", "zeros"), ("exp_avg_sq", "zeros"))
-    first_step = 0
-    """The initial value of `state_step`."""
+    first_step = 0  # The initial value of `state_step`
 
     def __init__(
         self, params: Any, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),

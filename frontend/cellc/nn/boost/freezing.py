@@ -22,8 +22,7 @@ from ..optim.lars import LARS
 from ..optim.optimizer import Optimizer
 from .processes import ParameterProcess, given_params, remade
 
-CONTINUOUS, INTERVAL = 0, 1
-"""How frozen steps follow each other: `0 0 0 1 2 3`, or `0 3 0 1 0 2`."""
+CONTINUOUS, INTERVAL = 0, 1  # How frozen steps follow each other: `0 0 0 1 2 3`, or `0 3 0 1 0 2`
 
 
 class FreezeOpt(Cell):

@@ -21,8 +21,7 @@ from ...tensors.tensor import Tensor, cast_array, tensor_of
 if TYPE_CHECKING:
     from . import Cell
 
-EXTRA = "_extra_state"
-"""The name of extra state among a cell's own paths."""
+EXTRA = "_extra_state"  # The name of extra state among a cell's own paths
 
 
 class StateDict(OrderedDict[str, Any]):

@@ -49,8 +49,7 @@ class Attributes:
 
     _inner: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Primitives that MindSpore's layer of this kind has, as far as somebody has asked."""
-    _whole = False
-    """Whether cellc may run it as one program in PyNative mode too."""
+    _whole = False  # Whether cellc may run it as one program in PyNative mode too
     _own = frozenset({"_params", "_cells", "_flags", "_entries", "_params_list", "_tensor_list"})
 
     def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
@@ -72,8 +71,7 @@ class Attributes:
                              f"'{type(flags).__name__}'", TypeError)
             self.add_flags(**flags)
 
-    _holds_cells_only: ClassVar[bool] = False
-    """Whether a network passes over it where it is empty."""
+    _holds_cells_only: ClassVar[bool] = False  # Whether a network passes over it where it is empty
     IGNORE_LIST: ClassVar[list[str]] = []
     """Names that MindSpore's Cells handle apart: none, each attribute is where it was put."""
     global_cells: ClassVar[dict[Any, str]] = {}

@@ -19,8 +19,7 @@ from .state import State
 class Modes(State):
     """Modes, flags and casts."""
 
-    cell_type: str | None = None
-    """The type that `update_cell_type` set."""
+    cell_type: str | None = None  # The type that `update_cell_type` set
 
     def set_train(self, mode: bool = True) -> Self:
         """Training or evaluation mode, of this cell and all below it; itself."""

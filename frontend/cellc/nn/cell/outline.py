@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import Cell
 
-_OPEN = 1
-"""Levels that are unfolded at first."""
+_OPEN = 1  # Levels that are unfolded at first
 _SOFT = "color:#808890"
 
 

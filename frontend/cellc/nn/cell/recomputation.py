@@ -26,8 +26,7 @@ class RecomputeOptions:
     communication: tuple[tuple[str, bool], ...] = ()
 
 
-_SCOPE = "recompute_"
-"""The prefix of the scopes of Cells whose results are recomputed."""
+_SCOPE = "recompute_"  # The prefix of the scopes of Cells whose results are recomputed
 
 
 class Recomputation(Modes):

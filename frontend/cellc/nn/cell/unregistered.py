@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 else:
     logging = lazy_module("logging")
 
-_FIRST = 1000
-"""Elements that are looked at: long lists hold numbers."""
+_FIRST = 1000  # Elements that are looked at: long lists hold numbers
 _told: set[tuple[type, str]] = set()
 
 

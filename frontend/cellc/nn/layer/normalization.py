@@ -72,8 +72,7 @@ class _BatchNorm(_ByChannel):
         dtype: element type of the parameters.
     """
 
-    ranks: tuple[int, ...] = ()
-    """Numbers of axes an input may have; empty: any."""
+    ranks: tuple[int, ...] = ()  # Numbers of axes an input may have; empty: any
 
     def __init__(
         self, num_features: Positive, eps: PlainNumber = 1e-5, momentum: Share = 0.9,

@@ -24,12 +24,9 @@ class RuleOptimizer(Optimizer):
 
     _rule: ClassVar[Callable[..., tuple[Any, ...]]]
     """From a weight, its gradient, the rate and state to the new weight and state."""
-    _state: tuple[str, ...] = ()
-    """The attributes that hold the state, in the rule's order."""
-    _constants: tuple[str, ...] = ()
-    """The rule's keyword arguments, which are attributes."""
-    _decays: tuple[str, ...] = ()
-    """Those that are decay rates: the rule takes a pair."""
+    _state: tuple[str, ...] = ()  # The attributes that hold the state, in the rule's order
+    _constants: tuple[str, ...] = ()  # The rule's keyword arguments, which are attributes
+    _decays: tuple[str, ...] = ()  # Those that are decay rates: the rule takes a pair
 
     def _begin(self) -> Any:
         """Assign what all parameters share; what `_scaled` needs of it."""

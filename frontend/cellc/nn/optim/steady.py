@@ -34,12 +34,10 @@ class SteadySteps(Cell):
 
     _whole = True
     parameters: Any
-    sharded = False
-    """Whether the state is sharded over ranks, where a parameter is large enough."""
+    sharded = False  # Whether the state is sharded over ranks, where a parameter is large enough
     shares: tuple[sharding.Share | None, ...] = ()
     """This rank's share of each parameter's state, None for all of it, if `sharded`."""
-    takes_rows = True
-    """Whether a step needs no more of a gradient than the rows whose state it has."""
+    takes_rows = True  # Whether a step needs no more of a gradient than the rows whose state it has
 
     def __init__(self) -> None:
         super().__init__(auto_prefix=False)

@@ -73,12 +73,9 @@ class Distribution(Parametrized):
         param: what it was made with; its "param_dict" holds the parameters by name.
     """
 
-    dist_type = ""
-    """Its type for `kl_loss`; empty: none."""
-    discrete = False
-    """Whether draws are whole numbers, which ints may hold."""
-    labels: tuple[str, ...] = ()
-    """How the parameters are called when the distribution is printed."""
+    dist_type = ""  # Its type for `kl_loss`; empty: none
+    discrete = False  # Whether draws are whole numbers, which ints may hold
+    labels: tuple[str, ...] = ()  # How the parameters are called when the distribution is printed
     _call_names: tuple[str, ...] = ()
     """The names of the parameters in calls, where they have others there."""
     _above_zero: Mapping[str, str] = {}

@@ -95,8 +95,7 @@ ALIASES = {
     "arctanh": "atanh",
 }
 """Other public names of functions made from op definitions."""
-_CALLED_X = re.compile("arcsin|bessel_.*")
-"""Public names whose operand is `x` in MindSpore."""
+_CALLED_X = re.compile("arcsin|bessel_.*")  # Public names whose operand is `x` in MindSpore
 
 
 def generated_functions() -> dict[str, Callable[..., Any]]:

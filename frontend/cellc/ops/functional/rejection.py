@@ -25,8 +25,7 @@ from . import arith, creation, draws, joining, shapes
 
 Seed = draws.Seed
 _GAMMA_ROUNDS = 12
-_FEW, _MANY = 48, 32
-"""Rounds for Poisson means below and from 10."""
+_FEW, _MANY = 48, 32  # Rounds for Poisson means below and from 10
 _BOUND = 10.0
 
 

@@ -99,8 +99,7 @@ def _worked_out(size: int, given: Ints) -> Ints:
     return tuple(dims)
 
 
-_known_dims = lru_cache(maxsize=4096)(_worked_out)
-"""Where sizes are ints."""
+_known_dims = lru_cache(maxsize=4096)(_worked_out)  # Where sizes are ints
 
 
 @native_of_types
@@ -137,8 +136,7 @@ def _flattened(shape: Ints, start_dim: Any, end_dim: Any) -> Ints:
     return *shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]
 
 
-_flat = lru_cache(maxsize=4096)(_flattened)
-"""Where all are ints."""
+_flat = lru_cache(maxsize=4096)(_flattened)  # Where all are ints
 
 
 @native

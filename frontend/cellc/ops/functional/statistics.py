@@ -23,8 +23,7 @@ from ..arguments import axis_of, dtype_of, finite, integer, number, numbers, ran
 from ..operands import operands_of
 from . import arith, creation, joining, linalg, reductions, shapes, sorting, special
 
-_MOST_CHOSEN = 1 << 32
-"""How many positions `combinations` lists."""
+_MOST_CHOSEN = 1 << 32  # How many positions `combinations` lists
 
 
 def bucketize(input: Tensor, boundaries: Any, *, right: bool = False) -> Tensor:

@@ -126,8 +126,7 @@ def _conv2d_attrs(
     return {"stride": steps, "pads": pads, "dilation": gaps, "groups": count}
 
 
-_known_conv2d = lru_cache(maxsize=1024)(_conv2d_attrs)
-"""Where sizes are ints."""
+_known_conv2d = lru_cache(maxsize=1024)(_conv2d_attrs)  # Where sizes are ints
 
 
 def _groups(channels: int, weight: Ints, groups: Any, what: str) -> int:

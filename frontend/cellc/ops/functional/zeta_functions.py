@@ -20,17 +20,13 @@ from ..operands import operands_of
 from . import arith, classes, control_source, creation, shapes
 
 _LEAST_STEPS, _ENOUGH = 9, 9.0
-_LOWEST = -1e5
-"""Below, sums are too long: the result is NaN."""
+_LOWEST = -1e5  # Below, sums are too long: the result is NaN
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
               43867 / 798, -174611 / 330)
 """B2, B4, ..."""
-_LARGEST_FACTORIAL = 170
-"""The last order whose factorial a float64 holds."""
-_MOST_ORDERS = 1 << 53
-"""Zeta is 0 or infinite from far below on."""
-_TRIPS = 300
-"""Terms of the continued fraction: enough for 1e-12 where a and b are at most 10000."""
+_LARGEST_FACTORIAL = 170  # The last order whose factorial a float64 holds
+_MOST_ORDERS = 1 << 53  # Zeta is 0 or infinite from far below on
+_TRIPS = 300  # Terms of the continued fraction: enough for 1e-12 where a and b are at most 10000
 
 
 def _log(x: Tensor) -> Tensor:

@@ -69,8 +69,7 @@ def _cauchy(*, size: Any, median: float = 0.0, sigma: float = 1.0) -> Tensor:
 # --- masks of bits --------------------------------------------------------------------------------
 
 _WEIGHTS = (1, 2, 4, 8, 16, 32, 64, 128)
-_BLOCK = 128
-"""A mask has whole blocks of as many bits."""
+_BLOCK = 128  # A mask has whole blocks of as many bits
 
 
 def _bit_mask(shape: Any, keep_prob: Any, seed: Seed) -> Tensor:

@@ -197,5 +197,4 @@ def _instances() -> dict[str, Primitive]:
     return made | {n: _CLASSES[c]() for n, c in _READY.items()}
 
 
-PRIMITIVES: Mapping[str, Primitive] = _instances()
-"""Every instance by name."""
+PRIMITIVES: Mapping[str, Primitive] = _instances()  # Every instance by name

@@ -13,8 +13,7 @@ from ..primitive import Primitive
 
 PENDING: list[tuple[str, str, Any]] = []
 """The summaries of networks since the last write: plugin, name, elements."""
-_MOST = 10_000
-"""More are not kept: nobody writes them."""
+_MOST = 10_000  # More are not kept: nobody writes them
 
 
 class _Summary(Primitive):

@@ -51,8 +51,7 @@ class LagrangeResults(NamedTuple):
     loss_value: Any  # the constraints there
 
 
-Direction = Callable[[Tensor], Tensor]
-"""From a gradient to where to search."""
+Direction = Callable[[Tensor], Tensor]  # From a gradient to where to search
 
 
 class _Full:

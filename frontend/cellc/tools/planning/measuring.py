@@ -22,8 +22,7 @@ from .links import Link, rounds
 _SMALL = 4
 _LARGE = 1 << 20
 """Numbers in the tensors of which latency and bandwidth follow: 16 bytes, and a bucket of 4 MiB."""
-_SECONDS = 1.0
-"""For each of the three measurements, at most."""
+_SECONDS = 1.0  # For each of the three measurements, at most
 
 
 def measure() -> Link:

@@ -14,15 +14,13 @@ from .meshes import Plan
 if TYPE_CHECKING:
     from rich.console import Console
 
-_BAR = 30
-"""Columns of the bar of a step."""
+_BAR = 30  # Columns of the bar of a step
 _PARTS = (("compute", "green", "#4c9f70"), ("bubble", "bright_black", "#d0d0d0"),
           ("tensor", "yellow", "#e0a030"), ("pipeline", "magenta", "#9060b0"),
           ("data", "red", "#d05040"), ("update", "cyan", "#4090b0"))
 """The parts of a step, with their colours in the terminal and in the picture."""
 _HEIGHT, _WIDTH, _LEFT = 26, 1000, 90
-_MOST = 4000
-"""Boxes of a picture; of more micro-batches the first are drawn."""
+_MOST = 4000  # Boxes of a picture; of more micro-batches the first are drawn
 
 
 def parts_of(plan: Plan) -> dict[str, float]:

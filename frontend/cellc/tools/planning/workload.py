@@ -16,8 +16,7 @@ from .splits import Lies, Splits, parameter_of
 
 _BLOCK = re.compile(r"(?:^|.*?\.)\d+(?=\.|$)")
 """The path of a Cell down to the first that is a number: a layer among its like."""
-_UPDATE = "optimizer"
-"""The Cell that updates parameters, of the training wrappers."""
+_UPDATE = "optimizer"  # The Cell that updates parameters, of the training wrappers
 
 
 @dataclass(slots=True)

@@ -26,10 +26,8 @@ _DEFAULTS: dict[str, Any] = {
     "collect_eval_lineage": True, "collect_input_data": True, "collect_dataset_graph": True,
     "histogram_regular": None,
 }
-_FIRST = 5
-"""Without a pattern, this number of parameters gets histograms."""
-_TENSOR_TIMES = 20
-"""Without a frequency, tensors are collected so often at most."""
+_FIRST = 5  # Without a pattern, this number of parameters gets histograms
+_TENSOR_TIMES = 20  # Without a frequency, tensors are collected so often at most
 
 
 Lineage = Annotated[dict[str, Any], LINEAGE]

@@ -10,8 +10,7 @@ from ...core.declared import Flag, instance, number, one_of
 from .metric import Array, Kept, as_array, check_fit, counted, rearrange_inputs, updated
 
 Distance = Annotated[str, one_of("euclidean", "chessboard", "taxicab", kind=str)]
-_BLOCK = 1 << 22
-"""Distances computed at once."""
+_BLOCK = 1 << 22  # Distances computed at once
 
 
 class _Surface(Kept):

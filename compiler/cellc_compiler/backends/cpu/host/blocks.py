@@ -21,8 +21,7 @@ from cellc_runtime.target import Target
 from .pool import fill
 
 KEPT_BLOCKS = 64
-HEADER = 64
-"""Bytes before the data: where the block begins, and its capacity."""
+HEADER = 64  # Bytes before the data: where the block begins, and its capacity
 
 _STATE = f"""
 ; Of each kept block: data, capacity. Ordered by age, the oldest first.

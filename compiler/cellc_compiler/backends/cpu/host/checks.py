@@ -7,8 +7,7 @@ from cellc_runtime.target import Target
 from ...llvm.main import first_outside
 from ...llvm.text import Function, V
 
-_BLOCK = 4
-"""Vectors that one turn of the search looks at."""
+_BLOCK = 4  # Vectors that one turn of the search looks at
 
 
 def search_name(bits: int) -> str:

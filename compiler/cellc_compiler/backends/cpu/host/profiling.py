@@ -21,10 +21,8 @@ from ...llvm.main import Kernels
 from ...llvm.text import Function, V
 from .main import PoolWriter, is_parallel
 
-MOST = 1 << 18
-"""Records kept of one call; what comes after them is counted only."""
-_TRIPS = 64
-"""Trips assumed of a loop whose number is not known."""
+MOST = 1 << 18  # Records kept of one call; what comes after them is counted only
+_TRIPS = 64  # Trips assumed of a loop whose number is not known
 
 _FIELDS = ("number", "task", "start", "end")
 

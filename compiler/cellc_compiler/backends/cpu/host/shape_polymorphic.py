@@ -28,8 +28,7 @@ from ..nests.flat import FlatEmitter
 from .entry import support_text
 from .main import PARALLEL_CYCLES
 
-_HEAD = 3
-"""Words before the pointers of a kernel: rows, columns, rows of a task."""
+_HEAD = 3  # Words before the pointers of a kernel: rows, columns, rows of a task
 
 
 def emit(graph: Graph, target: Target) -> ShapePolymorphic | None:

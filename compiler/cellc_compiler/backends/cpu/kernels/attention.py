@@ -33,8 +33,7 @@ from .gemm.plan import Pack, Problem, Schedule, at_least, choose_tile, sweep_cyc
 from .gemm.product import GemmWriter, MatmulSpec, PackWriter, problem_of
 from .gemm.tile import Prefetch
 
-_BLOCK_BYTES = 128 << 10
-"""Bytes of scores that a task keeps on its stack."""
+_BLOCK_BYTES = 128 << 10  # Bytes of scores that a task keeps on its stack
 _BLOCK_ROWS = 96
 _TASKS = 32
 _OPEN_COLUMNS = 1024

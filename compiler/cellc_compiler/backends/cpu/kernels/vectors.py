@@ -35,10 +35,8 @@ from ...llvm.text import (
     vector,
 )
 
-WANTED_TASKS = 64
-"""Tasks a large kernel is cut into: a few for each of up to 16 threads."""
-TASK_CYCLES = 20_000.0
-"""A task shorter than this is not worth handing to another thread."""
+WANTED_TASKS = 64  # Tasks a large kernel is cut into: a few for each of up to 16 threads
+TASK_CYCLES = 20_000.0  # A task shorter than this is not worth handing to another thread
 
 
 def acc_size(dtype: DType) -> int:

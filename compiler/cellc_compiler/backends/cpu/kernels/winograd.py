@@ -24,8 +24,7 @@ from ...llvm.text import Function, V, first_lanes, mask_of, vector
 from .conv.taps import Epilogue
 from .vectors import Window, lanes, split_index, task_kernel
 
-_TRANSFORM_CYCLES = 330.0
-"""Of one vector of tiles of one channel, either way."""
+_TRANSFORM_CYCLES = 330.0  # Of one vector of tiles of one channel, either way
 
 
 def cycles(tiles: Tiles, channels: int, target: Target) -> float:

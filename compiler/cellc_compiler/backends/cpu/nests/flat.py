@@ -24,8 +24,7 @@ from ...llvm.expressions import Scope
 from ...llvm.text import V, module
 from .emitter import GRAIN_CYCLES, NestEmitter
 
-HEAD = 2
-"""Words of an entry before its pointers: its first task and its length."""
+HEAD = 2  # Words of an entry before its pointers: its first task and its length
 
 
 def flat(nest: Nest, target: Target) -> Flat | None:

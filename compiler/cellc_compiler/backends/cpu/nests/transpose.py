@@ -27,10 +27,8 @@ from ...llvm.expressions import Scope
 from ...llvm.text import V, module, sizeof, transpose, vector
 from .emitter import NestEmitter, emit_nest
 
-TILES = 4
-"""Tiles of a task along both variables: whole cache lines of both sides stay together."""
-LEAST = 4
-"""The smallest extent that fills a tile well enough."""
+TILES = 4  # Tiles of a task along both variables: whole cache lines of both sides stay together
+LEAST = 4  # The smallest extent that fills a tile well enough
 
 
 @dataclass(frozen=True, slots=True)

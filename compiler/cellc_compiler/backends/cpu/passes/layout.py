@@ -34,8 +34,7 @@ from ....passes.base import Pass
 from ....passes.cleanup import Dce, Simplify
 from ..kernels.blocked.regroup import MOST_BLOCKS
 
-Border = tuple[int, int, int, int]
-"""Rows and columns around an image: top, bottom, left, right."""
+Border = tuple[int, int, int, int]  # Rows and columns around an image: top, bottom, left, right
 
 _CONVOLUTIONS = ("conv2d", "conv2d_backward_data")
 _JOINS = ("join", "join_copy")
@@ -49,10 +48,8 @@ _PLAIN_SHARE = 0.6
 """Share of the peak that the NCHW kernels reach, and blocked ones with full vectors."""
 _BLOCKED_SHARE = 0.85
 _DEPTHWISE_SHARES = (0.2, 0.4)
-_NARROW_SHARES = (0.38, 0.42)
-"""The same of both kinds where a block holds several groups."""
-_REORDER_CYCLES = 0.35
-"""Cycles to reorder one element."""
+_NARROW_SHARES = (0.38, 0.42)  # The same of both kinds where a block holds several groups
+_REORDER_CYCLES = 0.35  # Cycles to reorder one element
 
 
 @dataclass(slots=True)

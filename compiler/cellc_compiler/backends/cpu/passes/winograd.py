@@ -17,8 +17,7 @@ _TRANSFORM = 20.0
 """Cycles of a transformation per tile and channel; a product of a tile is 36 / 32 cycles per
 pair of channels, one of the definition 144 / 32 (16 lanes, two units)."""
 _MARGIN = 1.3
-_TILES = 12
-"""Products of fewer columns do not fill the tiles of a matrix product."""
+_TILES = 12  # Products of fewer columns do not fill the tiles of a matrix product
 
 
 class Winograd(Pass):

@@ -27,8 +27,7 @@ else:  # kernel families load when one is generated
     gemm, small = (lazy_module(f"cellc_compiler.backends.cpu.kernels.gemm.{name}")
                    for name in ("product", "small"))
 
-_FETCHED_BYTES = 1 << 18
-"""A smaller operand of an epilogue is likely to be near."""
+_FETCHED_BYTES = 1 << 18  # A smaller operand of an epilogue is likely to be near
 
 
 def _tile_epilogue(fused: Fused, n: int, target: Target) -> gemm.Epilogue:

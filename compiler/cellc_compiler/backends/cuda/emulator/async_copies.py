@@ -13,10 +13,8 @@ makes of the arguments of `cuTensorMapEncodeTiled`, which refuses what the drive
 
 from __future__ import annotations
 
-THREAD_COPIES = 512
-"""Copies that a thread may have under way."""
-BULK_COPIES = 256
-"""Copies of tensors that a block may have under way."""
+THREAD_COPIES = 512  # Copies that a thread may have under way
+BULK_COPIES = 256  # Copies of tensors that a block may have under way
 _THREADS = 1024
 
 STRUCTURES = {
@@ -34,8 +32,7 @@ _COPY_BYTES, _BULK_BYTES = 40, 64
 
 COPIES_AT = 0
 BULK_AT = COPIES_AT + _THREADS * THREAD_COPIES * _COPY_BYTES
-COPIES_END = BULK_AT + BULK_COPIES * _BULK_BYTES
-"""Where in a launch's queues they lie."""
+COPIES_END = BULK_AT + BULK_COPIES * _BULK_BYTES  # Where in a launch's queues they lie
 
 CODE = f"""
 ; --- cp.async -------------------------------------------------------------------------------------

@@ -18,8 +18,7 @@ from __future__ import annotations
 from cellc_runtime.abi import EMULATED_SHARED
 from cellc_runtime.target import Target
 
-STACK_BYTES = 1 << 17
-"""Of a thread; untouched pages cost nothing."""
+STACK_BYTES = 1 << 17  # Of a thread; untouched pages cost nothing
 _THREADS_BYTES = 1 << 18
 """Of the records of the threads of a block, of which there are 1024 at most."""
 

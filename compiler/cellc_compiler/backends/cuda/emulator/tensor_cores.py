@@ -19,15 +19,13 @@ from ...plain.writer import PlainFunction
 from ..code import HOST, WARP
 from .async_copies import COPIES_END
 
-PRODUCTS = 64
-"""Products that a warp may have under way."""
+PRODUCTS = 64  # Products that a warp may have under way
 STRUCTURES = {"product": tuple((name, "i64") for name in ("a", "b", "shape", "group", "sum"))}
 _PRODUCT_BYTES = 40
 PRODUCTS_AT = COPIES_END
 PRODUCTS_END = PRODUCTS_AT + PRODUCTS * 32 * _PRODUCT_BYTES
 
-KINDS = ("f16", "bf16", "tf32")
-"""Types of operands."""
+KINDS = ("f16", "bf16", "tf32")  # Types of operands
 _HASH = 1099511628211  # Fowler, Noll, Vo
 
 CODE = f"""

@@ -43,8 +43,7 @@ from .loaders import Loader, mapping
 from .operands import Operand, number
 from .tiles import DEPTH, LANE_COLUMNS, LANE_ROWS, pitch
 
-LANES = 4
-"""Floats of a vector."""
+LANES = 4  # Floats of a vector
 WARPS = THREADS // WARP
 _WARP_COLUMNS = LANE_COLUMNS * LANES
 ROWS = (64, 32, 16)

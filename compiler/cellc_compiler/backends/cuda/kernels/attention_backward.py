@@ -32,8 +32,7 @@ from ..nests import emit
 from .attention_online import Blocks, Online, OnlineKernel, Plane, blocks_of, padded
 from .operands import number
 
-_MOST_SUMS = 256
-"""Columns of sums of a warp."""
+_MOST_SUMS = 256  # Columns of sums of a warp
 _TILES = (32, 16)
 
 

@@ -28,13 +28,10 @@ from ..writer import THREADS
 from .attention import WARPS, Attention, RowsKernel, scratch_bytes
 from .operands import Operand, number
 
-STEP = 32
-"""Of k in a tile; one instruction takes half of it."""
+STEP = 32  # Of k in a tile; one instruction takes half of it
 STAGES = 3
-ROWS = (128, 64, 32, 16)
-"""Rows that a block may do."""
-_CHUNK = 8
-"""Elements of 16 bytes."""
+ROWS = (128, 64, 32, 16)  # Rows that a block may do
+_CHUNK = 8  # Elements of 16 bytes
 _WIDEST = 128
 
 

@@ -44,16 +44,11 @@ from ..nests.kernel import NestWriter
 from ..tensor_cores import I32, TensorCoreFunction, kind_of
 from .operands import Digits, number, spot
 
-MATRIX_ROWS = 16
-"""Of a warp."""
-STEP_BYTES = 32
-"""Of k that one instruction takes."""
-ROWS = (64, 32, 16)
-"""Rows that a block may do."""
-REGISTERS = 1 << 16
-"""Of a multiprocessor."""
-_OTHERS = 104
-"""Registers of a lane besides its sums."""
+MATRIX_ROWS = 16  # Of a warp
+STEP_BYTES = 32  # Of k that one instruction takes
+ROWS = (64, 32, 16)  # Rows that a block may do
+REGISTERS = 1 << 16  # Of a multiprocessor
+_OTHERS = 104  # Registers of a lane besides its sums
 _LOG2_E = math.log2(math.e)
 
 

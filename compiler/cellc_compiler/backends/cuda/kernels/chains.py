@@ -22,12 +22,9 @@ from ..code import WARP, KernelCode
 from ..writer import GpuFunction
 from .operands import Operand, Spot, low_bits, number, spot, widened
 
-WARPS = 4
-"""Warps of a block whose lanes do sums of their own."""
-LONG_WARPS = 16
-"""Warps of a block that does one sum."""
-UNROLLED = 4
-"""Elements of a chain that are read before the first is taken in."""
+WARPS = 4  # Warps of a block whose lanes do sums of their own
+LONG_WARPS = 16  # Warps of a block that does one sum
+UNROLLED = 4  # Elements of a chain that are read before the first is taken in
 
 
 def _below(f: GpuFunction, last: X, carried: list[V]) -> V:

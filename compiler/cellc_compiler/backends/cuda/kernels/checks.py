@@ -21,8 +21,7 @@ from ..code import WARP, kernel_of
 from ..guards import guarded
 from ..writer import THREADS, GpuFunction
 
-ALONE = 16 * THREADS
-"""Elements that one block looks at."""
+ALONE = 16 * THREADS  # Elements that one block looks at
 POINTERS = 6
 """Of a kernel that notes: the elements, what the message shows, what is found (on the device, and
 on the host), the arena, and the number of the check; the values of the message follow."""

@@ -18,8 +18,7 @@ from .operands import Operand, Spot, low_bits, number, spot
 from .product import Epilogue, Product, stored
 
 _MOST_ROWS = 4
-_MOST_STEPS = 64
-"""Steps of k at most: the code is there for each."""
+_MOST_STEPS = 64  # Steps of k at most: the code is there for each
 
 
 def is_direct(p: Product) -> bool:

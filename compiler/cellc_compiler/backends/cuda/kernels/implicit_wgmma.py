@@ -21,10 +21,8 @@ from .wgmma import ARCHITECTURE, K_STEP
 
 SQUARE = MmaTile(128, 128, 8, 1)
 LOW = MmaTile(64, 128, 4, 2)
-_LINE = SWIZZLE // 2
-"""Elements of a row of a panel."""
-_PANEL = K_STEP * SWIZZLE
-"""Bytes of a panel, or of 64 rows along k."""
+_LINE = SWIZZLE // 2  # Elements of a row of a panel
+_PANEL = K_STEP * SWIZZLE  # Bytes of a panel, or of 64 rows along k
 
 
 def wgmma_tile_of(p: Product, target: Target) -> MmaTile | None:

@@ -71,10 +71,8 @@ def mapping(operand: Operand, width: int, threads: int, lanes: int) -> Mapping:
     return Mapping(operand.nearest, 1, width, threads)
 
 
-_MOST_STEPS = 8192
-"""Steps of k of which a table is kept: 8 bytes each."""
-_MOST_TAPS = 64
-"""Taps that are the bits of a word, or of two."""
+_MOST_STEPS = 8192  # Steps of k of which a table is kept: 8 bytes each
+_MOST_TAPS = 64  # Taps that are the bits of a word, or of two
 
 
 class StepTable:

@@ -30,8 +30,7 @@ from ..tensor_cores import I32, TensorCoreFunction, kind_of
 from .product import Epilogue, Finish
 from .tensor_core_tiles import TensorCoreProduct, steps_of, tile_at, tiles_of
 
-STEP_BYTES = 64
-"""Of k in a stage; one instruction takes half of it."""
+STEP_BYTES = 64  # Of k in a stage; one instruction takes half of it
 STAGES = 4
 
 

@@ -160,8 +160,7 @@ class ProductKernel:
         epilogue: what is done with the sums.
     """
 
-    planes = 1
-    """Numbers that an element is: two, if it is complex."""
+    planes = 1  # Numbers that an element is: two, if it is complex
 
     def __init__(
         self, product: Product, tile: Tile, parts: int, target: Target, vectors: bool,

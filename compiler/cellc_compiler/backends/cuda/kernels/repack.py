@@ -16,8 +16,7 @@ from ...llvm.text import V
 from ..code import WARP, KernelCode
 from ..writer import THREADS, GpuFunction
 
-_ELEMENTS = 1024
-"""Of a block's tile."""
+_ELEMENTS = 1024  # Of a block's tile
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from ..code import WARP, KernelCode
 from ..writer import THREADS, GpuFunction
 from .plans import step
 
-AHEAD = 16
-"""Elements that are loaded before the first is used."""
+AHEAD = 16  # Elements that are loaded before the first is used
 _FILLED = 1 << 15
 """Threads from which on blocks are large: fewer are spread over as many as there are."""
 

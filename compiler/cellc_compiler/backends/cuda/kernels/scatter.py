@@ -28,10 +28,8 @@ from ..writer import THREADS, GpuFunction
 from .plans import step
 from .sort import Sorting
 
-NOWHERE = (1 << 32) - 1
-"""The place of an update outside of the axis, and of none."""
-_AHEAD = 4
-"""Updates of a place that are read before the first of them is used."""
+NOWHERE = (1 << 32) - 1  # The place of an update outside of the axis, and of none
+_AHEAD = 4  # Updates of a place that are read before the first of them is used
 _ATOMIC = {"add": "add", "sub": "sub", "max": "max", "min": "min"}
 _ENTRY = "i64"
 

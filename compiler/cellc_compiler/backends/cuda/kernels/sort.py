@@ -23,12 +23,9 @@ from ..code import WARP, KernelCode
 from ..writer import GpuFunction
 from .plans import step
 
-TILE = 2048
-"""Entries that a block sorts at most."""
-CHUNK = 1024
-"""Entries that a block merges; no more than a tile."""
-_SHARED_BY = 512
-"""Entries of a block that short lines share."""
+TILE = 2048  # Entries that a block sorts at most
+CHUNK = 1024  # Entries that a block merges; no more than a tile
+_SHARED_BY = 512  # Entries of a block that short lines share
 _TILE_THREADS = 512
 _MERGE_THREADS = 256
 

@@ -16,14 +16,11 @@ from ..code import VECTOR_BYTES, KernelCode
 from ..writer import GpuFunction
 from .product import Epilogue, stored
 
-_TILES = 128
-"""Tiles, times segments, that are wanted."""
-SEGMENT = 1024
-"""Steps of k that a segment has at least."""
+_TILES = 128  # Tiles, times segments, that are wanted
+SEGMENT = 1024  # Steps of k that a segment has at least
 MOST_SEGMENTS = 16
 _TILE = 128
-GROUP = 8
-"""Rows of tiles that are done side by side, so that what they share stays in the cache."""
+GROUP = 8  # Rows of tiles that are done side by side, so that what they share stays in the cache
 
 
 @dataclass(frozen=True, slots=True)

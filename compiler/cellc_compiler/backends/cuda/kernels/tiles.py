@@ -22,8 +22,7 @@ from cellc_runtime.target import Target
 from ..architecture import UNITS
 from ..code import WARP
 
-DEPTH = 8
-"""Steps of k that a tile holds: 32 bytes of a row of float32, a sector of memory."""
+DEPTH = 8  # Steps of k that a tile holds: 32 bytes of a row of float32, a sector of memory
 LANE_ROWS, LANE_COLUMNS = 4, 8
 
 
@@ -63,14 +62,10 @@ SINGLE = (Tile(8, 8, 4, 2, 0.86), Tile(8, 4, 2, 2, 0.72), Tile(8, 4, 4, 1, 0.7),
 DOUBLE = (Tile(4, 4, 4, 2, 0.8), Tile(4, 4, 2, 1, 0.7), Tile(2, 4, 1, 2, 0.6))
 """For float64: 64 x 64, 32 x 32, 8 x 64."""
 
-_MACS = 128
-"""Multiply-adds of float32 that a multiprocessor does in a cycle."""
-_BYTES = 16
-"""Bytes of memory that a multiprocessor's share is, in a cycle."""
-_LAUNCH = 4000
-"""Cycles that one more kernel takes."""
-_MOST_PARTIAL = 64 << 20
-"""Bytes of partial sums at most."""
+_MACS = 128  # Multiply-adds of float32 that a multiprocessor does in a cycle
+_BYTES = 16  # Bytes of memory that a multiprocessor's share is, in a cycle
+_LAUNCH = 4000  # Cycles that one more kernel takes
+_MOST_PARTIAL = 64 << 20  # Bytes of partial sums at most
 
 
 @dataclass(frozen=True, slots=True)

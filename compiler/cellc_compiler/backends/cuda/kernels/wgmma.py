@@ -38,8 +38,7 @@ ROWS = 64 * CONSUMERS
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 """Together no more than a block of that number of threads begins with."""
 SHARED_BYTES = 227 * 1024
-STORE_BYTES = 64 * SWIZZLE
-"""Of what a consumer stores at once."""
+STORE_BYTES = 64 * SWIZZLE  # Of what a consumer stores at once
 MOST_STAGES = 6
 _BARRIERS = 2 * MOST_STAGES * 8
 ALIGN = 16

@@ -24,8 +24,7 @@ from .elements import Elements, is_flat, vector_lanes
 from .kernel import NestKernel
 from .rows import Threads, Warps, is_resident
 
-_LONG = 512
-"""Elements of a row from which on a block does it."""
+_LONG = 512  # Elements of a row from which on a block does it
 
 
 def emit(nest: Nest, target: Target) -> tuple[KernelCode, list[Any]]:

@@ -29,15 +29,13 @@ from ..code import VECTOR_BYTES, WARP, KernelCode
 from .kernel import lanes_for
 from .rows import Chain, Warps, identity
 
-ROW_WARPS, MOST_ROW_WARPS = 8, 32
-"""Warps of a block that do one row; where blocks are few."""
+ROW_WARPS, MOST_ROW_WARPS = 8, 32  # Warps of a block that do one row; where blocks are few
 ELEMENTS_AT_ONCE = 16
 """Elements of a thread whose operands are loaded before the first of them is used; two vectors, if
 those are more."""
 _CHUNK_BYTES = 2 << 10
 """Of shared memory for chunks of what is reduced, for each warp; at most of 16 of them."""
-TAKEN_AT_ONCE = 16
-"""Elements that a chain reads before it takes in the first of them."""
+TAKEN_AT_ONCE = 16  # Elements that a chain reads before it takes in the first of them
 _SMALL = 1 << 30
 
 

@@ -20,11 +20,9 @@ from ...llvm.text import V, element, lanes_of, sizeof, vector
 from ..code import VECTOR_BYTES, WARP, KernelCode
 from ..writer import GpuFunction
 
-WARPS = 4
-"""Warps of a block that do rows of their own."""
+WARPS = 4  # Warps of a block that do rows of their own
 _MOST_LANES = 8
-_SMALL = 1 << 29
-"""Indices below fit 32 bits, with room for sums of a few."""
+_SMALL = 1 << 29  # Indices below fit 32 bits, with room for sums of a few
 
 
 class NestWriter(ExpressionEmitter):
@@ -190,8 +188,7 @@ class NestKernel(NestWriter, ABC):
         lanes: elements that an expression is computed for at once.
     """
 
-    threads = WARPS * WARP
-    """Of a block."""
+    threads = WARPS * WARP  # Of a block
 
     def __init__(self, nest: Nest, target: Target, buffers: Sequence[Any], lanes: int) -> None:
         self.threads = self.threads_for(nest, target)

@@ -29,12 +29,10 @@ from ..code import WARP
 from ..writer import GpuFunction
 from .kernel import WARPS, NestKernel
 
-AT_ONCE = 4
-"""Elements whose operands are loaded before the first of them is used."""
+AT_ONCE = 4  # Elements whose operands are loaded before the first of them is used
 MOST_RESIDENT = 32
 """Elements of a row that a lane may keep in registers, by the text that computes them."""
-_MOST_TEXT = 1500
-"""Operations of a kernel whose rows stay in registers."""
+_MOST_TEXT = 1500  # Operations of a kernel whose rows stay in registers
 
 
 class Chain:
@@ -73,10 +71,8 @@ class Element:
 class Threads(NestKernel):
     """A row is a thread's."""
 
-    stride = 1
-    """Elements from one of a lane's to its next."""
-    resident = False
-    """Whether what a lane has of a row stays in registers."""
+    stride = 1  # Elements from one of a lane's to its next
+    resident = False  # Whether what a lane has of a row stays in registers
 
     def units(self) -> int:
         return prod(v.extent for v in self.nest.rows)

@@ -16,8 +16,7 @@ from .table import lowers
 
 _TASKS = "cellc_tasks"
 _MOST_TASKS = 4096
-_THREADS = 64
-"""Of a block: a task takes long, and there are few."""
+_THREADS = 64  # Of a block: a task takes long, and there are few
 
 
 @lowers("custom_kernel")

@@ -40,14 +40,11 @@ from .images import (
 )
 from .tensor_cores import ByTensorCores
 
-_LEAST_BYTES = 8
-"""Of a copy; what allows less is repacked."""
-_TILES = 264
-"""Tiles, times segments, that are wanted of a weight's gradient."""
+_LEAST_BYTES = 8  # Of a copy; what allows less is repacked
+_TILES = 264  # Tiles, times segments, that are wanted of a weight's gradient
 _TILE = 128
 _MOST_SEGMENTS = 64
-_MOST_PARTIAL = 64 << 20
-"""Bytes of the sums of segments at most."""
+_MOST_PARTIAL = 64 << 20  # Bytes of the sums of segments at most
 
 
 def takes(dtype: DType, rows: int, fast: bool) -> bool:

@@ -10,10 +10,8 @@ from ...along_axis import scatter_form
 from ..kernels.scatter import NOWHERE, ScatterByBlocks
 from .table import lowers
 
-FEW = 16
-"""Updates of a column that one thread does: plain loops."""
-MANY_THREADS = 1 << 16
-"""Columns that are a thread each, and fill a device."""
+FEW = 16  # Updates of a column that one thread does: plain loops
+MANY_THREADS = 1 << 16  # Columns that are a thread each, and fill a device
 MANY_LISTS = 1 << 11
 """Lists of positions whose sorts would take longer than a thread for each column."""
 _MOST = (1 << 31) - 1

@@ -13,8 +13,7 @@ from ..kernels.sort import Sorting
 from ..writer import GpuFunction
 from .table import lowers
 
-_POSITION = 32
-"""Bits of a position, below the key."""
+_POSITION = 32  # Bits of a position, below the key
 
 
 @lowers("sort_lines")

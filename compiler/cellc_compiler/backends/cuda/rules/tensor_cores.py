@@ -19,10 +19,8 @@ from ..kernels.repack import Repacked, repack
 from ..kernels.tensor_core_tiles import TensorCoreProduct, added_segments
 from ..kernels.wgmma import ARCHITECTURE, wgmma_kernel
 
-LEAST_TURNED = 1024
-"""Rows that meet B, or columns that meet A, from which on it pays to turn it."""
-MOST = 1 << 31
-"""Indices of rows, columns and tiles are below it."""
+LEAST_TURNED = 1024  # Rows that meet B, or columns that meet A, from which on it pays to turn it
+MOST = 1 << 31  # Indices of rows, columns and tiles are below it
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,8 @@ from cellc_runtime.records import dataclass
 from .lanes import F32, X, poly
 
 _LOG2_E = 1.4426950408889634
-_RECIPROCAL_BITS = 0x7EB50000
-"""Minus a number's bits: those of something near 0.72 over the number."""
-_FAR = 32
-"""Where results reach beyond 2^-126, powers are this many binary digits up."""
+_RECIPROCAL_BITS = 0x7EB50000  # Minus a number's bits: those of something near 0.72 over the number
+_FAR = 32  # Where results reach beyond 2^-126, powers are this many binary digits up
 
 
 @dataclass(frozen=True, slots=True)

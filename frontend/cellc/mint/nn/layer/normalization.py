@@ -31,8 +31,7 @@ class _BatchNorm(Family):
         dtype: element type of the parameters; float32 if None.
     """
 
-    ranks: tuple[int, ...] = ()
-    """Numbers of axes an input may have; empty: two or more."""
+    ranks: tuple[int, ...] = ()  # Numbers of axes an input may have; empty: two or more
 
     def __init__(
         self, num_features: Positive, eps: float = 1e-5, momentum: float | None = 0.1,

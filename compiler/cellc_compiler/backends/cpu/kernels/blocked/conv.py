@@ -38,12 +38,9 @@ _STEP_FMAS = 112
 _L2_BYTES = 1 << 20
 _STRETCH_BYTES = 18 << 10
 """Weights of one stretch of a chain: the first-level cache holds them with a tile's pixels."""
-_WAITING_BYTES = 32 << 10
-"""Accumulators of the tiles of a task that wait between stretches."""
-_FEW_PIXELS = 512
-"""So few pixels do not hide that weights come from beyond the second-level cache."""
-_FEWEST_SHARING = 4
-"""Tiles of a task that share a stretch, where an image has as many."""
+_WAITING_BYTES = 32 << 10  # Accumulators of the tiles of a task that wait between stretches
+_FEW_PIXELS = 512  # So few pixels do not hide that weights come from beyond the second-level cache
+_FEWEST_SHARING = 4  # Tiles of a task that share a stretch, where an image has as many
 _LINE_BYTES = 64
 _UNITS = 48
 

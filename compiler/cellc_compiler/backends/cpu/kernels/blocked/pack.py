@@ -122,8 +122,7 @@ def _pack_ragged(p: BlockConv, ov: int, given: DType, cycles: float, target: Tar
 # --- images, by square transposes in registers ----------------------------------------------------
 
 
-_CHUNK = 256
-"""Pixels of one unit of work, about."""
+_CHUNK = 256  # Pixels of one unit of work, about
 
 
 def _pieces(f: Function, count: int | V, block: int, body: Callable[[V, int], None]) -> None:

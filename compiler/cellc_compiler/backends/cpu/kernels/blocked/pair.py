@@ -40,8 +40,7 @@ _WIDEST = 2
 _KERNEL = 1.15
 """The relative time of two kernels estimated to take as long: measured on MobileNetV2."""
 _UNROLLED_FMAS = 300
-_THREADS = (2, 4)
-"""Tasks are cut so that as many threads would share them out evenly."""
+_THREADS = (2, 4)  # Tasks are cut so that as many threads would share them out evenly
 
 
 @dataclass(frozen=True, slots=True)

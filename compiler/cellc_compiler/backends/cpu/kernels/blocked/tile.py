@@ -16,8 +16,7 @@ _MORE_VECTORS = 3
 """Times as many where an image has one pixel: chains enough to keep the units busy."""
 _WIDEST_SLIDING = 5
 """Columns of a window whose weights find room in registers together with the accumulators."""
-_UNEVEN = 50
-"""Tiles of a row differ in width if one pixel in this number would be computed twice."""
+_UNEVEN = 50  # Tiles of a row differ in width if one pixel in this number would be computed twice
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,7 @@ from .unfold import SLACK_BYTES
 
 _MOST_PIXELS = 4096
 _BLOCK_BYTES = 1280 * 1024
-_ALIGNED = 0.75
-"""The cost of a tile's step for aligned windows, of `choose_tile`'s estimate."""
+_ALIGNED = 0.75  # The cost of a tile's step for aligned windows, of `choose_tile`'s estimate
 
 
 @dataclass(frozen=True)

@@ -28,19 +28,15 @@ from .pack import ceil_div, transpose, with_tail
 from .plan import Problem
 from .tile import OUT_BUFFER, Epilogue, TileLayout, store_result
 
-_ROWS = 16
-"""Rows of a tile register."""
-_DEEP = 32
-"""k of a tile of A or B."""
-_SIDE = 32
-"""Rows of A or columns of B of a panel: rows and columns of four accumulators."""
+_ROWS = 16  # Rows of a tile register
+_DEEP = 32  # k of a tile of A or B
+_SIDE = 32  # Rows of A or columns of B of a panel: rows and columns of four accumulators
 _TILE_BYTES = 1024
 _BLOCK_BYTES = 1 << 20
 """Packed A of a task at most: it stays in the second-level cache while panels of B pass by."""
 _TASK_CYCLES = 40_000.0
 _MOST_TASKS = 64
-_STEP_CYCLES = 96.0
-"""Cycles of four products of tiles, and of loading theirs."""
+_STEP_CYCLES = 96.0  # Cycles of four products of tiles, and of loading theirs
 _STORE_CYCLES = 600.0
 
 

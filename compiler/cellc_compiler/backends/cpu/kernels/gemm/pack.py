@@ -17,8 +17,7 @@ from ....llvm import text
 from ....llvm.text import Function, V, element, lanes_of, sizeof
 from .arith import Arith
 
-LINE = 64
-"""Bytes of a cache line."""
+LINE = 64  # Bytes of a cache line
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -121,18 +121,14 @@ class Schedule:
     transposing: bool = False  # B, stored `[n][k]`, is read in place and transposed in registers
 
 
-UNROLL = 4
-"""Most k per iteration of a tile's loop."""
-_PACK_FROM = 24
-"""B stored `[k][n]` is read in place for at most this many rows of the output."""
-_STACK = 240 << 10
-"""Bytes of stack a task may use for packed blocks."""
+UNROLL = 4  # Most k per iteration of a tile's loop
+_PACK_FROM = 24  # B stored `[k][n]` is read in place for at most this many rows of the output
+_STACK = 240 << 10  # Bytes of stack a task may use for packed blocks
 _K_BLOCK_BYTES = {64: 192 << 10, 32: 24 << 10, 16: 24 << 10}
 """Bytes of a panel's block of k, by the bytes of a vector."""
 _PREPACKED_BYTES = {64: 384 << 10, 32: 24 << 10, 16: 24 << 10}
 """The same of panels that are packed ahead, and so need no stack."""
-_CLASH_ROWS = 8
-"""Rows of A a tile may read at once that lie in one set of the first-level cache."""
+_CLASH_ROWS = 8  # Rows of A a tile may read at once that lie in one set of the first-level cache
 _TASK_CYCLES = 40_000.0
 _MAX_TASKS = 64
 _UNIT_CYCLES = 400.0
@@ -143,10 +139,8 @@ _FEW_ROWS = 3
 _MOST_JOINED = 8
 """The same of matrices that change from call to call, caches, if the registers suffice."""
 _NEAR_BYTES = 512 << 10
-_FAR_BYTES = 1 << 20
-"""Matrices of more bytes come from beyond the second-level cache."""
-_FAR_PER_CYCLE = 6
-"""Bytes of them that a core reads in a cycle."""
+_FAR_BYTES = 1 << 20  # Matrices of more bytes come from beyond the second-level cache
+_FAR_PER_CYCLE = 6  # Bytes of them that a core reads in a cycle
 
 
 def _tile_cycles(arith: Arith, rows: int, vecs: int) -> float:
@@ -201,8 +195,7 @@ def choose_tile(
     return best[1] - best[2], best[2]
 
 
-_LEAST_ROWS, _LEAST_COLUMNS = 32, 64
-"""A schedule for all sizes suits products of at least these."""
+_LEAST_ROWS, _LEAST_COLUMNS = 32, 64  # A schedule for all sizes suits products of at least these
 
 
 def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Schedule:

@@ -130,10 +130,8 @@ def problem_of(spec: MatmulSpec) -> Problem:
 
 
 _DOT_TASKS = 64
-_PACK_ROWS = 16
-"""Rows of B stored `[k][n]` that one task packs."""
-_PACK_ELEMENTS = 16384
-"""Elements that one task packs."""
+_PACK_ROWS = 16  # Rows of B stored `[k][n]` that one task packs
+_PACK_ELEMENTS = 16384  # Elements that one task packs
 
 
 def _share(f: Function, index: V, parts: int, total: int) -> V:

@@ -29,16 +29,11 @@ from ....llvm.text import Function, V, kernel_function, lanes_below, module, vec
 from ..vectors import Plan, minimum, units_per_task
 from .pack import ceil_div
 
-FEW_ROWS = 4
-"""Rows that share one pass over a panel."""
-_UNIT = 32
-"""Steps of k of one scale."""
-_ROWS_TOGETHER = 128
-"""Rows of a unit of work."""
-_TILES = (6, 2, 1)
-"""Rows of register tiles."""
-_FLOATS = 4 * SMALL_COLUMNS
-"""Bytes of a step of widened columns."""
+FEW_ROWS = 4  # Rows that share one pass over a panel
+_UNIT = 32  # Steps of k of one scale
+_ROWS_TOGETHER = 128  # Rows of a unit of work
+_TILES = (6, 2, 1)  # Rows of register tiles
+_FLOATS = 4 * SMALL_COLUMNS  # Bytes of a step of widened columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from .pack import LINE
 
 Emit = Callable[[Function, V, V, V, int, V | None], V]
 
-OUT_BUFFER = 2
-"""Index of the output in a matmul kernel's `bufs`; the epilogue's operands follow it."""
+OUT_BUFFER = 2  # Index of the output in a matmul kernel's `bufs`; the epilogue's operands follow it
 
 
 @dataclass(frozen=True, slots=True)
