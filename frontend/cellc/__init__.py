@@ -1,6 +1,7 @@
 """cellc: a static-graph compiler for networks written as Cell classes.
 
-`import cellc as ms` offers the names of `import mindspore as ms`.
+`import cellc as ms` offers the names of `import mindspore as ms`. The source of a public name is
+MindSpore's name of the same path, unless its docstring says otherwise.
 """
 
 from __future__ import annotations

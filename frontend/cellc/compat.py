@@ -36,23 +36,18 @@ def tensor(
     input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None,
     const_arg: bool = False, device: str | None = None,
 ) -> Tensor:
-    """A Tensor from data; see `Tensor`. Source: `mindspore.tensor`."""
+    """A Tensor from data; see `Tensor`."""
     return Tensor(input_data, dtype, shape, init, const_arg, device)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
-    """A Tensor that shares memory with an array where its layout allows.
-
-    Source: `mindspore.from_numpy`.
-    """
+    """A Tensor that shares memory with an array where its layout allows."""
     return Tensor.from_numpy(array)
 
 
 def get_py_obj_dtype(obj: Any) -> Any:
     """The dtype a Python value, or one of a Python type, has as a Tensor; that of a Tensor is its
     own.
-
-    Source: `mindspore.get_py_obj_dtype`.
     """
     if isinstance(obj, Tensor):
         return obj.dtype
@@ -60,7 +55,7 @@ def get_py_obj_dtype(obj: Any) -> Any:
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether `obj` is a Tensor. Source: `mindspore.is_tensor`."""
+    """Whether `obj` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
@@ -69,8 +64,6 @@ def jit_class(cls: C) -> C:
 
     Raises:
         TypeError: it is no class, or one of Cells.
-
-    Source: `mindspore.jit_class`.
     """
     if not isinstance(cls, type):
         raise TypeError(f"Decorator jit_class can only be used for class type, but got {cls!r}.")
@@ -89,10 +82,7 @@ def lazy_inline(fn: None = None, attrs: Any = ..., policy: Any = ...) -> Callabl
 
 
 def lazy_inline(fn: F | None = None, attrs: Any = None, policy: Any = None) -> Any:
-    """The function itself; equal blocks share their kernels without it.
-
-    Source: `mindspore.lazy_inline`.
-    """
+    """The function itself; equal blocks share their kernels without it."""
     return fn if fn is not None else lambda inner: inner
 
 
@@ -105,10 +95,7 @@ def no_inline(fn: None = None) -> Callable[[F], F]: ...
 
 
 def no_inline(fn: Any = None) -> Any:
-    """The function itself (without one, a decorator that gives it).
-
-    Source: `mindspore.no_inline`.
-    """
+    """The function itself (without one, a decorator that gives it)."""
     return no_inline if fn is None else fn
 
 
@@ -116,7 +103,6 @@ def no_inline(fn: Any = None) -> Any:
 class JitConfig:
     """Options of compilation. `jit_syntax_level="STRICT"` makes it an error that Python does a part
     of a network ("COMPATIBLE" is "LAX"); all others are kept and have no effect.
-    Source: `mindspore.JitConfig`.
     """
 
     def __init__(
@@ -141,25 +127,22 @@ class JitConfig:
 
 
 def get_rng_state() -> Tensor:
-    """The state of the global generator: uint8[16]. Source: `mindspore.get_rng_state`."""
+    """The state of the global generator: uint8[16]."""
     return default_generator().get_state()
 
 
 def set_rng_state(state: Tensor) -> None:
-    """Set the state of the global generator. Source: `mindspore.set_rng_state`."""
+    """Set the state of the global generator."""
     default_generator().set_state(state)
 
 
 def initial_seed() -> int:
-    """The seed of the global generator. Source: `mindspore.initial_seed`."""
+    """The seed of the global generator."""
     return default_generator().initial_seed()
 
 
 def run_check() -> None:
-    """Add two tensors and say whether the installation works.
-
-    Source: `mindspore.run_check`.
-    """
+    """Add two tensors and say whether the installation works."""
     a = Tensor(np.ones((2, 3), np.float32))
     good = bool(np.array_equal((a + a).asnumpy(), np.full((2, 3), 2, np.float32)))
     print(f"cellc version: {__version__}")

@@ -187,7 +187,7 @@ def gpu_named(device: str) -> hardware.Device | None:
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
-    """Choose the device. Source: `mindspore.set_device`.
+    """Choose the device.
 
     Args:
         device_target: `"CPU"` or `"GPU"`.
@@ -207,17 +207,13 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
 
 
 def set_deterministic(deterministic: bool) -> None:
-    """Kept for scripts that ask for it: computations are always deterministic here.
-
-    Source: `mindspore.set_deterministic`.
-    """
+    """Kept for scripts that ask for it: computations are always deterministic here."""
     chosen = options.of_kind("deterministic", bool, deterministic)
     _values["deterministic"] = "ON" if chosen else "OFF"
 
 
 def set_recursion_limit(recursion_limit: int = 1000) -> None:
-    """How deep calls may nest while a network is compiled. Source: `mindspore.set_recursion_limit`.
-    """
+    """How deep calls may nest while a network is compiled."""
     set_context(max_call_depth=recursion_limit)
 
 
@@ -227,7 +223,7 @@ def check(name: str, value: Any) -> None:
 
 
 def get_current_device() -> Device:
-    """The device that computes. Source: `mindspore.get_current_device`."""
+    """The device that computes."""
     return Device(_values["device_target"], _values["device_id"])
 
 

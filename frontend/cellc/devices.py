@@ -174,8 +174,6 @@ class Stream:
 
     Args:
         priority: accepted for compatibility.
-
-    Source: `mindspore.runtime.Stream`.
     """
 
     def __init__(self, priority: int = 0, **kwargs: Any) -> None:
@@ -237,8 +235,6 @@ class Event:
     Args:
         enable_timing: whether `elapsed_time` may be asked.
         blocking: accepted for compatibility.
-
-    Source: `mindspore.runtime.Event`.
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
@@ -286,8 +282,6 @@ class StreamCtx:
 
     Args:
         ctx_stream: the stream; None leaves it as it is.
-
-    Source: `mindspore.runtime.StreamCtx`.
     """
 
     def __init__(self, ctx_stream: Stream | None) -> None:
@@ -311,8 +305,6 @@ class DeviceCtx:
     Raises:
         ValueError: (when it is entered) another name, or a negative number.
         RuntimeError: (when it is entered) a device that this installation does not run on.
-
-    Source: `mindspore.DeviceCtx`.
     """
 
     def __init__(self, name: str, device_id: int | None = None) -> None:

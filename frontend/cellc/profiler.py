@@ -87,8 +87,6 @@ class schedule:
         active: steps recorded, at least one.
         repeat: rounds; 0 for as many as there are steps.
         skip_first: steps before the first round.
-
-    Source: `mindspore.profiler.schedule`.
     """
 
     def __init__(
@@ -137,8 +135,6 @@ def tensorboard_trace_handler(
         worker_name: how names of files begin.
         analyse_flag: False: nothing is written.
         async_mode: accepted for compatibility.
-
-    Source: `mindspore.profiler.tensorboard_trace_handler`.
     """
     def write(profiler: Any) -> None:
         if analyse_flag:
@@ -170,8 +166,6 @@ class profile:
 
     Raises:
         RuntimeError: the CPU is not among the activities.
-
-    Source: `mindspore.profiler.profile`.
     """
 
     def __init__(
@@ -350,8 +344,6 @@ class Profiler(profile):
 
     Raises:
         TypeError, RuntimeError: see `profile`.
-
-    Source: `mindspore.Profiler`.
     """
 
     def __init__(
@@ -406,8 +398,6 @@ class Profiler(profile):
         Args:
             path: the folder of the traces.
             pretty, step_list, data_simplification: of MindSpore's own files, which are not read.
-
-        Source: `mindspore.Profiler.offline_analyse`.
         """
         if not isinstance(path, str):
             raise TypeError(f"For 'offline_analyse', 'path' must be a string, got {path!r}.")
@@ -437,10 +427,7 @@ class HostSystem(enum.Enum):
 
 
 class mstx:
-    """Marks in what is recorded: points and ranges of a program, on the running profiles' lines.
-
-    Source: `mindspore.profiler.mstx`.
-    """
+    """Marks in what is recorded: points and ranges of a program, on the running profiles' lines."""
 
     _open: ClassVar[dict[int, tuple[str, str, int]]] = {}
     _numbers = itertools.count(1)
@@ -482,7 +469,7 @@ class mstx:
 class EnvProfiler:
     """A profile that the environment asks for: MS_PROFILER_OPTIONS, JSON with `"start": true`.
 
-    Its `output_path` is where the trace is written. Source: `mindspore.profiler.EnvProfiler`.
+    Its `output_path` is where the trace is written.
     """
 
     profiler: ClassVar[Profiler | None] = None

@@ -16,7 +16,7 @@ _MOST_BAD_STEPS = 1000
 
 @names_itself
 class LossScaleManager(ABC):
-    """The base of loss scale managers. Source: `mindspore.amp.LossScaleManager`."""
+    """The base of loss scale managers."""
 
     @abstractmethod
     def get_loss_scale(self) -> float:

@@ -32,7 +32,7 @@ def _grad_unscale_map(factor: Tensor, inputs: Any) -> Any:
 
 @names_itself
 class LossScaler(ABC):
-    """The base of loss scalers. Source: `mindspore.amp.LossScaler`."""
+    """The base of loss scalers."""
 
     scale_value: Any
 

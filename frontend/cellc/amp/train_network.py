@@ -31,8 +31,6 @@ def build_train_network(
         boost_level: accepted for compatibility.
         kwargs: what a level would choose otherwise: `cast_model_type` (float16, bfloat16 or
             float32), `keep_batchnorm_fp32` (bool), `loss_scale_manager` (or None).
-
-    Source: `mindspore.amp.build_train_network`.
     """
     if not isinstance(network, Cell):
         raise TypeError(f"'network' must be a Cell, but got {type(network)}.")

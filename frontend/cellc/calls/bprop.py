@@ -76,7 +76,6 @@ def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
 
 class custom_vjp:
     """A function with a gradient of its own, which `defbwd` sets.
-    Source: `mindspore.ops.function.grad.grad_func.custom_vjp`.
 
     Args:
         fn: the function, of positional arguments.

@@ -178,8 +178,6 @@ def enable_dynamic(**kwargs: Any) -> Callable[[F], F]:
     Raises:
         ValueError: no argument is described, or a name that the function has not.
         TypeError: something else than Tensors, or the function was not made by `jit`.
-
-    Source: `mindspore.enable_dynamic`.
     """
     if not kwargs:
         raise ValueError("For 'enable_dynamic', describe at least one argument: name=Tensor(...).")

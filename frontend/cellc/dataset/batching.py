@@ -18,10 +18,7 @@ PadInfo = Mapping[str, Any]
 
 
 class BatchInfo:
-    """The position of `batch`'s functions: the batch and the epoch that come next.
-
-    Source: `mindspore.dataset.BatchInfo`.
-    """
+    """The position of `batch`'s functions: the batch and the epoch that come next."""
 
     def __init__(self, batch_num: int, epoch_num: int) -> None:
         self._batch_num, self._epoch_num = batch_num, epoch_num

@@ -38,8 +38,6 @@ class DSCallback:
 
     Args:
         step_size: `ds_step_begin` and `ds_step_end` are called once in `step_size` rows.
-
-    Source: `mindspore.dataset.DSCallback`.
     """
 
     waits: ClassVar[bool] = False

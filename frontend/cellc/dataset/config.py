@@ -115,7 +115,7 @@ def chosen_stream() -> Stream:
 
 
 def get_seed() -> int:
-    """The seed; 5489 if none was set. Source: `mindspore.dataset.config.get_seed`."""
+    """The seed; 5489 if none was set."""
     seed = chosen_seed()
     return _DEFAULT_SEED if seed is None else seed
 
@@ -268,8 +268,6 @@ def load(file: str) -> None:
     Raises:
         RuntimeError: it cannot be read, or holds no JSON object.
         TypeError, ValueError: a value is none that the setting may have; nothing is set then.
-
-    Source: `mindspore.dataset.config.load`.
     """
     try:
         with open(file, encoding="utf-8") as stream:

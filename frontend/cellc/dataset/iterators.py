@@ -87,11 +87,11 @@ class RowIterator:
 
 
 class TupleIterator(RowIterator):
-    """Rows as lists, a value for each column. Source: `mindspore.dataset.TupleIterator`."""
+    """Rows as lists, a value for each column."""
 
 
 class DictIterator(RowIterator):
-    """Rows as dicts by column name. Source: `mindspore.dataset.DictIterator`."""
+    """Rows as dicts by column name."""
 
     def _given(self, row: Row) -> Any:
         return dict(zip(self._columns, super()._given(row), strict=True))

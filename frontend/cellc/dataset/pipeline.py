@@ -91,8 +91,6 @@ class Dataset:
         num_parallel_workers: how many workers make rows; None: as many as
             `config.set_num_parallel_workers` said, or one. One is the caller itself.
         cache: must be None.
-
-    Source: `mindspore.dataset.Dataset`.
     """
 
     def __init__(

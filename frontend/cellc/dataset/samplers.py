@@ -22,7 +22,7 @@ Ids = Sequence[int]
 
 
 class Shuffle(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore's its name)
-    """How a source of files is shuffled. Source: `mindspore.dataset.Shuffle`."""
+    """How a source of files is shuffled."""
 
     FALSE = "false"
     ADAPTIVE = "adaptive"
@@ -90,8 +90,6 @@ class Sampler:
 
     Attributes:
         dataset_size: how many rows there are to choose among.
-
-    Source: `mindspore.dataset.Sampler`.
     """
 
     _shuffles = False

@@ -34,8 +34,6 @@ class Schema:
 
     Raises:
         RuntimeError: it is no JSON of a schema.
-
-    Source: `mindspore.dataset.Schema`.
     """
 
     def __init__(self, schema_file: Annotated[str, FILE] | None = None) -> None:

@@ -398,8 +398,6 @@ class PaddedDataset(ArrayDataset):
 
     Args:
         padded_samples: the rows, as dicts by column name.
-
-    Source: `mindspore.dataset.PaddedDataset`.
     """
 
     def __init__(self, padded_samples: Annotated[Any, _SAMPLES]) -> None:

@@ -30,7 +30,7 @@ def _unpinned(pin_memory: Any, what: str) -> None:
 def empty(
     *size: Any, dtype: DType | None = None, device: str | None = None, pin_memory: bool = False
 ) -> Tensor:
-    """A tensor whose elements say nothing (they are zeros). Source: `mindspore.mint.empty`.
+    """A tensor whose elements say nothing (they are zeros).
 
     Args:
         size: ints, or one tuple or list of them.
@@ -50,7 +50,7 @@ def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: str | None = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """`empty` of the shape, and type, of `input`. Source: `mindspore.mint.empty_like`."""
+    """`empty` of the shape, and type, of `input`."""
     x = tensor(input, "empty_like")
     _place(device, "empty_like")
     _unpinned(pin_memory, "empty_like")
@@ -60,7 +60,7 @@ def empty_like(
 def addr_(
     input: Tensor, vec1: Tensor, vec2: Tensor, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """`input` becomes beta * input + alpha * outer(vec1, vec2). Source: `mindspore.mint.addr_`."""
+    """`input` becomes beta * input + alpha * outer(vec1, vec2)."""
     return input.copy_(ops.addr(input, vec1, vec2, beta=beta, alpha=alpha))
 
 
@@ -105,7 +105,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 
 def item(input: Tensor) -> Any:
-    """The only element as a number. Source: `mindspore.mint.item`.
+    """The only element as a number.
 
     Raises:
         RuntimeError: several elements, or none.
@@ -118,7 +118,7 @@ def item(input: Tensor) -> Any:
 
 
 def npu_gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """`nn.functional.gelu`. Source: `mindspore.mint.npu_gelu`."""
+    """`nn.functional.gelu`."""
     return ops.gelu(input, approximate)
 
 

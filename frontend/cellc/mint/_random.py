@@ -49,7 +49,7 @@ def rand(
     *size: Any, generator: Generator | None = None, dtype: DType | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Uniform numbers in [0, 1). Source: `mindspore.mint.rand`.
+    """Uniform numbers in [0, 1).
 
     Args:
         size: ints, or one tuple or list of them.
@@ -67,7 +67,7 @@ def randn(
     *size: Any, generator: Generator | None = None, dtype: DType | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Standard normal numbers; see `rand`. Source: `mindspore.mint.randn`."""
+    """Standard normal numbers; see `rand`."""
     return _drawn("randn", size, _from(generator, "randn"), dtype, float32, device)
 
 
@@ -105,7 +105,7 @@ def randint(
     *args: Any, generator: Generator | None = None, dtype: DType | None = None,
     device: str | None = None, **named: Any,
 ) -> Tensor:
-    """randint(low=0, high, size): uniform ints in [low, high). Source: `mindspore.mint.randint`.
+    """randint(low=0, high, size): uniform ints in [low, high).
 
     Args:
         generator: what to draw from; the global one if None.
@@ -123,10 +123,7 @@ def randint(
 def randint_like(
     *args: Any, dtype: DType | None = None, device: str | None = None, **named: Any
 ) -> Tensor:
-    """randint_like(input, low=0, high): ints in [low, high) of the shape and type of `input`.
-
-    Source: `mindspore.mint.randint_like`.
-    """
+    """randint_like(input, low=0, high): ints in [low, high) of the shape and type of `input`."""
     _place(device, "randint_like")
     if args:
         input, *rest = args
@@ -138,7 +135,7 @@ def randint_like(
 
 
 def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64) -> Tensor:
-    """A random permutation of 0 .. n - 1. Source: `mindspore.mint.randperm`."""
+    """A random permutation of 0 .. n - 1."""
     seed, count = _from(generator, "randperm"), integer(n, "randperm", "n")
     to = dtype_of(dtype, "randperm")
     if to.is_integer and count > 0 and count - 1 > (1 << (
@@ -154,7 +151,7 @@ def randperm(n: Any, *, generator: Generator | None = None, dtype: DType = int64
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, generator: Generator | None = None
 ) -> Tensor:
-    """Normal numbers of given mean and standard deviation. Source: `mindspore.mint.normal`.
+    """Normal numbers of given mean and standard deviation.
 
     Args:
         mean, std: numbers or Tensors.
@@ -189,7 +186,7 @@ def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Positions drawn with the weights in each row, int64. Source: `mindspore.mint.multinomial`.
+    """Positions drawn with the weights in each row, int64.
 
     Args:
         input: (n) or (m, n), non-negative.
@@ -205,7 +202,7 @@ def multinomial(
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that each element is, else 0. Source: `mindspore.mint.bernoulli`."""
+    """1 with the probability that each element is, else 0."""
     return ops.bernoulli(input, input, _from(generator, "bernoulli"))
 
 

@@ -15,7 +15,7 @@ from ..tensors.tensor import Tensor
 
 
 def inv(input: Tensor) -> Tensor:
-    """The inverses of square matrices (..., n, n). Source: `mindspore.mint.linalg.inv`."""
+    """The inverses of square matrices (..., n, n)."""
     x = tensor(input, "inv")
     if x.ndim > 6:
         raise misuse("inv", f"'input' must have 2 to 6 axes, but has shape {x.shape}")
@@ -23,10 +23,7 @@ def inv(input: Tensor) -> Tensor:
 
 
 def qr(A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
-    """Q with orthonormal columns and upper triangular R with Q @ R = A; see `ops.qr`.
-
-    Source: `mindspore.mint.linalg.qr`.
-    """
+    """Q with orthonormal columns and upper triangular R with Q @ R = A; see `ops.qr`."""
     return ops.qr(A, mode)
 
 
@@ -53,7 +50,7 @@ def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """The norms of matrices; see `ops.matrix_norm`. Source: `mindspore.mint.linalg.matrix_norm`."""
+    """The norms of matrices; see `ops.matrix_norm`."""
     return matrix_norms(A, ord, dim, keepdim, dtype, "dim")
 
 
@@ -61,7 +58,7 @@ def norm(
     A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """The norm of vectors or matrices. Source: `mindspore.mint.linalg.norm`.
+    """The norm of vectors or matrices.
 
     Args:
         A: vectors along `dim`, or matrices over two axes.

@@ -14,7 +14,7 @@ from .nn.functional import log_softmax
 
 
 def round(input: Tensor) -> Any:
-    """The nearest integers, halves to even. Source: `mindspore.mint.special.round`."""
+    """The nearest integers, halves to even."""
     return ops.round(tensor(input, "round"))
 
 

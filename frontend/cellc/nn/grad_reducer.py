@@ -48,8 +48,6 @@ class DistributedGradReducer(Cell):
         degree: by what; None: the number of processes.
         fusion_type: of the `comm_fusion` numbers of parameters that have none (0: each for itself).
         group: the processes.
-
-    Source: `mindspore.nn.DistributedGradReducer`.
     """
 
     def __init__(

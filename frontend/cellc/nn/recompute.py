@@ -49,8 +49,6 @@ def recompute(
         output_recompute, early_stop: accepted; the results are kept, and all is computed again.
         context_fn: with `use_reentrant=False` in PyNative mode: gives two context managers, one
             for the first run and one for each run for a gradient.
-
-    Source: `mindspore.recompute`.
     """
     if "budget" in kwargs and not args and len(kwargs) == 1:
         within = Budget(parse(kwargs["budget"]))

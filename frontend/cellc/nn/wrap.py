@@ -31,7 +31,7 @@ __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what
 
 
 class WithLossCell(Cell):
-    """loss_fn(backbone(data), label). Source: `mindspore.nn.WithLossCell`.
+    """loss_fn(backbone(data), label).
 
     Args:
         backbone: the network.
@@ -56,7 +56,7 @@ class WithLossCell(Cell):
 
 
 class WithEvalCell(Cell):
-    """(loss, output, label) of a network. Source: `mindspore.nn.WithEvalCell`.
+    """(loss, output, label) of a network.
 
     Args:
         network: the network.
@@ -135,7 +135,7 @@ def _parameters(weights: Any, network: Any) -> ParameterTuple:
 
 
 class ForwardValueAndGrad(Cell):
-    """The value of a network and its gradients. Source: `mindspore.nn.ForwardValueAndGrad`.
+    """The value of a network and its gradients.
 
     Args:
         network: the network, or a function.
@@ -242,7 +242,7 @@ class VirtualDatasetCellTriple(_VirtualDatasetCell):
 
 
 class ParameterUpdate(Cell):
-    """Gives a parameter a new value. Source: `mindspore.nn.ParameterUpdate`.
+    """Gives a parameter a new value.
 
     Args:
         param: the parameter.

@@ -26,7 +26,7 @@ _all, _any, _max, _range = builtins.all, builtins.any, builtins.max, builtins.ra
 
 
 def size(a: Any, axis: Any = None) -> int:
-    """The number of elements, in all or along axes. Source: `mindspore.numpy.size`."""
+    """The number of elements, in all or along axes."""
     x = as_tensor(a, "size", "a")
     if axis is None:
         return x.size
@@ -35,7 +35,7 @@ def size(a: Any, axis: Any = None) -> int:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether it is a number or a string. Source: `mindspore.numpy.isscalar`."""
+    """Whether it is a number or a string."""
     return isinstance(element, (int, float, complex, str)) and not isinstance(element, Tensor)
 
 
@@ -43,7 +43,7 @@ def isscalar(element: Any) -> bool:
 
 
 def ravel(x: Any) -> Tensor:
-    """All elements in one axis. Source: `mindspore.numpy.ravel`."""
+    """All elements in one axis."""
     return shapes.ravel(as_tensor(x, "ravel"))
 
 
@@ -60,7 +60,7 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
 
 
 def squeeze(a: Any, axis: Any = None) -> Tensor:
-    """Without axes of length 1. Source: `mindspore.numpy.squeeze`."""
+    """Without axes of length 1."""
     x = as_tensor(a, "squeeze", "a")
     if axis is not None:
         for v in (axis,) if is_int(axis) else axis:
@@ -70,7 +70,7 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
 
 
 def transpose(a: Any, axes: Any = None) -> Tensor:
-    """Axes permuted, or all reversed. Source: `mindspore.numpy.transpose`."""
+    """Axes permuted, or all reversed."""
     x = as_tensor(a, "transpose", "a")
     return shapes.transpose(x, tuple(reversed(_range(x.ndim))) if axes is None else axes)
 
@@ -92,7 +92,7 @@ def _each(function: Any, arys: tuple[Any, ...], what: str) -> Any:
 
 
 def broadcast_arrays(*args: Any) -> list[Tensor]:
-    """Arrays broadcast to their common shape. Source: `mindspore.numpy.broadcast_arrays`."""
+    """Arrays broadcast to their common shape."""
     xs = [as_tensor(a, "broadcast_arrays", "args") for a in args]
     return [repeated(x, out.shape) for x,
             out in zip(xs, shapes.broadcast_tensors(*xs), strict=True)]
@@ -110,7 +110,7 @@ def concatenate(arrays: Any, axis: int | None = 0) -> Tensor:
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
-    """Values added at the end of an axis. Source: `mindspore.numpy.append`."""
+    """Values added at the end of an axis."""
     return concatenate([as_tensor(arr, "append", "arr"), as_tensor(values, "append", "values")],
                        axis)
 
@@ -119,7 +119,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
-    """Equal parts, or cut at places. Source: `mindspore.numpy.split`."""
+    """Equal parts, or cut at places."""
     t = as_tensor(x, "split")
     a = axis_of(axis, t.ndim, "numpy.split")
     if is_int(indices_or_sections) and (
@@ -130,7 +130,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]
 
 
 def hsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Parts along the second axis. Source: `mindspore.numpy.hsplit`."""
+    """Parts along the second axis."""
     t = as_tensor(x, "hsplit")
     return split(t, indices_or_sections, 1 if t.ndim > 1 else 0)
 
@@ -139,13 +139,13 @@ def hsplit(x: Any, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 def flip(m: Any, axis: Any = None) -> Tensor:
-    """Elements in reverse order along axes. Source: `mindspore.numpy.flip`."""
+    """Elements in reverse order along axes."""
     x = as_tensor(m, "flip", "m")
     return shapes.flip(x, tuple(_range(x.ndim)) if axis is None else axis)
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    """Elements shifted around. Source: `mindspore.numpy.roll`."""
+    """Elements shifted around."""
     x = as_tensor(a, "roll", "a")
     if axis is None:
         return joining.roll(x, shift)
@@ -159,7 +159,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
 
 
 def tile(a: Any, reps: Any) -> Tensor:
-    """Repeated along axes. Source: `mindspore.numpy.tile`."""
+    """Repeated along axes."""
     x = as_tensor(a, "tile", "a")
     counts = (reps,) if is_int(reps) else tuple(reps)
     return joining.tile(x, (1,) * (x.ndim - len(counts)) + counts)
@@ -192,7 +192,7 @@ def _inside(index: Tensor, n: int, mode: str, what: str) -> Tensor:
 
 
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> Tensor:
-    """Elements (or slices along an axis) at positions. Source: `mindspore.numpy.take`.
+    """Elements (or slices along an axis) at positions.
 
     Args:
         mode: positions outside: "clip" to the nearest end, "wrap" around, or "raise".
@@ -215,8 +215,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
 
 
 def choose(a: Any, choices: Any, mode: str = "clip") -> Tensor:
-    """From each place the element of the choice that `a` names. Source: `mindspore.numpy.choose`.
-    """
+    """From each place the element of the choice that `a` names."""
     xs = together(many(choices, "choose", "choices"))
     index = _inside(cast_to(as_tensor(a, "choose", "a"), int32), len(xs), mode, "choose")
     shape = broadcast_all(index.shape, *(x.shape for x in xs))
@@ -242,13 +241,13 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
 
 
 def argwhere(a: Any) -> Tensor:
-    """Positions of the non-zero elements, (n, rank). Source: `mindspore.numpy.argwhere`."""
+    """Positions of the non-zero elements, (n, rank)."""
     out: Tensor = sorting.nonzero(as_tensor(a, "argwhere", "a"))
     return out
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
-    """Flat positions as positions along axes. Source: `mindspore.numpy.unravel_index`."""
+    """Flat positions as positions along axes."""
     index = as_tensor(indices, "unravel_index", "indices")
     dims = (shape,) if is_int(shape) else tuple(shape)
     choice(order, ("C", "F"), "numpy.unravel_index", "order")
@@ -278,15 +277,14 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: st
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """Where values belong in an ordered vector, int32. Source: `mindspore.numpy.searchsorted`."""
+    """Where values belong in an ordered vector, int32."""
     seq, values = together([as_tensor(a, "searchsorted", "a"), as_tensor(v, "searchsorted", "v")])
     order = None if sorter is None else as_tensor(sorter, "searchsorted", "sorter")
     return sorting.searchsorted(seq, values, out_int32=True, side=side, sorter=order)
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
-    """The bin of each element, bins rising or falling, int32. Source: `mindspore.numpy.digitize`.
-    """
+    """The bin of each element, bins rising or falling, int32."""
     values, edges = together([as_tensor(x, "digitize"), as_tensor(bins, "digitize", "bins")])
     cells = shapes.expand_dims(values, -1)
     up = sorting.precedes(edges, cells, not right)
@@ -300,7 +298,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
 
 
 def unique(x: Any, return_inverse: bool = False) -> Any:
-    """Distinct elements in order. Source: `mindspore.numpy.unique`.
+    """Distinct elements in order.
 
     Args:
         return_inverse: also the position of each element among them, int32.
@@ -317,7 +315,7 @@ def unique(x: Any, return_inverse: bool = False) -> Any:
 
 
 def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
-    """Whether elements are among others. Source: `mindspore.numpy.isin`."""
+    """Whether elements are among others."""
     x, among = together([as_tensor(element, "isin", "element"),
                          as_tensor(test_elements, "isin", "test_elements")])
     found = reductions.any(arith.eq(shapes.expand_dims(x, -1), shapes.ravel(among)), -1)
@@ -325,19 +323,19 @@ def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
 
 
 def in1d(ar1: Any, ar2: Any, invert: bool = False) -> Tensor:
-    """`isin` of all elements in one axis. Source: `mindspore.numpy.in1d`."""
+    """`isin` of all elements in one axis."""
     return isin(ravel(ar1), ar2, invert)
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
-    """Elements of the first that are not in the second. Source: `mindspore.numpy.setdiff1d`."""
+    """Elements of the first that are not in the second."""
     x = ravel(ar1) if assume_unique else unique(ar1)
     return sorting.masked_select(x, in1d(x, ar2, invert=True))
 
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
                 ) -> Any:
-    """Elements of both, in order. Source: `mindspore.numpy.intersect1d`.
+    """Elements of both, in order.
 
     Args:
         assume_unique: no element occurs twice in either.

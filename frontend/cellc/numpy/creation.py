@@ -41,7 +41,7 @@ def asfarray(a: Any, dtype: Any = float32) -> Tensor:
 
 
 def copy(a: Any) -> Tensor:
-    """A tensor of the same elements. Source: `mindspore.numpy.copy`."""
+    """A tensor of the same elements."""
     out: Tensor = as_tensor(a, "copy", "a").copy()
     return out
 
@@ -51,12 +51,12 @@ def _shape(shape: Any, what: str) -> Ints:
 
 
 def ones(shape: Any, dtype: Any = float32) -> Tensor:
-    """A tensor of ones. Source: `mindspore.numpy.ones`."""
+    """A tensor of ones."""
     return creation.ones(_shape(shape, "ones"), to_dtype(dtype, "ones"))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
-    """A tensor filled with a number or a broadcast array. Source: `mindspore.numpy.full`."""
+    """A tensor filled with a number or a broadcast array."""
     x = finished(as_tensor(fill_value, "full", "fill_value"), dtype, "full")
     return shapes.broadcast_to(x, _shape(shape, "full"))
 
@@ -120,7 +120,7 @@ def logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
     dtype: Any = None, axis: int = 0,
 ) -> Tensor:
-    """base to the power of evenly spaced numbers. Source: `mindspore.numpy.logspace`."""
+    """base to the power of evenly spaced numbers."""
     powers = linspace(start, stop, num, endpoint, axis=axis)
     return finished(arith.pow(as_tensor(float(base), "logspace"), powers), dtype, "logspace")
 
@@ -128,7 +128,7 @@ def logspace(
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Tensor:
-    """Numbers of even ratio from start to stop. Source: `mindspore.numpy.geomspace`."""
+    """Numbers of even ratio from start to stop."""
     n = integer(num, "numpy.geomspace", "num")
     if isinstance(start, (int, float)) and isinstance(stop, (int, float)):
         return finished(from_array(np.geomspace(start, stop, n, endpoint), float32), dtype,
@@ -140,7 +140,7 @@ def geomspace(
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
-    """Ones on the k-th diagonal of an N by M matrix. Source: `mindspore.numpy.eye`."""
+    """Ones on the k-th diagonal of an N by M matrix."""
     to = to_dtype(dtype, "eye")
     if k == 0:
         return creation.eye(N, M, to)
@@ -158,7 +158,7 @@ def _window(values: Callable[[int], Any], M: int) -> Tensor:
 
 
 def meshgrid(*xi: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """Coordinates of a grid over vectors. Source: `mindspore.numpy.meshgrid`.
+    """Coordinates of a grid over vectors.
 
     Args:
         sparse: leave axes of length 1 where nothing varies.
@@ -204,7 +204,7 @@ ogrid = _Grid(dense=False)
 
 
 def indices(dimensions: Any, dtype: Any = int32, sparse: bool = False) -> list[Tensor]:
-    """Coordinates of each place of a shape, along each axis. Source: `mindspore.numpy.indices`."""
+    """Coordinates of each place of a shape, along each axis."""
     to = to_dtype(dtype, "indices")
     vectors = [arange(d, dtype=to) for d in _shape(dimensions, "indices")]
     made = meshgrid(*vectors, sparse=sparse, indexing="ij")
@@ -212,7 +212,7 @@ def indices(dimensions: Any, dtype: Any = int32, sparse: bool = False) -> list[T
 
 
 def ix_(*args: Any) -> tuple[Tensor, ...]:
-    """Vectors shaped to index a sub-grid. Source: `mindspore.numpy.ix_`."""
+    """Vectors shaped to index a sub-grid."""
     for x in args:
         if not isinstance(x, Tensor):
             raise misuse("numpy.ix_", "arguments must be Tensors", type(x).__name__, TypeError)
@@ -226,12 +226,12 @@ def _pairs(found: Any) -> tuple[Tensor, ...]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
-    """Rows and columns of a lower triangle. Source: `mindspore.numpy.tril_indices`."""
+    """Rows and columns of a lower triangle."""
     return _pairs(np.tril_indices(n, k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, ...]:
-    """Rows and columns of an upper triangle. Source: `mindspore.numpy.triu_indices`."""
+    """Rows and columns of an upper triangle."""
     return _pairs(np.triu_indices(n, k, m))
 
 
@@ -243,13 +243,13 @@ def _matrix_sizes(arr: Any, what: str) -> Ints:
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Tensor, ...]:
-    """`tril_indices` for a matrix. Source: `mindspore.numpy.tril_indices_from`."""
+    """`tril_indices` for a matrix."""
     rows, columns = _matrix_sizes(arr, "tril_indices_from")
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Tensor, ...]:
-    """`triu_indices` for a matrix. Source: `mindspore.numpy.triu_indices_from`."""
+    """`triu_indices` for a matrix."""
     rows, columns = _matrix_sizes(arr, "triu_indices_from")
     return triu_indices(rows, k, columns)
 
@@ -301,7 +301,7 @@ def pad(
     arr: Any, pad_width: Any, mode: Any = "constant", stat_length: Any = None,
     constant_values: Any = 0, end_values: Any = 0, reflect_type: str = "even",
 ) -> Tensor:
-    """Elements added at the ends of axes. Source: `mindspore.numpy.pad`.
+    """Elements added at the ends of axes.
 
     Args:
         pad_width: an int, (before, after), or one such pair for each axis.

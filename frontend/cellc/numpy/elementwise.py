@@ -182,26 +182,26 @@ else:
 
 
 def divmod(x1: Any, x2: Any, dtype: Any = None) -> tuple[Tensor, Tensor]:
-    """`floor_divide` and `remainder`. Source: `mindspore.numpy.divmod`."""
+    """`floor_divide` and `remainder`."""
     a, b = as_tensor(x1, "divmod", "x1"), as_tensor(x2, "divmod", "x2")
     return (finished(arith.floor_divide(a, b), dtype, "divmod"),
             finished(arith.remainder(a, b), dtype, "divmod"))
 
 
 def gcd(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
-    """The greatest common divisor, not negative. Source: `mindspore.numpy.gcd`."""
+    """The greatest common divisor, not negative."""
     a, b = together([as_tensor(x1, "gcd", "x1"), as_tensor(x2, "gcd", "x2")])
     return finished(divisors.common_divisor(a, b), dtype, "gcd")
 
 
 def lcm(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
-    """The least common multiple, not negative. Source: `mindspore.numpy.lcm`."""
+    """The least common multiple, not negative."""
     a, b = together([as_tensor(x1, "lcm", "x1"), as_tensor(x2, "lcm", "x2")])
     return finished(divisors.common_multiple(a, b), dtype, "lcm")
 
 
 def around(a: Any, decimals: int = 0) -> Tensor:
-    """a rounded to a number of decimals, halves to even. Source: `mindspore.numpy.around`."""
+    """a rounded to a number of decimals, halves to even."""
     if isinstance(decimals, bool) or not isinstance(decimals, int):
         raise TypeError(f"decimals must be an integer, but got {decimals!r}")
     if decimals < 0:
@@ -211,7 +211,7 @@ def around(a: Any, decimals: int = 0) -> Tensor:
 
 
 def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
-    """x brought into [xmin, xmax]; one may be None. Source: `mindspore.numpy.clip`."""
+    """x brought into [xmin, xmax]; one may be None."""
     if xmin is None and xmax is None:
         raise misuse("numpy.clip", "one of 'xmin' and 'xmax' must be given")
     out = as_tensor(x, "clip")
@@ -224,13 +224,13 @@ def clip(x: Any, xmin: Any, xmax: Any, dtype: Any = None) -> Tensor:
 
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
             ) -> Tensor:
-    """Whether |a - b| <= atol + rtol * |b|. Source: `mindspore.numpy.isclose`."""
+    """Whether |a - b| <= atol + rtol * |b|."""
     x, y = together([as_tensor(a, "isclose", "a"), as_tensor(b, "isclose", "b")])
     return arith.isclose(x, y, rtol, atol, equal_nan)
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """Whether shapes and elements are equal. Source: `mindspore.numpy.array_equal`."""
+    """Whether shapes and elements are equal."""
     x, y = as_tensor(a1, "array_equal", "a1"), as_tensor(a2, "array_equal", "a2")
     if x.shape != y.shape:
         return False
@@ -238,7 +238,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 def array_equiv(a1: Any, a2: Any) -> Any:
-    """Whether elements are equal once broadcast. Source: `mindspore.numpy.array_equiv`."""
+    """Whether elements are equal once broadcast."""
     x, y = as_tensor(a1, "array_equiv", "a1"), as_tensor(a2, "array_equiv", "a2")
     for p, q in zip(reversed(x.shape), reversed(y.shape), strict=False):
         if p not in (1, q) and q != 1:
@@ -284,7 +284,7 @@ def unwrap(p: Any, discont: float = math.pi, axis: int = -1) -> Tensor:
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
-    """Straight lines between the points (xp, fp), float32. Source: `mindspore.numpy.interp`.
+    """Straight lines between the points (xp, fp), float32.
 
     Args:
         xp: ascending.
@@ -326,7 +326,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
 
 
 def promote_types(type1: Any, type2: Any) -> Any:
-    """The element type that two types meet in. Source: `mindspore.numpy.promote_types`."""
+    """The element type that two types meet in."""
     return result_type(to_dtype(type1, "promote_types"), to_dtype(type2, "promote_types"))
 
 

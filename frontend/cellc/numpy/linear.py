@@ -33,13 +33,13 @@ def dot(a: Any, b: Any) -> Tensor:
 
 
 def outer(a: Any, b: Any) -> Tensor:
-    """All products of an element of a and one of b. Source: `mindspore.numpy.outer`."""
+    """All products of an element of a and one of b."""
     x, y = _two("outer", a, b)
     return arith.mul(shapes.reshape(x, (-1, 1)), shapes.reshape(y, (1, -1)))
 
 
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
-    """The matrix product. Source: `mindspore.numpy.matmul`."""
+    """The matrix product."""
     return finished(linalg.matmul(*_two("matmul", x1, x2)), dtype, "matmul")
 
 
@@ -90,7 +90,7 @@ def matrix_power(a: Any, n: int) -> Tensor:
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
-    """The sum of a diagonal. Source: `mindspore.numpy.trace`."""
+    """The sum of a diagonal."""
     x = finished(as_tensor(a, "trace", "a"), dtype, "trace")
     parts = grid.diagonal(x, offset, axis1, axis2)
     return reductions.sum(parts, -1, dtype=x.dtype)
@@ -134,21 +134,21 @@ def _padded(p: Tensor, length: int) -> Tensor:
 
 
 def polyadd(a1: Any, a2: Any) -> Tensor:
-    """The sum of polynomials. Source: `mindspore.numpy.polyadd`."""
+    """The sum of polynomials."""
     x, y = together([_coefficients(a1, "polyadd"), _coefficients(a2, "polyadd")])
     n = max(x.shape[0], y.shape[0])
     return arith.add(_padded(x, n), _padded(y, n))
 
 
 def polysub(a1: Any, a2: Any) -> Tensor:
-    """The difference of polynomials. Source: `mindspore.numpy.polysub`."""
+    """The difference of polynomials."""
     x, y = together([_coefficients(a1, "polysub"), _coefficients(a2, "polysub")])
     n = max(x.shape[0], y.shape[0])
     return arith.sub(_padded(x, n), _padded(y, n))
 
 
 def polymul(a1: Any, a2: Any) -> Tensor:
-    """The product of polynomials. Source: `mindspore.numpy.polymul`."""
+    """The product of polynomials."""
     x, y = together([_coefficients(a1, "polymul"), _coefficients(a2, "polymul")])
     n, k = x.shape[0], y.shape[0]
     rows = [joining.concat(
@@ -191,7 +191,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
 
 
 def polyval(p: Any, x: Any) -> Tensor:
-    """A polynomial at x, by Horner's rule. Source: `mindspore.numpy.polyval`."""
+    """A polynomial at x, by Horner's rule."""
     c, at = together([_coefficients(p, "polyval"), as_tensor(x, "polyval")])
     out = arith.mul(at, 0)
     for i in range(c.shape[0]):

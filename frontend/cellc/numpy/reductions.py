@@ -34,7 +34,7 @@ def _counts(x: Tensor) -> Tensor:
 def sum(
     a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None
 ) -> Tensor:
-    """The sum; of ints in int64. Source: `mindspore.numpy.sum`."""
+    """The sum; of ints in int64."""
     to = None if dtype is None else to_dtype(dtype, "sum")
     out = reductions.sum(as_tensor(a, "sum", "a"), axis, keepdims, dtype=to)
     return out if initial is None else arith.add(out, initial)
@@ -82,7 +82,7 @@ def _extreme(what: str, a: Any, axis: Any, keepdims: bool, initial: Any, where: 
 def amax(
     a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Tensor:
-    """The largest element (at least `initial`). Source: `mindspore.numpy.amax`.
+    """The largest element (at least `initial`).
 
     Args:
         where: only elements where it holds count (needs `initial`).
@@ -93,7 +93,7 @@ def amax(
 def amin(
     a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Tensor:
-    """The smallest element (at most `initial`). Source: `mindspore.numpy.amin`.
+    """The smallest element (at most `initial`).
 
     Args:
         where: only elements where it holds count (needs `initial`).
@@ -105,18 +105,18 @@ max, min = amax, amin
 
 
 def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The largest minus the smallest element. Source: `mindspore.numpy.ptp`."""
+    """The largest minus the smallest element."""
     t = as_tensor(x, "ptp")
     return arith.sub(reductions.amax(t, axis, keepdims), reductions.amin(t, axis, keepdims))
 
 
 def argmax(a: Any, axis: int | None = None) -> Tensor:
-    """The position of the first largest element. Source: `mindspore.numpy.argmax`."""
+    """The position of the first largest element."""
     return reductions.argmax(as_tensor(a, "argmax", "a"), axis)
 
 
 def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """How many elements are not zero, int32. Source: `mindspore.numpy.count_nonzero`."""
+    """How many elements are not zero, int32."""
     t = arith.ne(as_tensor(x, "count_nonzero"), 0)
     return reductions.sum(t, axis, keepdims, dtype=int32)
 
@@ -158,7 +158,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
-    """Differences of neighbours of all elements. Source: `mindspore.numpy.ediff1d`."""
+    """Differences of neighbours of all elements."""
     x = shapes.ravel(as_tensor(ary, "ediff1d", "ary"))
     parts = [diff(x)]
     if to_begin is not None:
@@ -169,7 +169,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 
 
 def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """The integral by trapezia. Source: `mindspore.numpy.trapz`."""
+    """The integral by trapezia."""
     t = inexact(as_tensor(y, "trapz", "y"))
     a = axis_of(axis, t.ndim, "numpy.trapz")
     n = t.shape[a]
@@ -185,7 +185,7 @@ def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Central differences inside, one-sided at the ends. Source: `mindspore.numpy.gradient`.
+    """Central differences inside, one-sided at the ends.
 
     Args:
         varargs: the distance of neighbours: one number, or one for each axis.
@@ -225,7 +225,7 @@ def _known(x: Tensor) -> Tensor:
 
 
 def nansum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The sum of what is not NaN. Source: `mindspore.numpy.nansum`."""
+    """The sum of what is not NaN."""
     x = as_tensor(a, "nansum", "a")
     to = x.dtype if dtype is None else to_dtype(dtype, "nansum")
     x = arith.where(_known(x), x, 0) if x.dtype.is_float else x
@@ -249,7 +249,7 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean of what is not NaN. Source: `mindspore.numpy.nanmean`."""
+    """The mean of what is not NaN."""
     x = _wide(as_tensor(a, "nanmean", "a"))
     return finished(_nan_mean(x, axis, keepdims)[0], dtype, "nanmean")
 
@@ -263,7 +263,7 @@ def _nan_mean(x: Tensor, axis: Any, keepdims: bool) -> tuple[Tensor, Tensor]:
 def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
 ) -> Tensor:
-    """The variance of what is not NaN. Source: `mindspore.numpy.nanvar`."""
+    """The variance of what is not NaN."""
     x = _wide(as_tensor(a, "nanvar", "a"))
     center, _ = _nan_mean(x, axis, True)
     apart = arith.where(_known(x), arith.sub(x, center), 0)
@@ -279,7 +279,7 @@ def cov(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
     fweights: Any = None, aweights: Any = None, dtype: Any = None,
 ) -> Tensor:
-    """The covariance matrix of variables (rows). Source: `mindspore.numpy.cov`.
+    """The covariance matrix of variables (rows).
 
     Args:
         y: more variables.
@@ -321,7 +321,7 @@ def _variables(v: Any, rowvar: bool) -> Tensor:
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Tensor:
-    """The correlation matrix of variables (rows). Source: `mindspore.numpy.corrcoef`."""
+    """The correlation matrix of variables (rows)."""
     c = cov(x, y, rowvar)
     if not c.ndim:
         return finished(arith.div(c, c), dtype, "corrcoef")
@@ -469,7 +469,7 @@ def histogram2d(
 
 
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
-    """Sliding products of a with v. Source: `mindspore.numpy.correlate`.
+    """Sliding products of a with v.
 
     Args:
         mode: "valid" (v inside a), "same" (as long as the longer) or "full".
@@ -494,7 +494,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
-    """Sliding products of a with v reversed. Source: `mindspore.numpy.convolve`."""
+    """Sliding products of a with v reversed."""
     x, w = (shapes.ravel(t) for t in together([as_tensor(a, "convolve", "a"),
                                                as_tensor(v, "convolve", "v")]))
     if x.shape[0] < w.shape[0]:

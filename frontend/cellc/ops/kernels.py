@@ -49,7 +49,7 @@ def kernel(
     """A function in the hybrid language: loops over the elements of tensors.
 
     Called, it runs as Python over numpy arrays. `ops.Custom(fn, func_type="hybrid")` compiles it,
-    which takes `pip install 'cellc[numba]'`. Source: `mindspore.ops.kernel`.
+    which takes `pip install 'cellc[numba]'`.
 
     The language: `output_tensor(shape, dtype)` and `allocate(shape, dtype)` make tensors of zeros;
     single elements are read and assigned; `for` over `range`, `grid`, `serial`, `parallel`,
@@ -116,7 +116,7 @@ def ms_kernel(
     fn: Callable[..., Any] | None = None, reg_info: Any = None,
     compile_attrs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The older name of `kernel`. Source: `mindspore.ops.ms_kernel`."""
+    """The older name of `kernel`."""
     return kernel(fn, reg_info, compile_attrs)
 
 
@@ -172,7 +172,7 @@ def _constant(value: Any, name: str, node: ast.AST, source: Source) -> Any:
 
 
 class Custom(Primitive):
-    """An operator of the user's own. Source: `mindspore.ops.Custom`.
+    """An operator of the user's own.
 
     With `func_type="hybrid"` it is compiled and linked into the program: no Python runs in it, in
     artifacts neither. A position out of bounds is an IndexError that names the line.

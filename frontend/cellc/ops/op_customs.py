@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 
 
 class CustomPassType(enum.Enum):
-    """The subject of a custom pass. Source: `mindspore.graph.CustomPassType`."""
+    """The subject of a custom pass."""
 
     PATTERN = 0
     FULL_GRAPH = 1
@@ -107,13 +107,13 @@ def register_op_infer(op_name: str, infer_name: str) -> Callable[[Function], Fun
 
 
 def clear_op_wrapper() -> None:
-    """Forget all wrappers. Source: `mindspore.graph.clear_op_wrapper`."""
+    """Forget all wrappers."""
     _CUSTOMS.wrappers.clear()
     _CUSTOMS.changed()
 
 
 def clear_op_infer() -> None:
-    """Forget all functions of attributes. Source: `mindspore.graph.clear_op_infer`."""
+    """Forget all functions of attributes."""
     _CUSTOMS.infers.clear()
     _CUSTOMS.changed()
 

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def custom_info_register(*reg_info: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Bind registration information to a function. Source: `mindspore.ops.custom_info_register`.
+    """Bind registration information to a function.
 
     Args:
         reg_info: what `CustomRegOp.get_op_info` gave, one for each target.
@@ -47,7 +47,7 @@ def _facts(kind: type, strings: dict[str, Any], more: dict[str, Any]) -> dict[st
 
 @names_itself
 class CustomRegOp:
-    """Registration information of a `Custom` operator. Source: `mindspore.ops.CustomRegOp`.
+    """Registration information of a `Custom` operator.
 
     Args:
         op_name: recorded.
@@ -185,7 +185,7 @@ class _Pairs(type):
 
 class DataType(metaclass=_Pairs):
     """Pairs of an element type and a format: `DataType.F32_Default` is
-    `("float32", "DefaultFormat")`. Source: `mindspore.ops.DataType`."""
+    `("float32", "DefaultFormat")`."""
 
 
 class _RegOp(CustomRegOp):
@@ -222,7 +222,7 @@ _FACTS = frozenset((
 
 
 class TBERegOp(_RegOp):
-    """Of functions in TBE. Source: `mindspore.ops.TBERegOp`."""
+    """Of functions in TBE."""
 
     def input(  # type: ignore[override]  # MindSpore's order of arguments
         self, index: int | None = None, name: str | None = None, need_compile: bool | None = None,
@@ -246,19 +246,19 @@ def _told(more: dict[str, Any], need_compile: bool | None, shape: str | None) ->
 
 
 class AiCPURegOp(_RegOp):
-    """Of functions for Ascend's CPUs. Source: `mindspore.ops.AiCPURegOp`."""
+    """Of functions for Ascend's CPUs."""
 
 
 class AkgAscendRegOp(_RegOp):
-    """Of functions in AKG for Ascend. Source: `mindspore.ops.AkgAscendRegOp`."""
+    """Of functions in AKG for Ascend."""
 
 
 class AkgGpuRegOp(_RegOp):
-    """Of functions in AKG for GPUs. Source: `mindspore.ops.AkgGpuRegOp`."""
+    """Of functions in AKG for GPUs."""
 
 
 class CpuRegOp(_RegOp):
-    """Of functions for CPUs. Source: `mindspore.ops.CpuRegOp`."""
+    """Of functions for CPUs."""
 
 
 def op_info_register(op_info: Any) -> Callable[[F], F]:
@@ -316,10 +316,7 @@ def get_vm_impl_fn(prim: Any) -> Any:
 
 
 def get_bprop_fn(prim: Any) -> Any:
-    """Return the Python gradient registered for a primitive; None if there is none.
-
-    Source: `mindspore.ops._grad_experimental.grad_base.get_bprop_fn`.
-    """
+    """Return the Python gradient registered for a primitive; None if there is none."""
     return _made(bprop_getters, prim)
 
 

@@ -84,8 +84,6 @@ def set_op_strategy_config(mode: str = "SAVE", path: str = "") -> None:
 
     Raises:
         KeyError: another mode, or the path is not absolute or no `.json`.
-
-    Source: `mindspore.parallel.set_op_strategy_config`.
     """
     if not os.path.isabs(path):
         raise KeyError("File path must be an absolute path")

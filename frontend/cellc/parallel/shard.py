@@ -26,8 +26,6 @@ def shard(fn: Any, in_strategy: Any, out_strategy: Any = None, parameter_plan: A
     Raises:
         TypeError: `fn` is not callable, or a strategy is of a wrong kind.
         ValueError: a strategy that does not fit.
-
-    Source: `mindspore.parallel.shard`.
     """
     if not callable(fn):
         raise TypeError(f"For 'shard', 'fn' must be a function or a Cell, but got {type(fn)}.")

@@ -19,18 +19,12 @@ LayoutInfo = list[Any]  # The layout of a parameter, the name of its type and th
 
 
 def enable_save_strategy_online() -> None:
-    """Keep the layouts of networks that are compiled from now on.
-
-    Source: `mindspore.parallel.strategy.enable_save_strategy_online`.
-    """
+    """Keep the layouts of networks that are compiled from now on."""
     online.enable()
 
 
 def clear_strategy_metadata() -> None:
-    """Forget the layouts that were kept.
-
-    Source: `mindspore.parallel.strategy.clear_strategy_metadata`.
-    """
+    """Forget the layouts that were kept."""
     online.clear()
 
 
@@ -51,8 +45,6 @@ def get_strategy_metadata(
 
     Raises:
         ValueError: there is no such rank.
-
-    Source: `mindspore.parallel.strategy.get_strategy_metadata`.
     """
     what = "get_strategy_metadata"
     laid = _laid(network, what)
@@ -72,8 +64,6 @@ def get_strategy_metadata(
 def get_current_strategy_metadata(network: Cell) -> dict[int, dict[str, LayoutInfo]] | None:
     """How the parameters of a network lie that this rank has: as `get_strategy_metadata` has it,
     under the number 0.
-
-    Source: `mindspore.parallel.strategy.get_current_strategy_metadata`.
     """
     laid = _laid(network, "get_current_strategy_metadata")
     return None if laid is None else {0: _of_stage(laid, settings.own_stage())}

@@ -19,7 +19,7 @@ from .layout import check_strategy
 
 
 class ParallelMode:
-    """How networks are cut for several devices. Source: `mindspore.ParallelMode`."""
+    """How networks are cut for several devices."""
 
     STAND_ALONE = "stand_alone"
     DATA_PARALLEL = "data_parallel"
@@ -223,8 +223,6 @@ def set_auto_parallel_context(**kwargs: Any) -> None:
         ValueError: an unknown setting, or a value that is none of its choices.
         KeyError: an unknown collective or mode in `comm_fusion`.
         RuntimeError: several devices are asked for.
-
-    Source: `mindspore.set_auto_parallel_context`.
     """
     for name, value in kwargs.items():
         if name not in _DEFAULTS and name not in _ONLY_SET:
@@ -281,8 +279,6 @@ def get_auto_parallel_context(attr_key: str) -> Any:
 
     Raises:
         ValueError: there is none of that name.
-
-    Source: `mindspore.get_auto_parallel_context`.
     """
     if attr_key not in _DEFAULTS:
         raise ValueError(f"Get context keyword {attr_key} is not recognized!")
@@ -292,10 +288,7 @@ def get_auto_parallel_context(attr_key: str) -> Any:
 
 
 def reset_auto_parallel_context() -> None:
-    """The settings of parallel training as they are at first.
-
-    Source: `mindspore.reset_auto_parallel_context`.
-    """
+    """The settings of parallel training as they are at first."""
     _context.clear()
     _context.update(_DEFAULTS)
     changed(OPTIONS, "ranks")
@@ -340,8 +333,6 @@ def set_ps_context(**kwargs: Any) -> None:
 
     Raises:
         RuntimeError: `enable_ps` is set.
-
-    Source: `mindspore.set_ps_context`.
     """
     for name in kwargs:
         if name not in _PS_DEFAULTS and name not in _PS_ONLY_SET:
@@ -360,8 +351,6 @@ def get_ps_context(attr_key: str) -> Any:
 
     Raises:
         ValueError: there is none of that name.
-
-    Source: `mindspore.get_ps_context`.
     """
     if attr_key not in _PS_DEFAULTS:
         raise ValueError(f"Get PS context keyword {attr_key} is not recognized!")
@@ -375,10 +364,7 @@ def reset_ps_context() -> None:
 
 
 def set_algo_parameters(**kwargs: Any) -> None:
-    """Record settings of the search for a parallel strategy, which one device needs none of.
-
-    Source: `mindspore.parallel.set_algo_parameters`.
-    """
+    """Record settings of the search for a parallel strategy, which one device needs none of."""
     for name, value in kwargs.items():
         if name not in _ALGORITHM:
             raise ValueError(f"Set context keyword {name} is not recognized!")
@@ -394,8 +380,6 @@ def get_algo_parameters(attr_key: str) -> Any:
 
     Raises:
         ValueError: there is none of that name.
-
-    Source: `mindspore.parallel.get_algo_parameters`.
     """
     if attr_key not in _ALGORITHM:
         raise ValueError(f"Get context keyword {attr_key} is not recognized!")
@@ -403,10 +387,7 @@ def get_algo_parameters(attr_key: str) -> Any:
 
 
 def reset_algo_parameters() -> None:
-    """The settings of the search as they are at first.
-
-    Source: `mindspore.parallel.reset_algo_parameters`.
-    """
+    """The settings of the search as they are at first."""
     _algorithm.update(_ALGORITHM)
 
 

@@ -21,8 +21,6 @@ class MindPage:
     Raises:
         ParamValueError: an argument is wrong.
         RuntimeError: there are no such files, or they are damaged.
-
-    Source: `mindspore.mindrecord.MindPage`.
     """
 
     def __init__(self, file_name: str | list[str], num_consumer: int = 4) -> None:

@@ -110,8 +110,6 @@ class FileReader:
     Raises:
         ParamValueError: an argument is wrong.
         RuntimeError: there are no such files, or they are damaged.
-
-    Source: `mindspore.mindrecord.FileReader`.
     """
 
     def __init__(

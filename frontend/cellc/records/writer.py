@@ -189,8 +189,6 @@ class FileWriter:
 
     Raises:
         ParamValueError: an argument is wrong.
-
-    Source: `mindspore.mindrecord.FileWriter`.
     """
 
     def __init__(self, file_name: str, shard_num: int = 1, overwrite: bool = False) -> None:

@@ -23,7 +23,7 @@ Place = tuple[Any, Any]
 
 
 class NodeType(enum.Enum):
-    """The kind of a statement. Source: `mindspore.rewrite.NodeType`."""
+    """The kind of a statement."""
 
     Unknown = 0
     CallCell = 1
@@ -85,8 +85,6 @@ class Node:
     """A statement `targets = called(*args, **kwargs)`, an operation, an input or the output.
 
     Nodes are made by `SymbolTree.create`, `create_call_cell` and `create_call_function`.
-
-    Source: `mindspore.rewrite.Node`.
     """
 
     def __init__(

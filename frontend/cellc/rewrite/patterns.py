@@ -28,8 +28,6 @@ class PatternNode:
 
     Raises:
         TypeError: a name that is no str, or inputs that are no PatternNodes.
-
-    Source: `mindspore.rewrite.PatternNode`.
     """
 
     @checks_arguments
@@ -94,7 +92,7 @@ class PatternNode:
 
 
 class VarNode(PatternNode):
-    """A place in a pattern that every node fits. Source: `mindspore.rewrite.VarNode`."""
+    """A place in a pattern that every node fits."""
 
     def __init__(self) -> None:
         super().__init__("placeholder", Cell)
@@ -105,7 +103,7 @@ class VarNode(PatternNode):
 
 
 class Replacement(abc.ABC):
-    """Makes what stands in the place of a pattern. Source: `mindspore.rewrite.Replacement`."""
+    """Makes what stands in the place of a pattern."""
 
     @abc.abstractmethod
     def build(self, pattern: PatternNode, is_chain_pattern: bool, matched: Matched) -> list[Node]:
@@ -129,8 +127,6 @@ class PatternEngine:
     Args:
         pattern: its last node; or classes of Cells, of which each takes what the one before gives.
         replacement: makes what stands there instead.
-
-    Source: `mindspore.rewrite.PatternEngine`.
     """
 
     @checks_arguments

@@ -34,10 +34,7 @@ class Position:
 
 @names_itself
 class SymbolTree:
-    """The statements of a Cell's `construct`, each a node; see `create`.
-
-    Source: `mindspore.rewrite.SymbolTree`.
-    """
+    """The statements of a Cell's `construct`, each a node; see `create`."""
 
     def __init__(self, handler: Cell) -> None:
         self._network: Cell = instance(Cell)(handler, "SymbolTree", "network")

@@ -12,7 +12,7 @@ from ..core.native import names_itself
 
 
 class ValueType(enum.Enum):
-    """The kinds of a `ScopedValue`. Source: `mindspore.rewrite.ValueType`."""
+    """The kinds of a `ScopedValue`."""
 
     ConstantValue = 0
     TupleValue = 20
@@ -37,8 +37,6 @@ class ScopedValue:
 
     Raises:
         TypeError: `arg_type` is no ValueType, or `scope` no str.
-
-    Source: `mindspore.rewrite.ScopedValue`.
     """
 
     @checks_arguments

@@ -137,7 +137,7 @@ _CLASSES.update({float8_e4m3fn: Float, float8_e5m2: Float, hifloat8: Float, qint
 
 
 class TensorType:
-    """The type of a tensor, by that of its elements. Source: `mindspore.TensorType`.
+    """The type of a tensor, by that of its elements.
 
     Args:
         element: the element type; None: any.

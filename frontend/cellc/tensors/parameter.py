@@ -94,7 +94,7 @@ def no_init_parameters() -> Iterator[None]:
     """Within the block, parameters made from an initializer are not filled.
 
     `Cell.init_parameters_data`, `Parameter.init_data` or the first look at their elements fills
-    those that have got no value until then. Source: `mindspore.nn.utils.no_init_parameters`.
+    those that have got no value until then.
     """
     _skipping.append(True)
     try:

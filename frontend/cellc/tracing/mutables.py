@@ -40,8 +40,6 @@ def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
     Raises:
         TypeError: `input_data` is of another kind, or `dynamic_len` no bool or set for what has no
             length.
-
-    Source: `mindspore.mutable`.
     """
     if not isinstance(dynamic_len, bool):
         raise TypeError(

@@ -39,8 +39,6 @@ def ckpt_to_safetensors(
     Raises:
         ValueError: there is no such file, it is damaged, or `save_path` is a file; or
             `processes_num` is less than 1.
-
-    Source: `mindspore.ckpt_to_safetensors`.
     """
     _convert("ckpt_to_safetensors", "ckpt", "safetensors",
              file_path, save_path, name_map, file_name_regex, processes_num)
@@ -56,8 +54,6 @@ def safetensors_to_ckpt(
     """Convert safetensors files to `.ckpt`.
 
     Arguments and errors are those of `ckpt_to_safetensors`.
-
-    Source: `mindspore.safetensors_to_ckpt`.
     """
     _convert("safetensors_to_ckpt", "safetensors", "ckpt",
              file_path, save_path, name_map, file_name_regex, processes_num)

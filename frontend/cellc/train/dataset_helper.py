@@ -25,8 +25,6 @@ class DatasetHelper:
         dataset_sink_mode: whether `connect_network_with_dataset` may be used.
         sink_size: with sinking: steps of an epoch, -1 for all of the data.
         epoch_num: epochs that will be fetched; accepted for compatibility.
-
-    Source: `mindspore.train.DatasetHelper`.
     """
 
     def __init__(
@@ -129,8 +127,6 @@ def connect_network_with_dataset(network: Cell, dataset_helper: DatasetHelper) -
 
     Raises:
         RuntimeError: the helper does not sink.
-
-    Source: `mindspore.train.connect_network_with_dataset`.
     """
     if not isinstance(network, Cell) or not isinstance(dataset_helper, DatasetHelper):
         raise TypeError("For 'connect_network_with_dataset', a Cell and a DatasetHelper are wanted,"
@@ -160,8 +156,6 @@ def data_sink(
 
     Raises:
         TypeError: `fn` is no function, or a batch does not fit the signature (at the call).
-
-    Source: `mindspore.train.data_sink`.
     """
     called = jit(fn) if jit_config is not None else fn
     helper = DatasetHelper(dataset, True, sink_size)

@@ -214,8 +214,6 @@ def merge_sliced_parameter(
     Raises:
         ValueError: the list is empty, or the parts do not fit together.
         KeyError: the strategy does not have the parameter.
-
-    Source: `mindspore.parallel.merge_sliced_parameter`.
     """
     what = "merge_sliced_parameter"
     instance(list)(sliced_parameters, what, "sliced_parameters")
@@ -263,8 +261,6 @@ def load_segmented_checkpoints(
 
     Raises:
         ValueError: no folder, or a file cannot be loaded.
-
-    Source: `mindspore.parallel.load_segmented_checkpoints`.
     """
     instance(str)(ckpt_file_dir, "load_distributed_checkpoint", "ckpt_file_dir")
     if not os.path.isdir(ckpt_file_dir):
@@ -283,8 +279,6 @@ def sync_pipeline_shared_parameters(net: Cell) -> None:
     The network's `parameter_layout_dict` says which they are: after the whole shape and a field of
     MindSpore's own come whether the parameter is shared, whether this rank sends it, the other
     rank, and the tag.
-
-    Source: `mindspore.parallel.sync_pipeline_shared_parameters`.
     """
     instance(Cell)(net, "sync_pipeline_shared_parameters", "net")
     layouts = net.parameter_layout_dict
@@ -316,8 +310,6 @@ def parameter_broadcast(
     Raises:
         ValueError: another rank than this process's, one that begins no stage, a name that the
             network lacks, or what is no layout.
-
-    Source: `mindspore.parallel.parameter_broadcast`.
     """
     what = "parameter_broadcast"
     instance(Cell)(net, what, "net")
@@ -361,8 +353,6 @@ def restore_group_info_list(group_info_file_name: str) -> list[int]:
 
     Raises:
         ValueError: there is no such file, or it has no such ranks.
-
-    Source: `mindspore.parallel.restore_group_info_list`.
     """
     what = "restore_group_info_list"
     instance(str)(group_info_file_name, what, "group_info_file_name")

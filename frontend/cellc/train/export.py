@@ -60,8 +60,6 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
             network about a size that is open.
         ImportError: the library `onnx` is not installed.
         OSError: the file cannot be written; an older one is as it was.
-
-    Source: `mindspore.export`.
     """
     if not isinstance(file_name, str) or not file_name:
         raise TypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.")
@@ -178,8 +176,6 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
     Raises:
         ValueError: there is no such file, or encryption is asked for.
         RuntimeError: the file is damaged or encrypted, or uses what nothing here is like.
-
-    Source: `mindspore.load`.
     """
     for name, value in kwargs.items():
         if value is not None:

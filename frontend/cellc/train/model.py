@@ -46,8 +46,6 @@ class Model:
 
     Data are anything to iterate over in each epoch (see `train.data.Batches`): a list of batches,
     a loader, a function that gives an iterator, a MindSpore dataset.
-
-    Source: `mindspore.train.Model`.
     """
 
     def __init__(
@@ -140,8 +138,6 @@ class Model:
                 in the data where the one before ended.
             sink_size: see `dataset_sink_mode`.
             initial_epoch: how many epochs are done already.
-
-        Source: `mindspore.train.Model.train`.
         """
         self._run(epoch, train_dataset, callbacks, dataset_sink_mode, sink_size, initial_epoch)
 
@@ -159,8 +155,6 @@ class Model:
             valid_dataset: the data of evaluations; None for none.
             valid_frequency: after every how many epochs, or after which epochs, to evaluate.
             valid_dataset_sink_mode: accepted for compatibility.
-
-        Source: `mindspore.train.Model.fit`.
         """
         if valid_dataset is not None and not self._metrics:
             raise ValueError(
@@ -270,8 +264,6 @@ class Model:
             valid_dataset: the data.
             callbacks: a callback or a list of them.
             dataset_sink_mode: accepted for compatibility.
-
-        Source: `mindspore.train.Model.eval`.
         """
         if not self._metrics:
             raise ValueError(
@@ -340,8 +332,6 @@ class Model:
 
         Raises:
             ValueError: a backend is asked for.
-
-        Source: `mindspore.train.Model.predict`.
         """
         if backend is not None or config is not None:
             raise ValueError(
@@ -366,8 +356,6 @@ class Model:
 
         Raises:
             ValueError: data to validate with, but no metrics.
-
-        Source: `mindspore.train.Model.build`.
         """
         for data, network, train in ((train_dataset, self._train_network, True),
                                      (valid_dataset, self._eval_network, False)):

@@ -108,8 +108,6 @@ def get_ckpt_path_with_strategy(cur_ckpt_path: str, cur_strategy_path: str) -> s
 
     Raises:
         FileNotFoundError: the strategy is not there.
-
-    Source: `mindspore.get_ckpt_path_with_strategy`.
     """
     if not Path(cur_strategy_path).exists():
         raise FileNotFoundError("For 'get_ckpt_path_with_strategy', there is no strategy "
@@ -119,23 +117,17 @@ def get_ckpt_path_with_strategy(cur_ckpt_path: str, cur_strategy_path: str) -> s
 
 @checks_arguments
 def mindio_preload(ckpt_file_name: str) -> bool:
-    """Read a checkpoint ahead: False, as there is no MindIO server to do it.
-
-    Source: `mindspore.mindio_preload`.
-    """
+    """Read a checkpoint ahead: False, as there is no MindIO server to do it."""
     return False
 
 
 @checks_arguments
 def set_mindio_server_info(data_block_pool_capacity_in_gb: int = 100) -> None:
-    """The size of a MindIO server's memory: checked; there is no such server.
-
-    Source: `mindspore.set_mindio_server_info`.
-    """
+    """The size of a MindIO server's memory: checked; there is no such server."""
 
 
 def ms_memory_recycle() -> None:
-    """Free what nothing refers to any more. Source: `mindspore.ms_memory_recycle`."""
+    """Free what nothing refers to any more."""
     gc.collect()
     empty_cache()
 
@@ -148,7 +140,7 @@ def set_dump(target: Any, enabled: bool = True) -> None:
         target: a Cell or Primitive.
         enabled: whether it does.
 
-    Source: `mindspore.set_dump`. To see values on the CPU, use `watch_ranges` or a hook.
+     To see values on the CPU, use `watch_ranges` or a hook.
     """
     if not isinstance(target, (Cell, Primitive)):
         raise ValueError('The "target" parameter must be an instance of Cell or Primitive, but got '

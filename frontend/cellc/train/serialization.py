@@ -96,8 +96,6 @@ def save_checkpoint(
         ValueError: `async_save` or `format` is not one of the above, or encryption is asked for.
         OSError: the file cannot be written; an older one is as it was. Or a thread could not
             write the file of an earlier call; nothing is saved then.
-
-    Source: `mindspore.save_checkpoint`.
     """
     _check_save(save_obj, ckpt_file_name, integrated_save, async_save, crc_check, format)
     _Background.raise_failed()
@@ -328,10 +326,7 @@ in_child(_Background.start_in_child)
 
 
 def async_ckpt_thread_status() -> bool:
-    """Whether a checkpoint is being written by a thread.
-
-    Source: `mindspore.async_ckpt_thread_status`.
-    """
+    """Whether a checkpoint is being written by a thread."""
     return bool(_Background.running)
 
 
@@ -368,8 +363,6 @@ def load_checkpoint(
     Raises:
         ValueError: there is no such file, it is damaged or of another format, or nothing in it
             was chosen. Nothing is loaded then.
-
-    Source: `mindspore.load_checkpoint`.
     """
     _check_format("load_checkpoint", format)
     _check_file(ckpt_file_name, format)
@@ -489,8 +482,6 @@ def load_checkpoint_async(
 
     Returns:
         ParamDictFuture, whose `result()` gives what `load_checkpoint` returns, or raises.
-
-    Source: `mindspore.load_checkpoint_async`.
     """
     name = ckpt_file_name
     format = "safetensors" if isinstance(name, str) and name.endswith(".safetensors") else "ckpt"
@@ -532,8 +523,6 @@ def load_param_into_net(
         TypeError: `net` is no Cell, `parameter_dict` no dict of Parameters by name, or
             `strict_load` no bool.
         RuntimeError: a shape, a type or a value does not fit, or several names end alike.
-
-    Source: `mindspore.load_param_into_net`.
     """
     instance(Cell)(net, "load_param_into_net", "net")
     BOOL(strict_load, "load_param_into_net", "strict_load")

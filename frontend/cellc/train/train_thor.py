@@ -13,7 +13,7 @@ _ABSENT = (
 
 
 class ConvertModelUtils:
-    """Models for THOR: not on the CPU. Source: `mindspore.train.ConvertModelUtils`."""
+    """Models for THOR: not on the CPU."""
 
     @staticmethod
     def convert_to_thor_model(*args: Any, **kwargs: Any) -> None:
@@ -26,7 +26,7 @@ class ConvertModelUtils:
 
 
 class ConvertNetUtils:
-    """Networks for THOR: not on the CPU. Source: `mindspore.train.ConvertNetUtils`."""
+    """Networks for THOR: not on the CPU."""
 
     @staticmethod
     def convert_to_thor_net(net: Any) -> None:

@@ -41,8 +41,6 @@ def build_searched_strategy(strategy_filename: str) -> dict[str, ParallelLayouts
 
     Raises:
         ValueError: there is no such file, or it is empty.
-
-    Source: `mindspore.parallel.build_searched_strategy`.
     """
     if strategy_filename is None:
         return None
@@ -60,8 +58,6 @@ def merge_pipeline_strategys(src_strategy_dirs: str, dst_strategy_file: str) -> 
     Raises:
         NotADirectoryError: the folder is none.
         ValueError: the files are of both kinds, or one is empty.
-
-    Source: `mindspore.parallel.merge_pipeline_strategys`.
     """
     if not os.path.isdir(src_strategy_dirs):
         raise NotADirectoryError(f"src_strategy_dirs {src_strategy_dirs} is not a directory.")
@@ -128,8 +124,6 @@ def rank_list_for_transform(
 
     Raises:
         ValueError: a strategy file is not there, or empty.
-
-    Source: `mindspore.parallel.rank_list_for_transform`.
     """
     if not isinstance(rank_id, int):
         raise TypeError("The rank_id should be a int.")
@@ -239,8 +233,6 @@ def transform_checkpoint_by_rank(
 
     Raises:
         ValueError: a file or a part is missing, or a strategy is wrong.
-
-    Source: `mindspore.parallel.transform_checkpoint_by_rank`.
     """
     what = "transform_checkpoint_by_rank"
     instance(dict)(checkpoint_files_map, what, "checkpoint_files_map")
@@ -327,8 +319,6 @@ def transform_checkpoints(
     Raises:
         ValueError: a checkpoint is missing, or a strategy is wrong.
         NotADirectoryError: `src_checkpoints_dir` is none.
-
-    Source: `mindspore.parallel.transform_checkpoints`.
     """
     what = "transform_checkpoints"
     instance(str)(ckpt_prefix, what, "ckpt_prefix")
@@ -376,8 +366,6 @@ def unified_safetensors(
 
     Raises:
         ValueError: a rank's file is missing, or the strategy is wrong.
-
-    Source: `mindspore.parallel.unified_safetensors`.
     """
     what = "unified_safetensors"
     names = collected(src_dir, FORMATS[1], file_suffix)

@@ -559,8 +559,6 @@ def grad(
 
     Raises:
         ValueError, TypeError: arguments of a wrong kind, or nothing to differentiate.
-
-    Source: `mindspore.grad`.
     """
     request = make_request(fn, grad_position, weights, has_aux, sens_param)
     check_flags(return_ids=return_ids, sens_param=sens_param)
@@ -599,10 +597,7 @@ def value_and_grad(
     fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
     return_ids: bool = False, sens_param: bool = False,
 ) -> GradFunction:
-    """The function that computes the outputs of `fn` and its gradient; see `grad`.
-
-    Source: `mindspore.value_and_grad`.
-    """
+    """The function that computes the outputs of `fn` and its gradient; see `grad`."""
     request = make_request(fn, grad_position, weights, has_aux, sens_param)
     check_flags(return_ids=return_ids, sens_param=sens_param)
     return GradFunction(request, True, return_ids)
@@ -613,8 +608,6 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
 
     Raises:
         RuntimeError: it is not among them.
-
-    Source: `mindspore.get_grad`.
     """
     if not isinstance(identifier, (int, Parameter)) or isinstance(identifier, bool):
         raise TypeError(f"For 'get_grad', the identifier must be an int or a Parameter, but got "
@@ -633,7 +626,7 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
 
 @names_itself
 class GradOperation:
-    """Gradient functions in the older form. Source: `mindspore.ops.GradOperation`.
+    """Gradient functions in the older form.
 
     Args:
         get_all: gradients of all inputs, as a tuple (else of the first).

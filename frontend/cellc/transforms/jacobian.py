@@ -305,8 +305,6 @@ def jvp(fn: Any, inputs: Any, v: Any, has_aux: bool = False) -> Any:
     Raises:
         TypeError: something else than tensors, or element types that differ.
         ValueError: another number of tensors in `v` than in `inputs`, or other shapes.
-
-    Source: `mindspore.jvp`.
     """
     check_function(fn)
     check_flags("The ", has_aux=has_aux)
@@ -364,8 +362,6 @@ def jacrev(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transforme
     Returns:
         A function that gives a Tensor of shape `(*shape of the output, *shape of the argument)`;
         a tuple of them for several outputs, of tuples for several arguments.
-
-    Source: `mindspore.jacrev`.
     """
     return _jacobian("jacrev", fn, grad_position, has_aux)
 
@@ -374,8 +370,6 @@ def jacfwd(fn: Any, grad_position: Any = 0, has_aux: bool = False) -> Transforme
     """The function that computes the Jacobian of `fn` in forward mode, many columns at once.
 
     Better than `jacrev` where `fn` has more outputs than inputs; see there for the arguments.
-
-    Source: `mindspore.jacfwd`.
     """
     return _jacobian("jacfwd", fn, grad_position, has_aux)
 

@@ -27,8 +27,6 @@ def derivative(fn: Any, primals: Any, order: int) -> Any:
         fn: a Cell or function of tensors that gives a Tensor or a tuple of them.
         primals: its arguments: a Tensor, or a tuple of them; integers become float32.
         order: of the derivative, at least 1.
-
-    Source: `mindspore.ops.derivative`.
     """
     args = _inputs("derivative", "primals", primals)
     if type(order) is not int:
@@ -52,8 +50,6 @@ def jet(fn: Any, primals: Any, series: Any) -> Any:
 
     Returns:
         The outputs; for each, its derivatives, along a new first axis.
-
-    Source: `mindspore.ops.jet`.
     """
     args, rows = _inputs("jet", "primals", primals), _inputs("jet", "series", series)
     if len(args) != len(rows):

@@ -65,8 +65,6 @@ def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> An
 
     Raises:
         ValueError: with has_aux, one output only.
-
-    Source: `mindspore.vjp`.
     """
     check_function(fn)
     check_flags("The ", has_aux=has_aux)

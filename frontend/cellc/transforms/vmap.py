@@ -44,8 +44,6 @@ def vmap(fn: Any, in_axes: Axes = 0, out_axes: Axes = 0) -> Vectorized:
 
     A random draw in `fn` is the same for all examples. A branch whose condition differs from
     example to example runs both ways.
-
-    Source: `mindspore.vmap`.
     """
     cells = _cells(fn)
     if cells is None and not callable(fn):

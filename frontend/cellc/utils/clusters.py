@@ -13,7 +13,7 @@ from ..core.absent import absent
 
 
 class TFTCommValue:
-    """Values of the environment variable MS_ENABLE_TFT. Source: `mindspore.utils.TFTCommValue`."""
+    """Values of the environment variable MS_ENABLE_TFT."""
 
     ENABLE_MINDX = ["TTP:1", "UCE:1", "ARF:1", "TSP:1", "HCCE:1", "RSC:1"]
     NEED_MINDIO = ["TTP:1", "UCE:1", "ARF:1", "TSP:1", "HCCE:1"]
@@ -21,7 +21,7 @@ class TFTCommValue:
 
 
 class RSCPluginHandle:
-    """Whether a scheduler controls this training. Source: `mindspore.utils.RSCPluginHandle`."""
+    """Whether a scheduler controls this training."""
 
     def check_enable(self) -> bool:
         """Whether MS_ENABLE_TFT asks for one."""
@@ -47,7 +47,7 @@ class RSCPluginHandle:
 
 
 class ExitByRequest:
-    """Lets all processes end after the same step. Source: `mindspore.utils.ExitByRequest`."""
+    """Lets all processes end after the same step."""
 
     def exit_by_request(self, grad: Any, init_value: Any, exit_value: Any) -> Any:
         """`grad`: one process need not agree with others."""

@@ -26,8 +26,6 @@ def mock(mock_val: Any, *args: Any) -> Any:
     Args:
         mock_val: the value of a simulation.
         args: a value; or a function, with its arguments.
-
-    Source: `mindspore.utils.dryrun.mock`.
     """
     if os.environ.get(_LEVEL):
         return mock_val

@@ -35,7 +35,7 @@ class MsDispatchMode(ContextDecorator):
     Of nested blocks the innermost one takes ops. Compiled networks are one call, not ops; what
     `__ms_dispatch__` computes itself does not go through it.
 
-    Source: `mindspore.utils.MsDispatchMode`. Ops have cellc's names, as words (`"ReduceSum"`).
+     Ops have cellc's names, as words (`"ReduceSum"`).
 
     Examples:
         >>> class Logged(MsDispatchMode):

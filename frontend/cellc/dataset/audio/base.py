@@ -18,7 +18,7 @@ class _Named(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore's
 
 
 class BorderType(_Named):
-    """The values beyond the ends of a waveform. Source: `mindspore.dataset.audio.BorderType`."""
+    """The values beyond the ends of a waveform."""
 
     CONSTANT = "constant"
     EDGE = "edge"
@@ -27,7 +27,7 @@ class BorderType(_Named):
 
 
 class DensityFunction(_Named):
-    """How noise is distributed. Source: `mindspore.dataset.audio.DensityFunction`."""
+    """How noise is distributed."""
 
     TPDF = "TPDF"
     RPDF = "RPDF"
@@ -35,7 +35,7 @@ class DensityFunction(_Named):
 
 
 class FadeShape(_Named):
-    """How loudness grows. Source: `mindspore.dataset.audio.FadeShape`."""
+    """How loudness grows."""
 
     QUARTER_SINE = "quarter_sine"
     HALF_SINE = "half_sine"
@@ -45,7 +45,7 @@ class FadeShape(_Named):
 
 
 class GainType(_Named):
-    """The quantity that a gain multiplies. Source: `mindspore.dataset.audio.GainType`."""
+    """The quantity that a gain multiplies."""
 
     AMPLITUDE = "amplitude"
     POWER = "power"
@@ -53,56 +53,56 @@ class GainType(_Named):
 
 
 class Interpolation(_Named):
-    """How samples between samples are found. Source: `mindspore.dataset.audio.Interpolation`."""
+    """How samples between samples are found."""
 
     LINEAR = "linear"
     QUADRATIC = "quadratic"
 
 
 class MelType(_Named):
-    """Which scale of mels. Source: `mindspore.dataset.audio.MelType`."""
+    """Which scale of mels."""
 
     HTK = "htk"
     SLANEY = "slaney"
 
 
 class Modulation(_Named):
-    """The form of a slow wave. Source: `mindspore.dataset.audio.Modulation`."""
+    """The form of a slow wave."""
 
     SINUSOIDAL = "sinusoidal"
     TRIANGULAR = "triangular"
 
 
 class NormMode(_Named):
-    """Whether a cosine transform is orthonormal. Source: `mindspore.dataset.audio.NormMode`."""
+    """Whether a cosine transform is orthonormal."""
 
     ORTHO = "ortho"
     NONE = "none"
 
 
 class NormType(_Named):
-    """Whether filters have one area. Source: `mindspore.dataset.audio.NormType`."""
+    """Whether filters have one area."""
 
     SLANEY = "slaney"
     NONE = "none"
 
 
 class ResampleMethod(_Named):
-    """The window of a resampling filter. Source: `mindspore.dataset.audio.ResampleMethod`."""
+    """The window of a resampling filter."""
 
     SINC_INTERPOLATION = "sinc_interpolation"
     KAISER_WINDOW = "kaiser_window"
 
 
 class ScaleType(_Named):
-    """Whether a spectrum is of power. Source: `mindspore.dataset.audio.ScaleType`."""
+    """Whether a spectrum is of power."""
 
     POWER = "power"
     MAGNITUDE = "magnitude"
 
 
 class WindowType(_Named):
-    """A window of frames. Source: `mindspore.dataset.audio.WindowType`."""
+    """A window of frames."""
 
     BARTLETT = "bartlett"
     BLACKMAN = "blackman"

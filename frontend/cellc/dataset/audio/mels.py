@@ -82,8 +82,6 @@ def melscale_fbanks(
         sample_rate: Hz.
         norm: whether each triangle has the same area.
         mel_type: a `MelType`.
-
-    Source: `mindspore.dataset.audio.melscale_fbanks`.
     """
     return _bank(n_freqs, f_min, f_max, n_mels, sample_rate, norm, mel_type).astype(np.float32)
 
@@ -108,8 +106,6 @@ def linear_fbanks(
     Args:
         n_freqs, f_min, f_max, sample_rate: as of `melscale_fbanks`.
         n_filter: how many triangles.
-
-    Source: `mindspore.dataset.audio.linear_fbanks`.
     """
     _check_range(f_min, f_max)
     points = np.linspace(f_min, f_max, n_filter + 2)
@@ -124,8 +120,6 @@ def create_dct(n_mfcc: Positive, n_mels: Positive, norm: NormMode = NormMode.NON
         n_mfcc: how many coefficients.
         n_mels: how many numbers they are made of.
         norm: whether it is orthonormal.
-
-    Source: `mindspore.dataset.audio.create_dct`.
     """
     made = np.cos(math.pi / n_mels * np.outer(np.arange(n_mels) + 0.5, np.arange(n_mfcc)))
     if norm == NormMode.NONE:

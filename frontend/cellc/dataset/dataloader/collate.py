@@ -45,8 +45,6 @@ def _sequence(like: Any, values: list[Any]) -> Any:
 
 def default_convert(data: Any) -> Any:
     """A row without a batch: numpy's numbers and arrays of them become Tensors, in containers too.
-
-    Source: `mindspore.dataset.dataloader.default_convert`.
     """
     if isinstance(data, (np.number, np.bool_)):
         return Tensor(data)
@@ -66,8 +64,6 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Kinds, Collate] | N
     Args:
         batch: the rows.
         collate_fn_map: by class (or classes): a function of the leaves and `collate_fn_map`.
-
-    Source: `mindspore.dataset.dataloader._utils.collate.collate`.
     """
     first, functions = batch[0], collate_fn_map or {}
     function = functions.get(type(first)) or next(
@@ -122,7 +118,5 @@ def default_collate(batch: Sequence[Any]) -> Any:
     Raises:
         TypeError: something of another class is in a row.
         RuntimeError, ValueError: lengths or shapes differ.
-
-    Source: `mindspore.dataset.dataloader.default_collate`.
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)

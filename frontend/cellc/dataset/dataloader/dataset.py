@@ -13,10 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @names_itself
 class Dataset(Generic[T_co]):
-    """Base of data with positions: subclasses have `__getitem__`, and `__len__` for samplers.
-
-    Source: `mindspore.dataset.dataloader.Dataset`.
-    """
+    """Base of data with positions: subclasses have `__getitem__`, and `__len__` for samplers."""
 
     def __getitem__(self, index: Any) -> T_co:
         """The row at a position.

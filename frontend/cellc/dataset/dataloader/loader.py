@@ -49,8 +49,6 @@ class DataLoader(Generic[T_co]):
         prefetch_factor: how many batches each worker makes ahead; None: 2.
         persistent_workers: whether workers stay for the next epoch.
         in_order: whether batches come in the order of the sampler; else as they are done.
-
-    Source: `mindspore.dataset.dataloader.DataLoader`.
     """
 
     def __init__(

@@ -28,8 +28,6 @@ class Sampler(Generic[T_co]):
 
     Args:
         data_source: what is sampled; kept by subclasses that need it.
-
-    Source: `mindspore.dataset.dataloader.Sampler`.
     """
 
     def __init__(self, data_source: Any = None) -> None:

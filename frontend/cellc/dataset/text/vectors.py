@@ -22,8 +22,6 @@ class Vectors:
 
     Attributes:
         length: of each.
-
-    Source: `mindspore.dataset.text.Vectors`.
     """
 
     _names: tuple[tuple[str, str], ...] = ()
@@ -58,13 +56,13 @@ class Vectors:
 
 
 class GloVe(Vectors):
-    """Vectors of GloVe (Pennington et al., 2014). Source: `mindspore.dataset.text.GloVe`."""
+    """Vectors of GloVe (Pennington et al., 2014)."""
 
     _names = (("glove.", ".txt"),)
 
 
 class FastText(Vectors):
-    """Vectors of fastText (Bojanowski et al., 2017). Source: `mindspore.dataset.text.FastText`."""
+    """Vectors of fastText (Bojanowski et al., 2017)."""
 
     _names = (("", ".vec"),)
 

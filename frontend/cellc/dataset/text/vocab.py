@@ -35,10 +35,7 @@ Frequencies = Annotated[Any, Rule(
 
 @names_itself
 class Vocab:
-    """Words and their numbers: made by one of the methods `from_...`.
-
-    Source: `mindspore.dataset.text.Vocab`.
-    """
+    """Words and their numbers: made by one of the methods `from_...`."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}

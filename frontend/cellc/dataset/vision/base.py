@@ -24,7 +24,7 @@ from ..transforms import RandomTransform, Transform
 
 
 class Inter(IntEnum):
-    """How pixels between pixels are found. Source: `mindspore.dataset.vision.Inter`."""
+    """How pixels between pixels are found."""
 
     NEAREST = 0
     ANTIALIAS = 1
@@ -37,7 +37,7 @@ class Inter(IntEnum):
 
 
 class Border(str, Enum):  # noqa: UP042 (a StrEnum prints its value, MindSpore's its name)
-    """The pixels beyond the edge of an image. Source: `mindspore.dataset.vision.Border`."""
+    """The pixels beyond the edge of an image."""
 
     CONSTANT = "constant"
     EDGE = "edge"

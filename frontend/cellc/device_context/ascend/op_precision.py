@@ -15,34 +15,22 @@ _MODES = (
 
 @checks_arguments
 def precision_mode(mode: Annotated[str, one_of(*_MODES)]) -> None:
-    """The types that such a device may change float32 and float16 to.
-
-    Source: `mindspore.device_context.ascend.op_precision.precision_mode`.
-    """
+    """The types that such a device may change float32 and float16 to."""
 
 
 @checks_arguments
 def op_precision_mode(path: str) -> None:
-    """A file that names a precision for each op of such a device; it is not read here.
-
-    Source: `mindspore.device_context.ascend.op_precision.op_precision_mode`.
-    """
+    """A file that names a precision for each op of such a device; it is not read here."""
 
 
 @checks_arguments
 def matmul_allow_hf32(value: Flag) -> None:
-    """Permit HF32, a short float32, in products of matrices.
-
-    Source: `mindspore.device_context.ascend.op_precision.matmul_allow_hf32`.
-    """
+    """Permit HF32, a short float32, in products of matrices."""
 
 
 @checks_arguments
 def conv_allow_hf32(value: Flag) -> None:
-    """Permit HF32, a short float32, in convolutions.
-
-    Source: `mindspore.device_context.ascend.op_precision.conv_allow_hf32`.
-    """
+    """Permit HF32, a short float32, in convolutions."""
 
 
 __all__ = ["conv_allow_hf32", "matmul_allow_hf32", "op_precision_mode", "precision_mode"]

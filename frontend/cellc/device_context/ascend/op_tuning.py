@@ -10,26 +10,17 @@ from ...core.declared import Flag, NonNegative, checks_arguments, one_of
 
 @checks_arguments
 def op_compile(value: Flag) -> None:
-    """Whether ops are compiled when they are met, rather than taken from a library.
-
-    Source: `mindspore.device_context.ascend.op_tuning.op_compile`.
-    """
+    """Whether ops are compiled when they are met, rather than taken from a library."""
 
 
 @checks_arguments
 def aoe_tune_mode(tune_mode: Annotated[str, one_of("online", "offline")]) -> None:
-    """Whether the tuner runs within the program (`"online"`) or on its graphs (`"offline"`).
-
-    Source: `mindspore.device_context.ascend.op_tuning.aoe_tune_mode`.
-    """
+    """Whether the tuner runs within the program (`"online"`) or on its graphs (`"offline"`)."""
 
 
 @checks_arguments
 def aoe_job_type(config: Annotated[str, one_of("1", "2")]) -> None:
-    """Set the tuner's unit: parts of a graph (`"1"`) or single ops (`"2"`).
-
-    Source: `mindspore.device_context.ascend.op_tuning.aoe_job_type`.
-    """
+    """Set the tuner's unit: parts of a graph (`"1"`) or single ops (`"2"`)."""
 
 
 @checks_arguments
@@ -39,8 +30,6 @@ def aclnn_cache(enable_global_cache: Flag = False, cache_queue_length: NonNegati
     Args:
         enable_global_cache: one store for all threads.
         cache_queue_length: how many.
-
-    Source: `mindspore.device_context.ascend.op_tuning.aclnn_cache`.
     """
 
 

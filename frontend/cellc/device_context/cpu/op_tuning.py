@@ -6,10 +6,7 @@ from ...core.declared import Positive, checks_arguments
 
 @checks_arguments
 def threads_num(num: Positive) -> None:
-    """How many threads compute.
-
-    Source: `mindspore.device_context.cpu.op_tuning.threads_num`.
-    """
+    """How many threads compute."""
     context.set_context(runtime_num_threads=num)
 
 

@@ -8,18 +8,12 @@ from ...core.declared import Flag, checks_arguments
 
 @checks_arguments
 def conv_allow_tf32(value: Flag) -> None:
-    """Permit TF32 in convolutions; not used by strict numerics.
-
-    Source: `mindspore.device_context.gpu.op_precision.conv_allow_tf32`.
-    """
+    """Permit TF32 in convolutions; not used by strict numerics."""
 
 
 @checks_arguments
 def matmul_allow_tf32(value: Flag) -> None:
-    """Permit TF32 in products of matrices; not used by strict numerics.
-
-    Source: `mindspore.device_context.gpu.op_precision.matmul_allow_tf32`.
-    """
+    """Permit TF32 in products of matrices; not used by strict numerics."""
 
 
 __all__ = ["conv_allow_tf32", "matmul_allow_tf32"]

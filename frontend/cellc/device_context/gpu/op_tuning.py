@@ -20,26 +20,17 @@ _WeightGradient = Annotated[str, one_of(
 
 @checks_arguments
 def conv_fprop_algo(mode: _Forward) -> None:
-    """Of a convolution: nothing to choose here.
-
-    Source: `mindspore.device_context.gpu.op_tuning.conv_fprop_algo`.
-    """
+    """Of a convolution: nothing to choose here."""
 
 
 @checks_arguments
 def conv_dgrad_algo(mode: _DataGradient) -> None:
-    """Of a convolution's gradient by its input: nothing to choose here.
-
-    Source: `mindspore.device_context.gpu.op_tuning.conv_dgrad_algo`.
-    """
+    """Of a convolution's gradient by its input: nothing to choose here."""
 
 
 @checks_arguments
 def conv_wgrad_algo(mode: _WeightGradient) -> None:
-    """Of a convolution's gradient by its weight: nothing to choose here.
-
-    Source: `mindspore.device_context.gpu.op_tuning.conv_wgrad_algo`.
-    """
+    """Of a convolution's gradient by its weight: nothing to choose here."""
 
 
 __all__ = ["conv_dgrad_algo", "conv_fprop_algo", "conv_wgrad_algo"]

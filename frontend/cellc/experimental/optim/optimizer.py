@@ -52,7 +52,7 @@ def checked_betas(betas: Any, what: str) -> tuple[float, float]:
 
 
 class Optimizer(SteadySteps):
-    """Base of optimizers with groups. Source: `mindspore.experimental.optim.Optimizer`.
+    """Base of optimizers with groups.
 
     Args:
         params: Parameters, or dicts with `params` and options of this group.

@@ -78,7 +78,7 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
     padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:
-    """The adjoint of `conv2d`. Source: `mindspore.mint.nn.functional.conv_transpose2d`.
+    """The adjoint of `conv2d`.
 
     Args:
         input: (N, C, H, W) or (C, H, W).
@@ -103,7 +103,7 @@ def conv_transpose2d(
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """1-D convolution of (T, N, C) with weights (k, C, O). Source: `mindspore.mint.conv_tbc`.
+    """1-D convolution of (T, N, C) with weights (k, C, O).
 
     Args:
         bias: (O).

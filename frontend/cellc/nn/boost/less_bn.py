@@ -25,8 +25,6 @@ class CommonHeadLastFN(Cell):
 
     Outputs:
         (n, out_channels).
-
-    Source: `mindspore.boost.less_batch_normalization.CommonHeadLastFN`.
     """
 
     def __init__(
@@ -60,7 +58,7 @@ class LessBN(Cell):
         network: the network, which is changed.
         fn_flag: let the last Dense of each Cell be a `CommonHeadLastFN`.
 
-    Source: `mindspore.boost.LessBN`. The mark itself changes nothing on a CPU, as in MindSpore.
+     The mark itself changes nothing on a CPU, as in MindSpore.
     """
 
     def __init__(self, network: Cell, fn_flag: bool = False) -> None:

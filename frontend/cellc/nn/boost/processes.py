@@ -48,8 +48,6 @@ class OptimizerProcess:
 
     Args:
         opt: the optimizer.
-
-    Source: `mindspore.boost.OptimizerProcess`.
     """
 
     def __init__(self, opt: Any) -> None:
@@ -105,7 +103,7 @@ class OptimizerProcess:
 
 @names_itself
 class ParameterProcess:
-    """Parameters in groups. Source: `mindspore.boost.ParameterProcess`."""
+    """Parameters in groups."""
 
     def __init__(self) -> None:
         self._fusion = 1

@@ -23,7 +23,7 @@ def _check_vector(what: str, v: Any, beside: tuple[Any, ...], kind: str) -> None
 
 
 class Jvp(Cell):
-    """The results of a function and its Jacobian times a vector. Source: `mindspore.nn.Jvp`.
+    """The results of a function and its Jacobian times a vector.
 
     Args:
         fn: a function or Cell of Tensors.
@@ -40,7 +40,7 @@ class Jvp(Cell):
 
 
 class Vjp(Cell):
-    """The results of a function and a vector times its Jacobian. Source: `mindspore.nn.Vjp`.
+    """The results of a function and a vector times its Jacobian.
 
     Args:
         fn: a function or Cell of Tensors.

@@ -41,20 +41,20 @@ Axis = Annotated[int, Rule(
 
 
 class Softmax(OfInput, function=ops.softmax):
-    """exp(x) over its sum along an axis. Source: `mindspore.nn.Softmax`."""
+    """exp(x) over its sum along an axis."""
 
     axis: Axis = -1
 
 
 class Softmin(OfX, function=ops.softmin):
     """exp(-x) / sum(exp(-x)) along `axis`, the last by default: positive numbers that add up to 1.
-    Floats only. Source: `mindspore.nn.Softmin`."""
+    Floats only."""
 
     axis: Axis = -1
 
 
 class Softmax2d(Cell):
-    """Softmax over the channels of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.Softmax2d`."""
+    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -64,13 +64,13 @@ class Softmax2d(Cell):
 
 
 class LogSoftmax(OfX, function=ops.log_softmax):
-    """log(softmax(x)) along an axis. Source: `mindspore.nn.LogSoftmax`."""
+    """log(softmax(x)) along an axis."""
 
     axis: Int = -1
 
 
 class LogSoftmaxExt(Cell):
-    """log(softmax(x)) along `dim` (the last by default). Source: `mindspore.nn.LogSoftmaxExt`."""
+    """log(softmax(x)) along `dim` (the last by default)."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -86,75 +86,69 @@ class LogSoftmaxExt(Cell):
 
 class ReLU(OfInput, function=ops.relu):
     """max(x, 0), elementwise: of the shape and type of x. NaN stays NaN; complex numbers are a
-    TypeError. Source: `mindspore.nn.ReLU`."""
+    TypeError."""
 
 
 class ReLU6(OfX, function=ops.relu6):
     """min(max(x, 0), 6), elementwise: of the shape and type of x. Floats only, other types are a
-    TypeError. Source: `mindspore.nn.ReLU6`."""
+    TypeError."""
 
 
 class SiLU(OfX, function=ops.silu):
     """x * sigmoid(x), elementwise, also called swish: of the shape and type of x. Floats only,
-    other types are a TypeError. Source: `mindspore.nn.SiLU`."""
+    other types are a TypeError."""
 
 
 class Tanh(OfX, function=ops.tanh):
-    """tanh(x), elementwise: between -1 and 1, of the shape of x. Ints are computed in float32.
-    Source: `mindspore.nn.Tanh`."""
+    """tanh(x), elementwise: between -1 and 1, of the shape of x. Ints are computed in float32."""
 
 
 class Tanhshrink(OfX, function=ops.tanhshrink):
     """x - tanh(x), elementwise: near 0 about x**3 / 3, of the shape of x. Ints are computed in
-    float32. Source: `mindspore.nn.Tanhshrink`."""
+    float32."""
 
 
 class Sigmoid(OfX, function=ops.sigmoid):
     """1 / (1 + exp(-x)), elementwise: between 0 and 1, of the shape of x. Ints are computed in
-    float32. Source: `mindspore.nn.Sigmoid`."""
+    float32."""
 
 
 class LogSigmoid(OfInputX, function=ops.logsigmoid):
-    """log(sigmoid(x)) = -log(1 + exp(-x)), without overflow: of the shape of x, for floats only.
-    Source: `mindspore.nn.LogSigmoid`."""
+    """log(sigmoid(x)) = -log(1 + exp(-x)), without overflow: of the shape of x, for floats only."""
 
 
 class Softsign(OfX, function=ops.softsign):
-    """x / (1 + |x|), elementwise: between -1 and 1, of the shape of x. Floats only. Source:
-    `mindspore.nn.Softsign`."""
+    """x / (1 + |x|), elementwise: between -1 and 1, of the shape of x. Floats only."""
 
 
 class HSwish(OfInput, function=ops.hardswish):
-    """x * relu6(x + 3) / 6: a piecewise approximation of x * sigmoid(x), of the shape of x. Source:
-    `mindspore.nn.HSwish`."""
+    """x * relu6(x + 3) / 6: a piecewise approximation of x * sigmoid(x), of the shape of x."""
 
 
 class HSigmoid(OfInput, function=ops.hardsigmoid):
-    """relu6(x + 3) / 6: a piecewise linear sigmoid, 0 below -3 and 1 above 3, of the shape of x.
-    Source: `mindspore.nn.HSigmoid`."""
+    """relu6(x + 3) / 6: a piecewise linear sigmoid, 0 below -3 and 1 above 3, of the shape of x."""
 
 
 class Mish(OfInputX, function=ops.mish):
     """x * tanh(log(1 + exp(x))), elementwise: smooth, and negative for some x below 0. Floats only;
-    the result has the shape of x. Source: `mindspore.nn.Mish`."""
+    the result has the shape of x."""
 
 
 class SeLU(OfInputX, function=ops.selu):
     """1.0507 x where x > 0, 1.0507 * 1.6733 (exp(x) - 1) elsewhere: the scaled exponential linear
-    unit of Klambauer et al. (2017). Floats only; the result has the shape of x. Source:
-    `mindspore.nn.SeLU`."""
+    unit of Klambauer et al. (2017). Floats only; the result has the shape of x."""
 
 
 class FastGelu(OfX, function=ops.fast_gelu):
     """x * sigmoid(1.702 x), an approximation of gelu by one exponential: of the shape of x, for
-    floats only. Source: `mindspore.nn.FastGelu`."""
+    floats only."""
 
 
 # --- with constants ------------------------------------------------------------------------------
 
 
 class GELU(Layer):
-    """x times the normal distribution function of x. Source: `mindspore.nn.GELU`.
+    """x times the normal distribution function of x.
 
     Args:
         approximate: by tanh, else exactly (erf).
@@ -169,26 +163,26 @@ class GELU(Layer):
 
 class ELU(OfX, function=ops.elu):
     """x where x > 0, alpha (exp(x) - 1) elsewhere, elementwise: it goes to -alpha for x to
-    -infinity. Floats only. Source: `mindspore.nn.ELU`."""
+    -infinity. Floats only."""
 
     alpha: Number = 1.0
 
 
 class CELU(OfX, function=ops.celu):
-    """x where positive, alpha (exp(x / alpha) - 1) elsewhere. Source: `mindspore.nn.CELU`."""
+    """x where positive, alpha (exp(x / alpha) - 1) elsewhere."""
 
     alpha: Number = 1.0
 
 
 class LeakyReLU(OfX, function=ops.leaky_relu):
     """x where x > 0, alpha x elsewhere, elementwise: of the shape of x. `alpha` is 0.2 by default.
-    Ints are computed in float32. Source: `mindspore.nn.LeakyReLU`."""
+    Ints are computed in float32."""
 
     alpha: Number = 0.2
 
 
 class RReLU(OfX, function=ops.rrelu):
-    """x where positive, x times a random slope elsewhere. Source: `mindspore.nn.RReLU`.
+    """x where positive, x times a random slope elsewhere.
 
     Args:
         lower, upper: bounds of the slope.
@@ -223,17 +217,17 @@ class _Shrink(OfInput):
 
 
 class SoftShrink(_Shrink, function=ops.softshrink):
-    """x - lambd above lambd, x + lambd below -lambd, 0 between (soft shrinkage); of the shape of x.
-    Source: `mindspore.nn.SoftShrink`."""
+    """x - lambd above lambd, x + lambd below -lambd, 0 between (soft shrinkage); of the shape of
+    x."""
 
 
 class HShrink(_Shrink, function=ops.hardshrink):
     """x where |x| > lambd, 0 elsewhere (hard shrinkage), of the shape of x. `lambd` is 0.5 by
-    default. Source: `mindspore.nn.HShrink`."""
+    default."""
 
 
 class Threshold(OfInputX, function=ops.threshold):
-    """x where above a threshold, a value elsewhere. Source: `mindspore.nn.Threshold`."""
+    """x where above a threshold, a value elsewhere."""
 
     threshold: PlainNumber
     value: PlainNumber
@@ -246,7 +240,7 @@ class GLU(OfX, function=ops.glu):
 
 
 class LRN(OfInputX, function=ops.lrn):
-    """Local response normalisation across channels. Source: `mindspore.nn.LRN`."""
+    """Local response normalisation across channels."""
 
     depth_radius: NonNegative = 5
     bias: Number = 1.0
@@ -271,7 +265,7 @@ def _slopes(w: Any, count: int, dtype: DType, what: str) -> Tensor:
 
 
 class PReLU(Cell):
-    """x where positive, a x elsewhere, with a learnt `a` (channel). Source: `mindspore.nn.PReLU`.
+    """x where positive, a x elsewhere, with a learnt `a` (channel).
 
     Args:
         channel: number of slopes: 1, or one for each channel.
@@ -289,7 +283,7 @@ class PReLU(Cell):
 
 
 class PReLUExt(Cell):
-    """x where positive, weight x elsewhere. Source: `mindspore.nn.PReLUExt`."""
+    """x where positive, weight x elsewhere."""
 
     def __init__(
         self, num_parameters: Positive = 1, init: float = 0.25, dtype: DType | None = None
@@ -316,7 +310,7 @@ _activation: dict[str, type[Cell]] = {
 
 
 def get_activation(name: str | None, prim_name: str | None = None) -> Cell | None:
-    """An activation layer by its name; None for None. Source: `mindspore.nn.get_activation`.
+    """An activation layer by its name; None for None.
 
     Raises:
         KeyError: an unknown name.

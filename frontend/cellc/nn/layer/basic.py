@@ -72,7 +72,7 @@ class _Affine(Cell):
 
 
 class Dense(_Affine):
-    """activation(x @ weight.T + bias). Source: `mindspore.nn.Dense`.
+    """activation(x @ weight.T + bias).
 
     Args:
         in_channels, out_channels: length of the last axis of the input and the output.
@@ -114,7 +114,7 @@ class Dense(_Affine):
 
 
 class Linear(_Affine):
-    """x @ weight.T + bias. Source: `mindspore.nn.Linear`.
+    """x @ weight.T + bias.
 
     Args:
         in_features, out_features: length of the last axis of the input and the output.
@@ -145,7 +145,7 @@ class Linear(_Affine):
 
 
 class BiDense(Cell):
-    """x1 . W_k . x2 + bias_k for each output channel k. Source: `mindspore.nn.BiDense`.
+    """x1 . W_k . x2 + bias_k for each output channel k.
 
     Args:
         in1_channels, in2_channels, out_channels: lengths of the last axes.
@@ -196,7 +196,7 @@ _KEPT = number(0, 1, ends="(]", whole=False)
 
 
 class Dropout(Cell):
-    """Elements zeroed at random while training, the others scaled. Source: `mindspore.nn.Dropout`.
+    """Elements zeroed at random while training, the others scaled.
 
     Args:
         keep_prob: probability that an element stays (used if `p` is None).
@@ -226,7 +226,7 @@ class Dropout(Cell):
 
 
 class DropoutExt(Layer):
-    """Elements zeroed with probability `p` while training. Source: `mindspore.nn.DropoutExt`."""
+    """Elements zeroed with probability `p` while training."""
 
     p: DropRate = 0.5
     inplace: bool = False
@@ -252,11 +252,11 @@ class _ChannelDropout(Arguments, Family):
 
 
 class Dropout1d(_ChannelDropout, function=ops.dropout1d):
-    """Channels of (N, C, L) zeroed with probability `p`. Source: `mindspore.nn.Dropout1d`."""
+    """Channels of (N, C, L) zeroed with probability `p`."""
 
 
 class Dropout2d(_ChannelDropout, function=ops.dropout2d):
-    """Channels of (N, C, H, W) zeroed with probability `p`. Source: `mindspore.nn.Dropout2d`."""
+    """Channels of (N, C, H, W) zeroed with probability `p`."""
 
     def extend_repr(self) -> str:
         """The probability that a channel stays, as MindSpore prints it."""
@@ -264,7 +264,7 @@ class Dropout2d(_ChannelDropout, function=ops.dropout2d):
 
 
 class Dropout3d(_ChannelDropout, function=ops.dropout3d):
-    """Channels of (N, C, D, H, W) zeroed with probability `p`. Source: `mindspore.nn.Dropout3d`."""
+    """Channels of (N, C, D, H, W) zeroed with probability `p`."""
 
     extend_repr = Dropout2d.extend_repr
 
@@ -274,7 +274,7 @@ class Dropout3d(_ChannelDropout, function=ops.dropout3d):
 
 class Flatten(Layer):
     """Join the axes from `start_dim` to `end_dim` in row-major order: (2, 3, 4) becomes (2, 12) by
-    default. Source: `mindspore.nn.Flatten`."""
+    default."""
 
     start_dim: int = 1
     end_dim: int = -1
@@ -285,7 +285,7 @@ class Flatten(Layer):
 
 
 class Unflatten(Cell):
-    """One axis made several. Source: `mindspore.nn.Unflatten`.
+    """One axis made several.
 
     Args:
         axis: which.
@@ -306,8 +306,7 @@ class Unflatten(Cell):
 
 
 class Identity(Cell):
-    """The input as it is, of any shape and type: for a place where a network needs some layer.
-    Source: `mindspore.nn.Identity`."""
+    """The input as it is, of any shape and type: for a place where a network needs some layer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -321,7 +320,7 @@ PadMode = Annotated[str, one_of("CONSTANT", "REFLECT", "SYMMETRIC")]
 
 
 class Pad(Cell):
-    """Elements added around each axis. Source: `mindspore.nn.Pad`.
+    """Elements added around each axis.
 
     Args:
         paddings: a pair (before, after) for each axis.
@@ -361,7 +360,7 @@ class Pad(Cell):
 
 
 class Upsample(OfX, function=ops.interpolate):
-    """Images enlarged or reduced; see `ops.interpolate`. Source: `mindspore.nn.Upsample`."""
+    """Images enlarged or reduced; see `ops.interpolate`."""
 
     size: Any = None
     scale_factor: Any = None
@@ -372,8 +371,7 @@ class Upsample(OfX, function=ops.interpolate):
 
 class OneHot(Cell):
     """Each index becomes a vector of `depth` elements, `on_value` at the index and `off_value`
-    elsewhere, along a new axis; only `off_value` for an index out of range. Source:
-    `mindspore.nn.OneHot`."""
+    elsewhere, along a new axis; only `off_value` for an index out of range."""
 
     def __init__(
         self, axis: int = -1, depth: int = 1, on_value: float = 1.0, off_value: float = 0.0,
@@ -409,7 +407,7 @@ class Roll(Cell):
 
 
 class Norm(Layer):
-    """The euclidean norm over axes (all by default). Source: `mindspore.nn.Norm`."""
+    """The euclidean norm over axes (all by default)."""
 
     axis: Any = ()
     keep_dims: Flag = False
@@ -426,7 +424,7 @@ class Norm(Layer):
 
 class Tril(Cell):
     """Zeros above the diagonal number k of matrices (..., m, n): k = 0 is the main one, a larger k
-    is further up. Source: `mindspore.nn.Tril`."""
+    is further up."""
 
     def construct(self, x: Tensor, k: int = 0) -> Tensor:
         """Zero above the k-th diagonal."""
@@ -435,7 +433,7 @@ class Tril(Cell):
 
 class Triu(Cell):
     """Zeros below the diagonal number k of matrices (..., m, n): k = 0 is the main one, a larger k
-    is further up. Source: `mindspore.nn.Triu`."""
+    is further up."""
 
     def construct(self, x: Tensor, k: int = 0) -> Tensor:
         """Zero below the k-th diagonal."""
@@ -455,7 +453,7 @@ class ClipByNorm(Layer):
 
 
 class L1Regularizer(Layer):
-    """scale times the sum of absolute values. Source: `mindspore.nn.L1Regularizer`."""
+    """scale times the sum of absolute values."""
 
     scale: PositiveNumber
 
@@ -465,19 +463,19 @@ class L1Regularizer(Layer):
 
 
 class PixelShuffle(OfInput, function=ops.pixel_shuffle):
-    """(N, C r**2, H, W) to (N, C, H r, W r). Source: `mindspore.nn.PixelShuffle`."""
+    """(N, C r**2, H, W) to (N, C, H r, W r)."""
 
     upscale_factor: Positive
 
 
 class PixelUnshuffle(OfInput, function=ops.pixel_unshuffle):
-    """(N, C, H r, W r) to (N, C r**2, H, W). Source: `mindspore.nn.PixelUnshuffle`."""
+    """(N, C, H r, W r) to (N, C r**2, H, W)."""
 
     downscale_factor: Positive
 
 
 class ChannelShuffle(OfX, function=ops.channel_shuffle):
-    """Channels interleaved between groups. Source: `mindspore.nn.ChannelShuffle`."""
+    """Channels interleaved between groups."""
 
     groups: Positive
 
@@ -489,7 +487,7 @@ Patch = Annotated[Any, Rule(
 
 
 class Unfold(Layer):
-    """The patches of images, as channels. Source: `mindspore.nn.Unfold`.
+    """The patches of images, as channels.
 
     Args:
         ksizes, strides, rates: (1, rows, columns, 1): size of a patch, steps from patch to patch,

@@ -152,7 +152,7 @@ class _Numbered(Cell):
 
 
 class SequentialCell(_Numbered):
-    """Cells applied one after another. Source: `mindspore.nn.SequentialCell`.
+    """Cells applied one after another.
 
     Args:
         args: the cells; or one list of them; or one OrderedDict of named cells.
@@ -195,7 +195,7 @@ class SequentialCell(_Numbered):
 
 
 class CellList(_Numbered):
-    """A list of Cells, whose parameters belong to the network. Source: `mindspore.nn.CellList`.
+    """A list of Cells, whose parameters belong to the network.
 
     Args:
         args: one list of cells, or none.

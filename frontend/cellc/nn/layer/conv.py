@@ -90,7 +90,7 @@ class _Conv(Family):
 
 
 class Conv2d(_Conv):
-    """2-D convolution of (N, C, H, W). Source: `mindspore.nn.Conv2d`.
+    """2-D convolution of (N, C, H, W).
 
     Args:
         in_channels, out_channels: channels of input and output.
@@ -147,7 +147,7 @@ class _OnLines(_Conv):
 
 
 class Conv1d(_OnLines):
-    """1-D convolution of (N, C, L). Source: `mindspore.nn.Conv1d`.
+    """1-D convolution of (N, C, L).
 
     Args:
         in_channels, out_channels, pad_mode, group, has_bias, weight_init, bias_init, dtype: as in
@@ -163,7 +163,7 @@ class Conv1d(_OnLines):
 
 
 class Conv3d(_Conv, data_format="NCDHW"):
-    """3-D convolution of (N, C, D, H, W). Source: `mindspore.nn.Conv3d`.
+    """3-D convolution of (N, C, D, H, W).
 
     Args:
         As in `Conv2d`, with three axes; the weight has the shape (out, in / group, kD, kH, kW).
@@ -238,7 +238,7 @@ def _adjoint(layer: _Conv, x: Tensor) -> Tensor:
 
 
 class Conv1dTranspose(_OnLines, transposed=True):
-    """The adjoint of `Conv1d`, (N, C, L). Source: `mindspore.nn.Conv1dTranspose`.
+    """The adjoint of `Conv1d`, (N, C, L).
 
     Args:
         As in `Conv1d`; the weight has the shape (in, out / group, 1, k).

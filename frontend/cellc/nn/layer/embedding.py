@@ -17,7 +17,7 @@ from .ext import EmbeddingExt as EmbeddingExt
 
 
 class Embedding(Cell):
-    """Rows of a table (vocab_size, embedding_size). Source: `mindspore.nn.Embedding`.
+    """Rows of a table (vocab_size, embedding_size).
 
     Args:
         vocab_size, embedding_size: rows and columns of the table.
@@ -64,7 +64,7 @@ class Embedding(Cell):
 
 
 class EmbeddingLookup(Cell):
-    """Rows of a table, scaled down to a norm. Source: `mindspore.nn.EmbeddingLookup`.
+    """Rows of a table, scaled down to a norm.
 
     Args:
         vocab_size, embedding_size: rows and columns of the table.
@@ -97,7 +97,7 @@ class EmbeddingLookup(Cell):
 
 
 class MultiFieldEmbeddingLookup(EmbeddingLookup):
-    """Rows of a table combined by field. Source: `mindspore.nn.MultiFieldEmbeddingLookup`.
+    """Rows of a table combined by field.
 
     Args:
         vocab_size, embedding_size: rows and columns of the table.

@@ -36,7 +36,7 @@ class _AvgPoolExt(Arguments, Family):
 
 
 class AvgPool1dExt(_AvgPoolExt):
-    """The mean of each window of (N, C, L) or (C, L). Source: `mindspore.nn.AvgPool1dExt`.
+    """The mean of each window of (N, C, L) or (C, L).
 
     Args:
         kernel_size, stride, padding: ints; the stride is the kernel if None.
@@ -50,7 +50,7 @@ class AvgPool1dExt(_AvgPoolExt):
 
 
 class AvgPool2dExt(_AvgPoolExt, function=ops.avg_pool2d):
-    """The mean of each window of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.AvgPool2dExt`.
+    """The mean of each window of (N, C, H, W) or (C, H, W).
 
     Args:
         kernel_size, stride, padding: rows and columns; the stride is the kernel if None.
@@ -124,7 +124,7 @@ class Dropout2dExt(Layer):
 
 
 class EmbeddingExt(Cell):
-    """Rows of a table (num_embeddings, embedding_dim). Source: `mindspore.nn.EmbeddingExt`.
+    """Rows of a table (num_embeddings, embedding_dim).
 
     Args:
         num_embeddings, embedding_dim: rows and columns of the table.
@@ -186,7 +186,7 @@ def _row_of(padding_idx: Any, count: int, what: str) -> int | None:
 
 
 class SoftmaxExt(Layer):
-    """exp(x) / the sum of exp(x) along `dim`. Source: `mindspore.nn.SoftmaxExt`.
+    """exp(x) / the sum of exp(x) along `dim`.
 
     Args:
         dim: the axis; if None 0 for up to one or three axes, else 1.

@@ -38,7 +38,7 @@ def _pair(img1: Tensor, img2: Tensor, what: str) -> None:
 
 
 class CentralCrop(Layer):
-    """The middle of images. Source: `mindspore.nn.CentralCrop`.
+    """The middle of images.
 
     Args:
         central_fraction: what part of rows and columns stays, a float in (0, 1].
@@ -57,7 +57,7 @@ class CentralCrop(Layer):
 
 
 class ImageGradients(Cell):
-    """Differences of neighbours along rows and columns. Source: `mindspore.nn.ImageGradients`."""
+    """Differences of neighbours along rows and columns."""
 
     def construct(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(N, C, H, W) to two of that shape; the last row or column is zero."""

@@ -36,11 +36,11 @@ class _OfGamma(Family):
 
 class LGamma(_OfGamma, function=ops.lgamma):
     """log |gamma(x)|, elementwise; infinite at 0, -1, -2, ... For float16 and float32, of the shape
-    of x. Source: `mindspore.nn.LGamma`."""
+    of x."""
 
 
 class DiGamma(_OfGamma, function=ops.digamma):
-    """The derivative of the logarithm of the gamma function. Source: `mindspore.nn.DiGamma`."""
+    """The derivative of the logarithm of the gamma function."""
 
 
 class _WithLGamma(Cell):
@@ -51,7 +51,7 @@ class _WithLGamma(Cell):
 
 class IGamma(_WithLGamma):
     """The lower regularized incomplete gamma function P(a, x), elementwise for a > 0 and x >= 0;
-    NaN elsewhere. The operands are floats and broadcast. Source: `mindspore.nn.IGamma`."""
+    NaN elsewhere. The operands are floats and broadcast."""
 
     def construct(self, a: Tensor, x: Tensor) -> Tensor:
         """Exponents a > 0 and bounds x >= 0, which broadcast."""
@@ -61,7 +61,7 @@ class IGamma(_WithLGamma):
 
 class LBeta(_WithLGamma):
     """log B(x, y) = lgamma(x) + lgamma(y) - lgamma(x + y), elementwise for positive floats; NaN
-    where an operand is not. Source: `mindspore.nn.LBeta`."""
+    where an operand is not."""
 
     def construct(self, x: Tensor, y: Tensor) -> Tensor:
         """Tensors that broadcast. In float64, as the large terms cancel."""
@@ -71,7 +71,7 @@ class LBeta(_WithLGamma):
 
 
 class MatInverse(Cell):
-    """Inverses of symmetric positive definite matrices. Source: `mindspore.nn.MatInverse`."""
+    """Inverses of symmetric positive definite matrices."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class MatInverse(Cell):
 
 
 class MatDet(Cell):
-    """Determinants of symmetric positive definite matrices. Source: `mindspore.nn.MatDet`."""
+    """Determinants of symmetric positive definite matrices."""
 
     def construct(self, a: Tensor) -> Tensor:
         """(..., n, n), float16 or float32, to (...)."""
@@ -93,7 +93,7 @@ class MatDet(Cell):
 
 
 class MatMul(Layer):
-    """The matrix product over the last two axes. Source: `mindspore.nn.MatMul`.
+    """The matrix product over the last two axes.
 
     Args:
         transpose_x1, transpose_x2: swap the last two axes first (vectors stay as they are).
@@ -112,7 +112,7 @@ class MatMul(Layer):
 
 
 class Moments(Cell):
-    """Mean and variance over axes. Source: `mindspore.nn.Moments`.
+    """Mean and variance over axes.
 
     Args:
         axis: an int or a tuple of ints; all axes if None or ().
@@ -137,7 +137,7 @@ class Moments(Cell):
 
 
 class Range(Cell):
-    """A fixed range of numbers. Source: `mindspore.nn.Range`.
+    """A fixed range of numbers.
 
     Args:
         start, limit, delta: as in Python's range, numbers, delta not 0; (0, start, 1)
@@ -161,7 +161,7 @@ class Range(Cell):
 
 
 class ReduceLogSumExp(Layer):
-    """The logarithm of the sum of exponentials over axes. Source: `mindspore.nn.ReduceLogSumExp`.
+    """The logarithm of the sum of exponentials over axes.
 
     Args:
         axis: an int, or ints; () means all.
@@ -179,8 +179,7 @@ class ReduceLogSumExp(Layer):
 
 
 class MatrixDiag(Cell):
-    """Each vector of (..., n) as the diagonal of a matrix of (..., n, n) that is 0 elsewhere.
-    Source: `mindspore.nn.MatrixDiag`."""
+    """Each vector of (..., n) as the diagonal of a matrix of (..., n, n) that is 0 elsewhere."""
 
     def construct(self, input_x: Tensor) -> Tensor:
         """(..., n) to (..., n, n)."""
@@ -188,8 +187,7 @@ class MatrixDiag(Cell):
 
 
 class MatrixDiagPart(Cell):
-    """The main diagonal of each matrix: (..., m, n) gives (..., min(m, n)). Source:
-    `mindspore.nn.MatrixDiagPart`."""
+    """The main diagonal of each matrix: (..., m, n) gives (..., min(m, n))."""
 
     def construct(self, input_x: Tensor) -> Tensor:
         """(..., m, n) to (..., min(m, n))."""
@@ -197,8 +195,7 @@ class MatrixDiagPart(Cell):
 
 
 class MatrixSetDiag(Cell):
-    """Matrices (..., m, n) with their main diagonals replaced by the vectors of (..., min(m, n)).
-    Source: `mindspore.nn.MatrixSetDiag`."""
+    """Matrices (..., m, n) whose main diagonals are replaced by vectors (..., min(m, n))."""
 
     def construct(self, input_x: Tensor, diagonal: Tensor) -> Tensor:
         """(..., m, n) and (..., min(m, n))."""

@@ -106,17 +106,17 @@ class _BatchNorm(_ByChannel):
 class BatchNorm1d(_BatchNorm, ranks=(2, 3)):
     """(x - mean) / sqrt(var + eps) * gamma + beta for each channel of (N, C) or (N, C, L). Training
     takes mean and variance from the batch and moves the averages; else the averages are used. The
-    result has the shape of x. Source: `mindspore.nn.BatchNorm1d`."""
+    result has the shape of x."""
 
 
 class BatchNorm2d(_BatchNorm, ranks=(4,)):
     """(x - mean) / sqrt(var + eps) * gamma + beta for each channel of (N, C, H, W). Training takes
     mean and variance from the batch and moves the averages; else the averages are used. The result
-    has the shape of x. Source: `mindspore.nn.BatchNorm2d`."""
+    has the shape of x."""
 
 
 class BatchNorm3d(Cell):
-    """Batch normalisation of (N, C, D, H, W). Source: `mindspore.nn.BatchNorm3d`.
+    """Batch normalisation of (N, C, D, H, W).
 
     Args:
         As in `BatchNorm2d`, which does it on images of D * H rows.
@@ -221,22 +221,20 @@ class _InstanceNorm(_ByChannel):
 
 class InstanceNorm1d(_InstanceNorm, rank=3):
     """(x - mean) / sqrt(var + eps) * gamma + beta for each example and channel of (N, C, L), in
-    training and afterwards. The result has the shape of x. Source:
-    `mindspore.nn.InstanceNorm1d`."""
+    training and afterwards. The result has the shape of x."""
 
 
 class InstanceNorm2d(_InstanceNorm, rank=4):
     """(x - mean) / sqrt(var + eps) * gamma + beta for each example and channel of (N, C, H, W), in
-    training and afterwards. The result has the shape of x. Source:
-    `mindspore.nn.InstanceNorm2d`."""
+    training and afterwards. The result has the shape of x."""
 
 
 class InstanceNorm3d(_InstanceNorm, rank=5):
-    """Instance normalisation of (N, C, D, H, W). Source: `mindspore.nn.InstanceNorm3d`."""
+    """Instance normalisation of (N, C, D, H, W)."""
 
 
 class LayerNorm(Cell):
-    """Normalised over the last axes of each sample. Source: `mindspore.nn.LayerNorm`.
+    """Normalised over the last axes of each sample.
 
     Args:
         normalized_shape: shape of gamma and beta.
@@ -290,7 +288,7 @@ class LayerNorm(Cell):
 
 
 class LayerNormExt(Cell):
-    """Normalised over the last axes. Source: `mindspore.nn.LayerNormExt`.
+    """Normalised over the last axes.
 
     Args:
         normalized_shape: the shape of the last axes.
@@ -330,7 +328,7 @@ class LayerNormExt(Cell):
 
 
 class GroupNorm(Cell):
-    """Normalised over groups of channels of each sample. Source: `mindspore.nn.GroupNorm`.
+    """Normalised over groups of channels of each sample.
 
     Args:
         num_groups, num_channels: groups and channels (axis 1); the latter a multiple.

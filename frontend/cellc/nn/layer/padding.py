@@ -62,48 +62,45 @@ class _ConstantPad(SidePad):
 
 class ConstantPad1d(_ConstantPad, spatial=1):
     """Write `value` before and after the last axis of (N, C, L) or (C, L): L becomes L + left +
-    right. `padding` is an int or (left, right); a negative one cuts off. Source:
-    `mindspore.nn.ConstantPad1d`."""
+    right. `padding` is an int or (left, right); a negative one cuts off."""
 
 
 class ConstantPad2d(_ConstantPad, spatial=2):
     """Write `value` around (N, C, H, W) or (C, H, W): `padding` is an int or (left, right, top,
-    bottom) and is added to W and H; a negative one cuts off. Source:
-    `mindspore.nn.ConstantPad2d`."""
+    bottom) and is added to W and H; a negative one cuts off."""
 
 
 class ConstantPad3d(_ConstantPad, spatial=3):
     """Write `value` around (N, C, D, H, W) or (C, D, H, W): `padding` is an int or (left, right,
-    top, bottom, front, back); a negative one cuts off. Source: `mindspore.nn.ConstantPad3d`."""
+    top, bottom, front, back); a negative one cuts off."""
 
 
 class ZeroPad2d(SidePad, spatial=2):
     """Zeros around (N, C, H, W) or (C, H, W): `padding` is an int or (left, right, top, bottom); a
-    negative one cuts off. Source: `mindspore.nn.ZeroPad2d`."""
+    negative one cuts off."""
 
 
 class ReflectionPad1d(SidePad, spatial=1, mode="reflect"):
     """Mirror (N, C, L) or (C, L) at both ends without repeating the ends: [1, 2, 3] padded by 2 is
-    [3, 2, 1, 2, 3, 2, 1]. `padding` must be smaller than L. Source:
-    `mindspore.nn.ReflectionPad1d`."""
+    [3, 2, 1, 2, 3, 2, 1]. `padding` must be smaller than L."""
 
 
 class ReflectionPad2d(SidePad, spatial=2, mode="reflect"):
-    """The last two axes mirrored at their ends. Source: `mindspore.nn.ReflectionPad2d`."""
+    """The last two axes mirrored at their ends."""
 
 
 class ReflectionPad3d(SidePad, spatial=3, mode="reflect"):
-    """The last three axes mirrored at their ends. Source: `mindspore.nn.ReflectionPad3d`."""
+    """The last three axes mirrored at their ends."""
 
 
 class ReplicationPad1d(SidePad, spatial=1, mode="replicate"):
     """Repeat the first and last element of (N, C, L) or (C, L): [1, 2] padded by 1 is [1, 1, 2, 2].
-    `padding` is an int or (left, right). Source: `mindspore.nn.ReplicationPad1d`."""
+    `padding` is an int or (left, right)."""
 
 
 class ReplicationPad2d(SidePad, spatial=2, mode="replicate"):
-    """The ends of the last two axes repeated. Source: `mindspore.nn.ReplicationPad2d`."""
+    """The ends of the last two axes repeated."""
 
 
 class ReplicationPad3d(SidePad, spatial=3, mode="replicate"):
-    """The ends of the last three axes repeated. Source: `mindspore.nn.ReplicationPad3d`."""
+    """The ends of the last three axes repeated."""

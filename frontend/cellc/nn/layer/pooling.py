@@ -119,7 +119,7 @@ class MaxPool2d(_Pool):
 
 
 class MaxPool1d(_Pool):
-    """The largest element of each window of (N, C, L) or (C, L). Source: `mindspore.nn.MaxPool1d`.
+    """The largest element of each window of (N, C, L) or (C, L).
 
     Args:
         As in `MaxPool2d`, with ints.
@@ -177,7 +177,7 @@ class _AvgPool(_Pool):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of (N, C, H, W) or (C, H, W). Source: `mindspore.nn.AvgPool2d`.
+    """The mean of each window of (N, C, H, W) or (C, H, W).
 
     Args:
         kernel_size, stride: an int, or rows and columns.
@@ -210,7 +210,7 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool1d(_Pool):
-    """The mean of each window of (N, C, L) or (C, L). Source: `mindspore.nn.AvgPool1d`.
+    """The mean of each window of (N, C, L) or (C, L).
 
     Args:
         As in `AvgPool2d`, with ints.
@@ -251,7 +251,7 @@ class AvgPool1d(_Pool):
 
 
 class MaxPool3d(_Pool, spatial=3):
-    """The largest element of each window of (N, C, D, H, W). Source: `mindspore.nn.MaxPool3d`.
+    """The largest element of each window of (N, C, D, H, W).
 
     Args:
         As in `MaxPool2d`, with three axes; positions are those in the flattened (D, H, W).
@@ -278,7 +278,7 @@ class MaxPool3d(_Pool, spatial=3):
 
 
 class AvgPool3d(_AvgPool, spatial=3):
-    """The mean of each window of (N, C, D, H, W). Source: `mindspore.nn.AvgPool3d`.
+    """The mean of each window of (N, C, D, H, W).
 
     Args:
         As in `AvgPool2d`, with three axes.
@@ -400,7 +400,7 @@ class AdaptiveMaxPool3d(Cell):
 
 
 class LPPool2d(OfX, function=ops.lp_pool2d):
-    """The p-norm of each window of (N, C, H, W). Source: `mindspore.nn.LPPool2d`.
+    """The p-norm of each window of (N, C, H, W).
 
     Args:
         norm_type: p.
@@ -415,7 +415,7 @@ class LPPool2d(OfX, function=ops.lp_pool2d):
 
 
 class LPPool1d(OfX, function=ops.lp_pool1d):
-    """The p-norm of each window of (N, C, L), as `LPPool2d`. Source: `mindspore.nn.LPPool1d`."""
+    """The p-norm of each window of (N, C, L), as `LPPool2d`."""
 
     norm_type: float
     kernel_size: Any
@@ -455,20 +455,17 @@ class _MaxUnpool(Family):
 
 class MaxUnpool1d(_MaxUnpool, spatial=1, function=ops.max_unpool1d):
     """The maxima of `MaxPool1d` of (N, C, L) put back at the places that it gave, zeros elsewhere;
-    `kernel_size`, `stride` and `padding` are those of the pool. Source:
-    `mindspore.nn.MaxUnpool1d`."""
+    `kernel_size`, `stride` and `padding` are those of the pool."""
 
 
 class MaxUnpool2d(_MaxUnpool, spatial=2, function=ops.max_unpool2d):
     """The maxima of `MaxPool2d` of (N, C, H, W) put back at the places that it gave, zeros
-    elsewhere; `kernel_size`, `stride` and `padding` are those of the pool. Source:
-    `mindspore.nn.MaxUnpool2d`."""
+    elsewhere; `kernel_size`, `stride` and `padding` are those of the pool."""
 
 
 class MaxUnpool3d(_MaxUnpool, spatial=3, function=ops.max_unpool3d):
     """The maxima of `MaxPool3d` of (N, C, D, H, W) put back at the places that it gave, zeros
-    elsewhere; `kernel_size`, `stride` and `padding` are those of the pool. Source:
-    `mindspore.nn.MaxUnpool3d`."""
+    elsewhere; `kernel_size`, `stride` and `padding` are those of the pool."""
 
 
 # --- at drawn places ------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def _states_of(hx: Any, count: int, rank: int, what: str) -> tuple[Tensor, ...]:
 
 class RNNCellBase(Family):
     """Base of cells that do one step: weights (num_chunks * hidden_size, ...), uniform within
-    1 / sqrt(hidden_size) at first. Source: `mindspore.nn.layer.rnn_cells.RNNCellBase`.
+    1 / sqrt(hidden_size) at first.
 
     Args:
         input_size, hidden_size: lengths of the input and the state.

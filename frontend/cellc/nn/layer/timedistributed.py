@@ -12,7 +12,7 @@ from ..cell import Cell
 
 
 class TimeDistributed(Cell):
-    """A layer applied to each step of a sequence. Source: `mindspore.nn.TimeDistributed`.
+    """A layer applied to each step of a sequence.
 
     Args:
         layer: a Cell or Primitive.

@@ -27,8 +27,6 @@ class CTCLoss(LossBase):
         log_probs: (T, N, C) or (T, C), logs of probabilities; float.
         targets: (N, S), or all targets one after the other; int.
         input_lengths, target_lengths: of each of the batch; tuples of ints or Tensors (N).
-
-    Source: `mindspore.nn.CTCLoss`.
     """
 
     def __init__(

@@ -48,8 +48,6 @@ class AdaFactor(Optimizer):
         relative_step: the rate is 1 / sqrt(t), at most 0.01.
         warmup_init: (with `relative_step`) at most t / 1e6 instead.
         compression: keep averages of vectors (and of steps) in float16.
-
-    Source: `mindspore.nn.AdaFactor`.
     """
 
     takes_rows = False  # averages of rows and columns are of whole gradients

@@ -75,8 +75,6 @@ class Adadelta(RuleOptimizer):
         params, learning_rate, weight_decay, loss_scale: see `Optimizer`.
         rho: decay rate of both, in [0, 1].
         epsilon: non-negative.
-
-    Source: `mindspore.nn.Adadelta`.
     """
 
     _rule = staticmethod(squares.adadelta)
@@ -121,7 +119,7 @@ class ProximalAdagrad(RuleOptimizer):
 
 
 class FTRL(RuleOptimizer):
-    """Follow the regularised leader (McMahan et al., 2013). Source: `mindspore.nn.FTRL`.
+    """Follow the regularised leader (McMahan et al., 2013).
 
     Args:
         params, weight_decay, loss_scale: see `Optimizer`.

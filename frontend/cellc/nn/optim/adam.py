@@ -21,7 +21,7 @@ from .by_rule import RuleOptimizer, take_step
 
 
 class Adam(RuleOptimizer):
-    """Adaptive moments (Kingma and Ba, 2015). Source: `mindspore.nn.Adam`.
+    """Adaptive moments (Kingma and Ba, 2015).
 
     m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g**2;
     p -= lr sqrt(1 - beta2**t) / (1 - beta1**t) m / (sqrt(v) + eps).
@@ -160,7 +160,7 @@ class AdamWeightDecay(_Decoupled):
 
 
 class AdaMax(RuleOptimizer):
-    """Adam with the infinity norm (Kingma and Ba, 2015). Source: `mindspore.nn.AdaMax`.
+    """Adam with the infinity norm (Kingma and Ba, 2015).
 
     m = beta1 m + (1 - beta1) g; v = max(beta2 v, |g|); p -= lr / (1 - beta1**t) m / (v + eps).
 

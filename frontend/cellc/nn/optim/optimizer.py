@@ -176,7 +176,7 @@ def _group(given: dict[str, Any]) -> _Group:
 
 
 class Optimizer(SteadySteps):
-    """Base of optimizers. Source: `mindspore.nn.Optimizer`.
+    """Base of optimizers.
 
     Args:
         learning_rate: a number or scalar Tensor (kept as a Parameter, so it can be set); a list or

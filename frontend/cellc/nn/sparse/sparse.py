@@ -11,8 +11,7 @@ from ..cell import Cell
 
 
 class SparseToDense(Cell):
-    """A dense Tensor of a `COOTensor`: zeros of its shape with the values at its indices. Source:
-    `mindspore.nn.SparseToDense`."""
+    """A dense Tensor of a `COOTensor`: zeros of its shape with the values at its indices."""
 
     def construct(self, sparse_tensor: Any) -> Tensor:
         """Return the dense form of a `COOTensor` or its like, with `indices` (n, axes), `values`
@@ -24,7 +23,7 @@ class SparseToDense(Cell):
 
 
 class SparseTensorDenseMatmul(Cell):
-    """The product of a sparse and a dense matrix. Source: `mindspore.nn.SparseTensorDenseMatmul`.
+    """The product of a sparse and a dense matrix.
 
     Args:
         adjoint_st: transpose the sparse matrix first.

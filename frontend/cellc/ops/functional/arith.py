@@ -314,7 +314,7 @@ reciprocal = _of_one("reciprocal", "1 / input, infinite for 0.", unary)
 
 def inv(x: Tensor) -> Tensor:
     """1 / x, elementwise, infinite for 0.0; of integers rounded towards zero, so 0 unless x is 1 or
-    -1. Source: `mindspore.ops.inv`."""
+    -1."""
     out = unary("reciprocal", x)
     return cast_to(out, x.dtype) if x.dtype.is_integer else out
 
@@ -495,8 +495,7 @@ bitwise_not = _of_one("bitwise_not", "All bits flipped (the logical not of bools
 
 
 def invert(x: Tensor) -> Tensor:
-    """~x: each bit of the integers flipped, -x - 1 for signed types. Floats are a TypeError.
-    Source: `mindspore.ops.invert`."""
+    """~x: each bit of the integers flipped, -x - 1 for signed types. Floats are a TypeError."""
     return bitwise_not(x)
 
 

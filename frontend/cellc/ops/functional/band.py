@@ -269,7 +269,7 @@ def bidense(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None 
 
 @native
 def matrix_band_part(x: Tensor, lower: Any, upper: Any) -> Tensor:
-    """A band around the diagonal, zeros elsewhere. Source: `mindspore.ops.matrix_band_part`.
+    """A band around the diagonal, zeros elsewhere.
 
     Args:
         lower: diagonals kept below the main one; negative keeps all.

@@ -18,7 +18,7 @@ from . import joining, shapes
 
 @native
 def channel_shuffle(x: Tensor, groups: int) -> Tensor:
-    """Channels (axis 1) of `groups` groups interleaved. Source: `mindspore.ops.channel_shuffle`."""
+    """Channels (axis 1) of `groups` groups interleaved."""
     t, g = tensor(x, "channel_shuffle", "x"), integer(groups, "channel_shuffle", "groups")
     if t.ndim < 3 or g < 1 or t.shape[1] % g:
         raise misuse("channel_shuffle", f"channels of {t.shape} do not divide into {g} groups")
@@ -39,7 +39,7 @@ def _blocks(
 
 @native
 def space_to_batch_nd(input_x: Tensor, block_size: Any, paddings: Any) -> Tensor:
-    """Blocks of the last axes moved into the batch. Source: `mindspore.ops.space_to_batch_nd`.
+    """Blocks of the last axes moved into the batch.
 
     Args:
         block_size: the length of a block along each of the last axes.
@@ -65,7 +65,7 @@ def space_to_batch_nd(input_x: Tensor, block_size: Any, paddings: Any) -> Tensor
 
 @native
 def batch_to_space_nd(input_x: Tensor, block_shape: Any, crops: Any) -> Tensor:
-    """Blocks of the batch put back into the last axes. Source: `mindspore.ops.batch_to_space_nd`.
+    """Blocks of the batch put back into the last axes.
 
     Args:
         block_shape: the length of a block along each of the last axes.

@@ -47,25 +47,24 @@ def add_flags(fn: Any = None, **flags: Any) -> Any:
 
 
 def core(fn: Any = None, **flags: Any) -> Any:
-    """`add_flags` with the flag `core`. Source: `mindspore.ops.composite.base.core`."""
+    """`add_flags` with the flag `core`."""
     return add_flags(fn, core=True, **flags)
 
 
 def scalar_to_array(input_x: Any) -> Tensor:
     """A Python number as a float32 Tensor without axes, also of an int; `scalar_to_tensor` gives
-    other types. Source: `mindspore.ops.scalar_to_array`."""
+    other types."""
     return creation.scalar_to_tensor(input_x)
 
 
 def dyn_shape(input_x: Tensor) -> Tensor:
-    """The shape as an int64 Tensor of one axis, where `ops.shape` gives a tuple of ints. Source:
-    `mindspore.ops.dyn_shape`."""
+    """The shape as an int64 Tensor of one axis, where `ops.shape` gives a tuple of ints."""
     return tensor_of(np.array(tensor(input_x, "dyn_shape", "input_x").shape, np.int64))
 
 
 def expand(input_x: Tensor, size: Any) -> Tensor:
     """`broadcast_to` of a size that may be a Tensor: axes of length 1 and new leading axes
-    repeated, -1 keeps a length. Source: `mindspore.ops.expand`."""
+    repeated, -1 keeps a length."""
     return shapes.broadcast_to(tensor(input_x, "expand", "input_x"), size)
 
 
@@ -80,14 +79,13 @@ def float_power_ext(input: Any, exponent: Any) -> Tensor:
 
 
 def soft_shrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x - lambd above lambd, x + lambd below -lambd, else 0. Source: `mindspore.ops.soft_shrink`.
-    """
+    """x - lambd above lambd, x + lambd below -lambd, else 0."""
     return apply_one("soft_shrink", tensor(input, "soft_shrink"),
                      lambd=float(number(lambd, "soft_shrink", "lambd")))
 
 
 def tensor_muls(input: Tensor, other: Any) -> Tensor:
-    """A tensor times a number. Source: `mindspore.ops.tensor_muls`."""
+    """A tensor times a number."""
     return arith.mul(tensor(input, "tensor_muls"), other)
 
 
@@ -144,7 +142,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
 def i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind of order 0, elementwise: `bessel_i0` under its
-    other name. Source: `mindspore.ops.i0`."""
+    other name."""
     return apply_one("bessel_i0", tensor(input, "i0"))
 
 

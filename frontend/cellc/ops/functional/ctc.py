@@ -136,8 +136,6 @@ def ctc_loss(
 
     Returns:
         The loss, and the logs of the forward probabilities (N, T, 2 S + 1), which have no gradient.
-
-    Source: `mindspore.ops.ctc_loss`.
     """
     loss, alphas = ctc_loss_v2(log_probs, targets, input_lengths, target_lengths, blank, reduction,
                                zero_infinity, "ctc_loss")

@@ -28,8 +28,6 @@ def unique(
         return_inverse: return also the place of each element among them, int64.
         return_counts: return also how often each occurs, int64.
         dim: the axis of the slices; all elements if None.
-
-    Source: `mindspore.mint.unique`.
     """
     x = tensor(input, "unique")
     for value, name in ((sorted, "sorted"), (return_inverse, "return_inverse"),

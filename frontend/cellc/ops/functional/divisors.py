@@ -29,8 +29,6 @@ def lcm(input: Any, other: Any) -> Tensor:
 
     Args:
         input, other: Tensors of ints (or one int) that broadcast.
-
-    Source: `mindspore.ops.lcm`.
     """
     return common_multiple(*_integers("lcm", input, other))
 

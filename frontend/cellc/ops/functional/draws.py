@@ -328,7 +328,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3) -> Tensor:
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
-    """A softmax of logits with Gumbel noise. Source: `mindspore.ops.gumbel_softmax`.
+    """A softmax of logits with Gumbel noise.
 
     Args:
         tau: the temperature, above 0.

@@ -356,5 +356,5 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
 
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The inverse of `fftshift`: the zero frequency moved from the middle of the axes `dim` (all if
-    None) to their start. Source: `mindspore.ops.ifftshift`."""
+    None) to their start."""
     return _shifted(input, dim, "ifftshift", True)

@@ -373,5 +373,5 @@ def strided_slice(
 
 
 def row_stack(tensors: Any) -> Tensor:
-    """`vstack` under its other name. Source: `mindspore.ops.row_stack`."""
+    """`vstack` under its other name."""
     return vstack(tensors)

@@ -397,7 +397,7 @@ def _contract(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Tensor,
 
 @native
 def adjoint(x: Tensor) -> Tensor:
-    """The last two axes exchanged, complex numbers conjugated. Source: `mindspore.ops.adjoint`."""
+    """The last two axes exchanged, complex numbers conjugated."""
     return arith.conj(shapes.swapaxes(tensor(x, "adjoint", "x"), -1, -2))
 
 

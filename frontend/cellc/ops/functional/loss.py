@@ -485,7 +485,7 @@ def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1, weight: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The hinge loss of class scores (n, c). Source: `mindspore.ops.multi_margin_loss`.
+    """The hinge loss of class scores (n, c).
 
     Args:
         p: the power of the hinge, 1 or 2.

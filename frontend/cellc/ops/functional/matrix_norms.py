@@ -20,7 +20,7 @@ def matrix_norm(
     A: Tensor, ord: Any = "fro", axis: Any = (-2, -1), keepdims: bool = False, *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """The norms of matrices. Source: `mindspore.ops.matrix_norm`.
+    """The norms of matrices.
 
     Args:
         A: (..., m, n).

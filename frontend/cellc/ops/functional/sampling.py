@@ -26,7 +26,7 @@ from . import arith, creation, joining, linalg, shapes
 
 @native
 def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
-    """How far boxes (n, 4) and (k, 4) overlap: (k, n). Source: `mindspore.ops.iou`.
+    """How far boxes (n, 4) and (k, 4) overlap: (k, n).
 
     Args:
         mode: "iou" divides by the union, "iof" by the area of the true box.
@@ -50,7 +50,7 @@ def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
 
 @native
 def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor:
-    """The sampling grid of affine maps, for `grid_sample`. Source: `mindspore.ops.affine_grid`.
+    """The sampling grid of affine maps, for `grid_sample`.
 
     Args:
         theta: (N, 2, 3) for images, (N, 3, 4) for volumes.
@@ -80,7 +80,7 @@ def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """An image or volume read at points in [-1, 1]. Source: `mindspore.ops.grid_sample`.
+    """An image or volume read at points in [-1, 1].
 
     Args:
         input: (N, C, H, W) or (N, C, D, H, W).

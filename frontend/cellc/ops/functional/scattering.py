@@ -22,7 +22,7 @@ from . import arith, indexing, joining, shapes, sorting
 
 
 def argwhere(input: Tensor) -> Tensor:
-    """The positions of all non-zero elements, one row each. Source: `mindspore.ops.argwhere`."""
+    """The positions of all non-zero elements, one row each."""
     out: Tensor = sorting.nonzero(tensor(input, "argwhere"))
     return out
 
@@ -169,7 +169,7 @@ def reverse_sequence(x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: in
 
 
 def population_count(input_x: Tensor) -> Tensor:
-    """How many bits of each element are 1, as uint8. Source: `mindspore.ops.population_count`."""
+    """How many bits of each element are 1, as uint8."""
     x = tensor(input_x, "population_count", "input_x")
     if x.dtype.name not in ("int16", "uint16"):
         raise misuse("population_count", "'input_x' must be of int16 or uint16", x.dtype, TypeError)

@@ -105,7 +105,7 @@ _known_dims = lru_cache(maxsize=4096)(_worked_out)  # Where sizes are ints
 @native_of_types
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """`reshape` to the shape of another tensor, which must have as many elements: only its shape
-    matters. Source: `mindspore.ops.view_as`."""
+    matters."""
     return reshape(input, tensor(other, "view_as", "other").shape)
 
 

@@ -226,35 +226,34 @@ def nan_to_num(
 @native
 def approximate_equal(x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Tensor:
     """Whether |x - y| < tolerance, elementwise, as bools: for values that differ by rounding.
-    `tolerance` is 1e-5 by default. Source: `mindspore.ops.approximate_equal`."""
+    `tolerance` is 1e-5 by default."""
     return arith.lt(arith.abs(arith.sub(x, y)), number(tolerance, "approximate_equal", "tolerance"))
 
 
 @native
 def ldexp(x: Tensor, other: Tensor) -> Tensor:
     """x * 2**other, elementwise with broadcasting: exact unless it overflows or gets too small.
-    Ints are computed in float32. Source: `mindspore.ops.ldexp`."""
+    Ints are computed in float32."""
     return arith.mul(tensor(x, "ldexp", "x"), arith.exp2(inexact(tensor(other, "ldexp", "other"))))
 
 
 @native
 def truncate_div(x: Any, y: Any) -> Tensor:
     """x / y, elementwise with broadcasting; the quotients of ints are cut towards zero, -7 by 2 is
-    -3. Source: `mindspore.ops.truncate_div`."""
+    -3."""
     a, b = operands("truncate_div", x, y)
     return arith.div(a, b, rounding_mode=None if a.dtype.is_inexact else "trunc")
 
 
 def truncate_mod(x: Any, y: Any) -> Tensor:
-    """The remainder of x / y with the sign of x, elementwise with broadcasting: -7 by 2 is -1.
-    Source: `mindspore.ops.truncate_mod`."""
+    """The remainder of x / y with the sign of x, elementwise with broadcasting: -7 by 2 is -1."""
     return arith.fmod(x, y)
 
 
 @native_of_types
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` converted to the element type of `other`; its shape stays, and that of `other` does
-    not matter. Source: `mindspore.ops.type_as`."""
+    not matter."""
     return cast_to(tensor(input, "type_as"), tensor(other, "type_as", "other").dtype)
 
 

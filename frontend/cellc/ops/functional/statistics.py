@@ -56,7 +56,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 @native
 def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
         aweights: Tensor | None = None) -> Tensor:
-    """The covariance matrix of variables (rows of at most 2 axes). Source: `mindspore.ops.cov`.
+    """The covariance matrix of variables (rows of at most 2 axes).
 
     Args:
         correction: what is subtracted from the number of observations.
@@ -148,7 +148,7 @@ def quantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = Fa
 
 def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The quantiles `q` (in [0, 1]) along `axis` of the elements that are not NaN, linear between
-    two elements. Source: `mindspore.ops.nanquantile`."""
+    two elements."""
     return _quantile("nanquantile", input, q, axis, keepdims, True)
 
 
@@ -178,7 +178,7 @@ def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
 
 @native
 def vecdot(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
-    """The sum of products along an axis, x conjugated. Source: `mindspore.ops.vecdot`."""
+    """The sum of products along an axis, x conjugated."""
     products = arith.mul(arith.conj(tensor(x, "vecdot", "x")), tensor(y, "vecdot", "y"))
     return reductions.sum(products, axis)
 
@@ -187,7 +187,7 @@ def vecdot(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
 def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = False, *,
                 dtype: DType | None = None) -> Tensor:
     """The norm of order `ord` (2 by default) over the axes `axis` of the absolute values: max for
-    inf, the count of non-zeros for 0. Source: `mindspore.ops.vector_norm`."""
+    inf, the count of non-zeros for 0."""
     t = inexact(tensor(x, "vector_norm", "x"))
     t = t if dtype is None else cast_to(t, dtype_of(dtype, "vector_norm"))
     return reductions._vector_norm(t, number(ord, "vector_norm", "ord"), axis, keepdims)
@@ -196,7 +196,7 @@ def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = Fals
 @native
 def top_k(input_x: Tensor, k: int, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The k largest elements along the last axis in descending order, and their positions (int32):
-    (..., n) gives two of (..., k). Source: `mindspore.ops.top_k`."""
+    (..., n) gives two of (..., k)."""
     return sorting.topk(input_x, k, -1, True, sorted)
 
 

@@ -31,14 +31,14 @@ def _window(what: str, length: Any, periodic: Any, dtype: DType | None, shape: A
 def bartlett_window(window_length: Any, periodic: bool = True, *, dtype: DType | None = None
                     ) -> Tensor:
     """The Bartlett window of `window_length` numbers: a triangle, 1 - |2 n / (N - 1) - 1|, with N +
-    1 for N if `periodic`. Source: `mindspore.ops.bartlett_window`."""
+    1 for N if `periodic`."""
     return _window("bartlett_window", window_length, periodic, dtype, np.bartlett)
 
 
 def blackman_window(window_length: Any, periodic: bool = True, *, dtype: DType | None = None
                     ) -> Tensor:
     """The Blackman window 0.42 - 0.5 cos(2 pi n / (N - 1)) + 0.08 cos(4 pi n / (N - 1)), with N + 1
-    for N if `periodic`. Source: `mindspore.ops.blackman_window`."""
+    for N if `periodic`."""
     return _window("blackman_window", window_length, periodic, dtype, np.blackman)
 
 
@@ -47,7 +47,7 @@ def hamming_window(
     dtype: DType | None = None,
 ) -> Tensor:
     """The Hamming window alpha - beta * cos(2 pi n / (N - 1)) of `window_length` numbers, with N +
-    1 for N if `periodic`. Source: `mindspore.ops.hamming_window`."""
+    1 for N if `periodic`."""
     first, second = (number(v, "hamming_window", name)
                      for v, name in ((alpha, "alpha"), (beta, "beta")))
 
@@ -61,7 +61,7 @@ def hamming_window(
 def kaiser_window(window_length: Any, periodic: bool = True, beta: float = 12.0, *,
                   dtype: DType | None = None) -> Tensor:
     """The Kaiser window i0(beta sqrt(1 - (2 n / (N - 1) - 1)**2)) / i0(beta), with N + 1 for N if
-    `periodic`. Source: `mindspore.ops.kaiser_window`."""
+    `periodic`."""
     steepness = number(beta, "kaiser_window", "beta")
     return _window("kaiser_window", window_length, periodic, dtype,
                    lambda n: np.kaiser(n, steepness))

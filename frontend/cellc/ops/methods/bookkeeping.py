@@ -42,8 +42,7 @@ def set_(
         storage_offset, size, stride: which of its elements in memory, in which order; all of
             them under its shape if `size` is None.
 
-    Source: `mindspore.Tensor.set_`. Elements are copied: writing to one of both tensors leaves
-    the other as it is.
+    Elements are copied: writing to one of both tensors leaves the other as it is.
     """
     return untyped.take(self, source, storage_offset, size, stride)
 
@@ -121,8 +120,6 @@ def remove_hook(self: Tensor, handle_id: int) -> None:
 
     Args:
         handle_id: the `id` of what `register_hook` has returned for this tensor.
-
-    Source: `mindspore.Tensor.remove_hook`.
     """
     remove_from_tensor(self, handle_id)
 

@@ -536,8 +536,6 @@ def bernoulli(self: Tensor, p: Any = None, seed: Any = None, *, generator: Any =
 def register_hook(self: Tensor, hook: Callable[..., Any]) -> Any:
     """Pass every gradient of this tensor through a function.
 
-    Source: `mindspore.Tensor.register_hook`.
-
     Args:
         hook: called with the gradient; gives None or the new gradient (of the same type). In a
             compiled function it is called back when the network runs.

@@ -19,7 +19,7 @@ from .virtual_dataset import VirtualDataset as VirtualDataset
 
 
 class ReduceOp:
-    """Names of the reductions among devices. Source: `mindspore.ops.ReduceOp`."""
+    """Names of the reductions among devices."""
 
     SUM = "sum"
     MAX = "max"

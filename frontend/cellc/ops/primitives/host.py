@@ -50,7 +50,7 @@ class PyFunc(Primitive):
 
 
 class Print(Primitive):
-    """Print values when the network runs. Source: `mindspore.ops.Print`."""
+    """Print values when the network runs."""
 
     def __init__(self) -> None:
         self.name, self.attrs = "Print", {}
@@ -62,7 +62,7 @@ class Print(Primitive):
 class HookBackward(Primitive):
     """A Tensor whose gradient passes through a Python function.
 
-    Source: `mindspore.ops.HookBackward`. In a compiled function it is called back.
+     In a compiled function it is called back.
 
     Args:
         hook_fn: called with a tuple of the gradient; gives None or the new gradient.

@@ -37,12 +37,12 @@ def diff_ext(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """`ops.diff` under the names of `mint.diff`. Source: `mindspore.ops.diff_ext`."""
+    """`ops.diff` under the names of `mint.diff`."""
     return reductions.diff(input, n, dim, prepend, append)
 
 
 def isnan_ext(tensor: Tensor) -> Tensor:
-    """`ops.isnan` under the name of `mint.isnan`. Source: `mindspore.ops.isnan_ext`."""
+    """`ops.isnan` under the name of `mint.isnan`."""
     return arith.isnan(tensor)
 
 

@@ -495,7 +495,7 @@ def _tridiagonal(superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tens
 
 
 class Morph(Primitive):
-    """A function as a Primitive, compiled with what calls it. Source: `mindspore.ops.Morph`.
+    """A function as a Primitive, compiled with what calls it.
 
     Args:
         fn: the function, of Tensors.

@@ -46,7 +46,7 @@ class _Summary(Primitive):
 
 
 class ScalarSummary(_Summary):
-    """Note a number under a name, for `SummaryRecord`. Source: `mindspore.ops.ScalarSummary`.
+    """Note a number under a name, for `SummaryRecord`.
 
     Inputs: the name (a string); a Tensor [] or [1].
     """
@@ -55,7 +55,7 @@ class ScalarSummary(_Summary):
 
 
 class TensorSummary(_Summary):
-    """Note a tensor under a name, for `SummaryRecord`. Source: `mindspore.ops.TensorSummary`.
+    """Note a tensor under a name, for `SummaryRecord`.
 
     Inputs: the name (a string); a Tensor.
     """
@@ -64,7 +64,7 @@ class TensorSummary(_Summary):
 
 
 class HistogramSummary(_Summary):
-    """Note how the elements of a tensor are spread. Source: `mindspore.ops.HistogramSummary`.
+    """Note how the elements of a tensor are spread.
 
     Inputs: the name (a string); a Tensor of one axis or more.
     """
@@ -73,7 +73,7 @@ class HistogramSummary(_Summary):
 
 
 class ImageSummary(_Summary):
-    """Note the first image of a batch. Source: `mindspore.ops.ImageSummary`.
+    """Note the first image of a batch.
 
     Inputs: the name (a string); a Tensor [n, channels, height, width].
     """

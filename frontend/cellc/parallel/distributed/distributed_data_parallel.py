@@ -72,8 +72,6 @@ class DistributedDataParallel(Cell):
         RuntimeError: this process is not in the group. At a call: graph mode. In the backward pass:
             a Parameter has no gradient; or the pass is itself differentiated or recomputed.
 
-    Source: `mindspore.parallel.distributed.DistributedDataParallel`.
-
     Examples:
         >>> net = DistributedDataParallel(nn.Dense(3, 2))
         >>> loss = value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())

@@ -35,8 +35,6 @@ def linear_sum_assignment(
 
     Raises:
         ValueError: no matrix; no assignment has finite costs (when it runs).
-
-    Source: `mindspore.scipy.optimize.linear_sum_assignment`.
     """
     what = "linear_sum_assignment"
     cost = tensor(cost_matrix, what, "cost_matrix")

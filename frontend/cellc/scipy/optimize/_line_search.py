@@ -182,8 +182,6 @@ def line_search(
         old_old_fval: the value at the point before, for the first step to try.
         c1, c2: how much f must descend, and its slope: 0 < c1 < c2 < 1.
         maxiter: how many steps to try.
-
-    Source: `mindspore.scipy.optimize.line_search`.
     """
     if not callable(f):
         raise misuse("line_search", "'f' must be callable", type(f).__name__, TypeError)

@@ -256,8 +256,6 @@ def minimize(
     Returns:
         `OptimizeResults`; `LagrangeResults` for "LAGRANGE".
 
-    Source: `mindspore.scipy.optimize.minimize`.
-
     Examples:
         >>> def func(p):
         ...     return (p[0] - 1) ** 2 + (p[1] + 2) ** 2

@@ -36,8 +36,6 @@ class RunContext:
 
     Args:
         original_args: what the run tells its callbacks.
-
-    Source: `mindspore.train.RunContext`.
     """
 
     def __init__(self, original_args: Annotated[dict[str, Any], instance(dict)]) -> None:
@@ -75,8 +73,6 @@ class Callback:
 
     `on_train_*` and `on_eval_*` call the older names (`begin`, `epoch_begin`, ...) unless they
     are overridden.
-
-    Source: `mindspore.train.Callback`.
     """
 
     def __enter__(self) -> Any:

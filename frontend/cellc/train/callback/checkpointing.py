@@ -53,8 +53,6 @@ class CheckpointConfig:
         crc_check: whether a CRC-32 is written.
         remove_redundancy: as in `save_checkpoint`.
         format: "ckpt" or "safetensors".
-
-    Source: `mindspore.train.CheckpointConfig`.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
 
 
 def names() -> list[str]:
-    """The names that `get_metric_fn` and `Model` know. Source: `mindspore.train.names`."""
+    """The names that `get_metric_fn` and `Model` know."""
     return sorted(_BY_NAME)
 
 
@@ -49,8 +49,6 @@ def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Any:
 
     Raises:
         KeyError: there is none of this name.
-
-    Source: `mindspore.train.get_metric_fn`.
     """
     if name not in _BY_NAME:
         raise KeyError(f"Unsupported metric {name!r}; there are {', '.join(names())}.")
@@ -62,8 +60,6 @@ def get_metrics(metrics: Any) -> dict[str, Any]:
 
     Raises:
         KeyError: there is no metric of that name.
-
-    Source: `mindspore.nn.get_metrics`.
     """
     if metrics is None:
         return {}

@@ -91,8 +91,6 @@ def auc(x: Points, y: Points, reorder: bool = False) -> float:
         x, y: the points: arrays of one shape (N,), or lists of them (areas are not added then:
             they must be one curve).
         reorder: whether points are sorted by `x` first.
-
-    Source: `mindspore.train.auc`.
     """
     px, py = np.asarray(x), np.asarray(y)
     if px.ndim != 1 or px.shape != py.shape:

@@ -42,10 +42,7 @@ def updated(who: str, seen: T | None, samples: bool = True) -> T:
 
 
 def rearrange_inputs(func: Function) -> Function:
-    """Decorates a method so that it gets the inputs that `self.indexes` names, in that order.
-
-    Source: `mindspore.train.rearrange_inputs`.
-    """
+    """Decorates a method so that it gets the inputs that `self.indexes` names, in that order."""
 
     @functools.wraps(func)
     def rearranged(self: Any, *inputs: Any) -> Any:

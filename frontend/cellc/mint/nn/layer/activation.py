@@ -35,7 +35,7 @@ class _InPlace(OfInput):
 
 
 class ELU(OfInput, function=functional.elu):
-    """x where positive, alpha (exp(x) - 1) elsewhere. Source: `mindspore.mint.nn.ELU`.
+    """x where positive, alpha (exp(x) - 1) elsewhere.
 
     Args:
         alpha: the limit below is -alpha.
@@ -47,7 +47,7 @@ class ELU(OfInput, function=functional.elu):
 
 
 class GELU(OfInput):
-    """x times the normal distribution function of x. Source: `mindspore.mint.nn.GELU`.
+    """x times the normal distribution function of x.
 
     Args:
         approximate: `"none"` (erf) or `"tanh"`.
@@ -71,7 +71,7 @@ class GLU(OfInput, function=functional.glu):
 
 
 class Hardtanh(OfInput, function=functional.hardtanh):
-    """x brought into [min_val, max_val]. Source: `mindspore.mint.nn.Hardtanh`.
+    """x brought into [min_val, max_val].
 
     Args:
         min_val, max_val: the bounds.
@@ -84,35 +84,35 @@ class Hardtanh(OfInput, function=functional.hardtanh):
 
 
 class LogSigmoid(_OfInput, function=functional.logsigmoid):
-    """log(sigmoid(x)). Source: `mindspore.mint.nn.LogSigmoid`."""
+    """log(sigmoid(x))."""
 
 
 class Mish(_WithoutOptions, function=functional.mish):
-    """x tanh(softplus(x)). Source: `mindspore.mint.nn.Mish`."""
+    """x tanh(softplus(x))."""
 
 
 class ReLU6(_InPlace, function=functional.relu6):
-    """x brought into [0, 6]. Source: `mindspore.mint.nn.ReLU6`."""
+    """x brought into [0, 6]."""
 
 
 class SELU(_WithoutOptions, function=functional.selu):
-    """Scaled ELU (Klambauer et al., 2017). Source: `mindspore.mint.nn.SELU`."""
+    """Scaled ELU (Klambauer et al., 2017)."""
 
 
 class SiLU(_InPlace, function=functional.silu):
-    """x sigmoid(x). Source: `mindspore.mint.nn.SiLU`."""
+    """x sigmoid(x)."""
 
 
 class Sigmoid(_OfInput, function=functional.sigmoid):
-    """1 / (1 + exp(-x)). Source: `mindspore.mint.nn.Sigmoid`."""
+    """1 / (1 + exp(-x))."""
 
 
 class Tanh(_OfInput, function=functional.tanh):
-    """The hyperbolic tangent. Source: `mindspore.mint.nn.Tanh`."""
+    """The hyperbolic tangent."""
 
 
 class Threshold(OfInput, function=functional.threshold):
-    """x where it is above `threshold`, `value` elsewhere. Source: `mindspore.mint.nn.Threshold`.
+    """x where it is above `threshold`, `value` elsewhere.
 
     Args:
         threshold, value: numbers.

@@ -11,7 +11,7 @@ from .. import functional
 
 
 class Flatten(basic.Flatten):
-    """The axes from `start_dim` to `end_dim` as one. Source: `mindspore.mint.nn.Flatten`.
+    """The axes from `start_dim` to `end_dim` as one.
 
     Args:
         start_dim, end_dim: the first and last axis.
@@ -61,7 +61,7 @@ class _Upsampling(Layer):
 
 
 class UpsamplingNearest2d(_Upsampling):
-    """Images resized by the nearest element. Source: `mindspore.mint.nn.UpsamplingNearest2d`."""
+    """Images resized by the nearest element."""
 
     def construct(self, input: Tensor) -> Any:
         """(N, C, H, W) to (N, C, *size)."""
@@ -69,10 +69,7 @@ class UpsamplingNearest2d(_Upsampling):
 
 
 class UpsamplingBilinear2d(_Upsampling):
-    """Images resized by bilinear interpolation, corners aligned.
-
-    Source: `mindspore.mint.nn.UpsamplingBilinear2d`.
-    """
+    """Images resized by bilinear interpolation, corners aligned."""
 
     def construct(self, input: Tensor) -> Any:
         """(N, C, H, W) to (N, C, *size)."""

@@ -126,19 +126,19 @@ class _Conv(Family):
 
 
 class Conv1d(_Conv, spatial=1, function=functional.conv1d):
-    """1-D convolution of (N, C, L) or (C, L). Source: `mindspore.mint.nn.Conv1d`."""
+    """1-D convolution of (N, C, L) or (C, L)."""
 
 
 class Conv2d(_Conv, function=functional.conv2d):
-    """2-D convolution of (N, C, H, W) or (C, H, W). Source: `mindspore.mint.nn.Conv2d`."""
+    """2-D convolution of (N, C, H, W) or (C, H, W)."""
 
 
 class Conv3d(_Conv, spatial=3, function=functional.conv3d):
-    """3-D convolution of (N, C, D, H, W) or (C, D, H, W). Source: `mindspore.mint.nn.Conv3d`."""
+    """3-D convolution of (N, C, D, H, W) or (C, D, H, W)."""
 
 
 class ConvTranspose2d(_Conv, transposed=True):
-    """The adjoint of `Conv2d`, to a larger image. Source: `mindspore.mint.nn.ConvTranspose2d`.
+    """The adjoint of `Conv2d`, to a larger image.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, groups, bias, dilation, dtype: as

@@ -24,7 +24,7 @@ class _Loss(Functional):
 
 
 class MSELoss(_Loss, function=functional.mse_loss):
-    """(input - target)**2. Source: `mindspore.mint.nn.MSELoss`.
+    """(input - target)**2.
 
     Args:
         reduction: `"mean"`, `"sum"` or `"none"`.
@@ -91,7 +91,7 @@ class CrossEntropyLoss(_Loss, function=functional.cross_entropy):
 
 
 class NLLLoss(_Loss, function=functional.nll_loss):
-    """The negative log-likelihood of classes. Source: `mindspore.mint.nn.NLLLoss`.
+    """The negative log-likelihood of classes.
 
     Args:
         weight: a weight for each class.
@@ -105,7 +105,7 @@ class NLLLoss(_Loss, function=functional.nll_loss):
 
 
 class BCELoss(Cell):
-    """The binary cross entropy of probabilities. Source: `mindspore.mint.nn.BCELoss`.
+    """The binary cross entropy of probabilities.
 
     Args:
         weight: a factor of each loss.
@@ -122,7 +122,7 @@ class BCELoss(Cell):
 
 
 class BCEWithLogitsLoss(_Loss, function=functional.binary_cross_entropy_with_logits):
-    """The binary cross entropy of sigmoid(input). Source: `mindspore.mint.nn.BCEWithLogitsLoss`.
+    """The binary cross entropy of sigmoid(input).
 
     Args:
         weight: a factor of each loss.

@@ -80,15 +80,15 @@ class _BatchNorm(Family):
 
 
 class BatchNorm1d(_BatchNorm, ranks=(2, 3)):
-    """Batch normalisation of (N, C) or (N, C, L). Source: `mindspore.mint.nn.BatchNorm1d`."""
+    """Batch normalisation of (N, C) or (N, C, L)."""
 
 
 class BatchNorm2d(_BatchNorm, ranks=(4,)):
-    """Batch normalisation of (N, C, H, W). Source: `mindspore.mint.nn.BatchNorm2d`."""
+    """Batch normalisation of (N, C, H, W)."""
 
 
 class BatchNorm3d(_BatchNorm, ranks=(5,)):
-    """Batch normalisation of (N, C, D, H, W). Source: `mindspore.mint.nn.BatchNorm3d`."""
+    """Batch normalisation of (N, C, D, H, W)."""
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -110,7 +110,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class GroupNorm(Cell):
-    """Normalised over groups of channels of each sample. Source: `mindspore.mint.nn.GroupNorm`.
+    """Normalised over groups of channels of each sample.
 
     Args:
         num_groups, num_channels: groups and channels (axis 1); the latter a multiple.

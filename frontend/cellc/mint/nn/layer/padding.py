@@ -46,15 +46,15 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad, spatial=1):
-    """A value around the last axis. Source: `mindspore.mint.nn.ConstantPad1d`."""
+    """A value around the last axis."""
 
 
 class ConstantPad2d(_ConstantPad, spatial=2):
-    """A value around the last two axes. Source: `mindspore.mint.nn.ConstantPad2d`."""
+    """A value around the last two axes."""
 
 
 class ConstantPad3d(_ConstantPad, spatial=3):
-    """A value around the last three axes. Source: `mindspore.mint.nn.ConstantPad3d`."""
+    """A value around the last three axes."""
 
 
 class _ZeroPad(_ConstantPad):
@@ -69,36 +69,36 @@ class _ZeroPad(_ConstantPad):
 
 
 class ZeroPad1d(_ZeroPad, spatial=1):
-    """Zeros around the last axis. Source: `mindspore.mint.nn.ZeroPad1d`."""
+    """Zeros around the last axis."""
 
 
 class ZeroPad2d(_ZeroPad, spatial=2):
-    """Zeros around the last two axes. Source: `mindspore.mint.nn.ZeroPad2d`."""
+    """Zeros around the last two axes."""
 
 
 class ZeroPad3d(_ZeroPad, spatial=3):
-    """Zeros around the last three axes. Source: `mindspore.mint.nn.ZeroPad3d`."""
+    """Zeros around the last three axes."""
 
 
 class ReflectionPad1d(_Pad, layers.ReflectionPad1d):
-    """The last axis mirrored at its ends. Source: `mindspore.mint.nn.ReflectionPad1d`."""
+    """The last axis mirrored at its ends."""
 
 
 class ReflectionPad2d(_Pad, layers.ReflectionPad2d):
-    """The last two axes mirrored at their ends. Source: `mindspore.mint.nn.ReflectionPad2d`."""
+    """The last two axes mirrored at their ends."""
 
 
 class ReflectionPad3d(_Pad, layers.ReflectionPad3d):
-    """The last three axes mirrored at their ends. Source: `mindspore.mint.nn.ReflectionPad3d`."""
+    """The last three axes mirrored at their ends."""
 
 
 class ReplicationPad1d(_Pad, layers.ReplicationPad1d):
-    """The ends of the last axis repeated. Source: `mindspore.mint.nn.ReplicationPad1d`."""
+    """The ends of the last axis repeated."""
 
 
 class ReplicationPad2d(_Pad, layers.ReplicationPad2d):
-    """The ends of the last two axes repeated. Source: `mindspore.mint.nn.ReplicationPad2d`."""
+    """The ends of the last two axes repeated."""
 
 
 class ReplicationPad3d(_Pad, layers.ReplicationPad3d):
-    """The ends of the last three axes repeated. Source: `mindspore.mint.nn.ReplicationPad3d`."""
+    """The ends of the last three axes repeated."""

@@ -20,7 +20,7 @@ class _Adaptive(OfInput):
 
 
 class AdaptiveAvgPool1d(_Adaptive, function=functional.adaptive_avg_pool1d):
-    """Means of windows of (N, C, L) or (C, L). Source: `mindspore.mint.nn.AdaptiveAvgPool1d`."""
+    """Means of windows of (N, C, L) or (C, L)."""
 
     def extend_repr(self) -> str:
         """The size."""
@@ -38,7 +38,7 @@ class AdaptiveAvgPool3d(_Adaptive, function=functional.adaptive_avg_pool3d):
 
 
 class AdaptiveMaxPool1d(_Adaptive, function=functional.adaptive_max_pool1d):
-    """Maxima of windows of (N, C, L) or (C, L). Source: `mindspore.mint.nn.AdaptiveMaxPool1d`.
+    """Maxima of windows of (N, C, L) or (C, L).
 
     Args:
         output_size: how many come out.
