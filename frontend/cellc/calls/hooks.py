@@ -27,10 +27,12 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, alias_of, tensor_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer, call_here
+from . import precision
 from .callbacks import host_call
 from .saved_tensors import SavedHooks, under
 
 Hook = Callable[..., Any]
+Construct = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
@@ -136,11 +138,33 @@ class _Reader:
 # --- calls of Cells ------------------------------------------------------------------------------
 
 
-def call_hooked(
-    cell: Any, hooks: CellHooks, args: tuple[Any, ...], kwargs: Mapping[str, Any],
-    construct: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+def call_around(
+    cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], construct: Construct,
+    recomputed: Callable[[Construct, tuple[Any, ...], dict[str, Any]], Any],
 ) -> Any:
-    """A call of a Cell with hooks, in the mode at hand: `construct(args, kwargs)` among them."""
+    """A call of a Cell in either mode: `construct(args, kwargs)` in the Cell's precision, computed
+    again for gradients if the Cell is so marked, within the Cell's hooks.
+
+    Args:
+        recomputed: gives the result of a function of arguments that gradients compute again.
+    """
+    hooks = hooks_of(cell)
+    if hooks is None and cell._recompute_options is None:
+        return precision.run(cell, args, kwargs, construct)
+
+    def within(a: tuple[Any, ...], k: dict[str, Any]) -> Any:
+        if cell._recompute_options is None:
+            return precision.run(cell, a, k, construct)
+        return recomputed(lambda a, k: precision.run(cell, a, k, construct), a, k)
+
+    return within(args, dict(kwargs)) if hooks is None else \
+        _call_hooked(cell, hooks, args, kwargs, within)
+
+
+def _call_hooked(
+    cell: Any, hooks: CellHooks, args: tuple[Any, ...], kwargs: Mapping[str, Any],
+    construct: Construct,
+) -> Any:
     kw = dict(kwargs)
     for hook, with_kwargs, _ in hooks.of("forward_pre"):
         args, kw = _pre(cell, hook, with_kwargs, args, kw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from .. import context
@@ -11,9 +12,9 @@ from ..core.dispatch import precision as computing
 from ..core.later import naming
 from ..eager import implicit_recording
 from ..eager.recorder import active_recordings
-from . import precision, recompute
+from . import recompute
 from .bprop import call_with_bprop
-from .hooks import call_hooked, hooks_of
+from .hooks import Construct, call_around, hooks_of
 
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -24,8 +25,8 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
         except Exception as error:
             naming.raise_told_of_cell(error, cell, args, kwargs)
     if cell.requires_grad and not active_recordings() and implicit_recording.wanted(cell):
-        return implicit_recording.call(cell, lambda a, k: _hooked(cell, a, k), args, kwargs)
-    return _hooked(cell, args, kwargs)
+        return implicit_recording.call(cell, partial(_around, cell), args, kwargs)
+    return _around(cell, args, kwargs)
 
 
 def _usual(cell: Any) -> bool:
@@ -38,20 +39,14 @@ def _usual(cell: Any) -> bool:
     )
 
 
-def _hooked(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    hooks = hooks_of(cell)
-    if hooks is not None:
-        return call_hooked(cell, hooks, args, kwargs, lambda a, k: _call(cell, a, k))
-    return _call(cell, args, kwargs)
+def _around(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    return call_around(cell, args, kwargs, partial(_run, cell), partial(_recomputed, cell))
 
 
-def _call(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    def call(given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        return precision.run(cell, given, named, lambda a, k: _run(cell, a, k))
-
-    if cell._recompute_options is not None and active_recordings():
-        return recompute.recorded(call, args, kwargs, list(cell.get_parameters()))
-    return call(args, kwargs)
+def _recomputed(cell: Any, call: Construct, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not active_recordings():
+        return call(args, kwargs)
+    return recompute.recorded(call, args, kwargs, list(cell.get_parameters()))
 
 
 def _run(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

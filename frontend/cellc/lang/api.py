@@ -77,7 +77,8 @@ def interpret_call(
     outer = _active.vm
     if outer is not None and outer.tracer is tracer and outer.frame is not None:
         frame = outer.frame
-        result = _entered(outer, fn, list(args), dict(kwargs or {}), frame)
+        result = (call_cell if _model.is_cell(fn) else call)(
+            outer, fn, list(args), dict(kwargs or {}), frame)
         outer.frame = frame
         outer.state.settle(outer)
         return result
@@ -85,13 +86,6 @@ def interpret_call(
         hooks = outer.hooks  # library code that the outer call runs as it is
     vm = Interpreter(_LANGUAGE, tracer, hooks)
     return _run(vm, fn, args, kwargs or {})
-
-
-def _entered(
-    vm: Interpreter, fn: Any, args: list[Any], kwargs: dict[str, Any], frame: Frame
-) -> Any:
-    """Call `fn`; of a Cell, Python has run a `__call__` of its class that is the user's."""
-    return (call_cell if _model.is_cell(fn) else call)(vm, fn, args, kwargs, frame)
 
 
 def position() -> str:
@@ -166,7 +160,9 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     try:
         with tracing(vm.tracer), _deep_recursion():
             frame = entry_frame()
-            result = _entered(vm, fn, list(args), dict(kwargs), frame)
+            # (Of a Cell, Python has run a `__call__` of its class that is the user's.)
+            result = (call_cell if _model.is_cell(fn) else call)(
+                vm, fn, list(args), dict(kwargs), frame)
             vm.frame = frame
             result = asked_ranges(vm, returned(result))
             if vm.pieces is not None:

@@ -7,6 +7,7 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from string import Template
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
@@ -17,9 +18,9 @@ import numpy as np
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
 
-from ..calls import budget, inner_primitives, precision, recompute
+from ..calls import budget, inner_primitives, recompute
 from ..calls.bprop import call_with_bprop
-from ..calls.hooks import call_hooked, hooks_of
+from ..calls.hooks import call_around
 from ..core import invalidation, naming
 from ..core.dispatch import apply, tracing
 from ..core.module_names import function_name, is_exactly, module_of, plain
@@ -135,29 +136,15 @@ def _installed(fn: FunctionType) -> bool:
 
 
 def interpret(
-    vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None
+    vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None,
+    laid_out: bool = False,
 ) -> Any:
-    """Interpret a Python function from its source."""
-    if args and _is_layers(fn.__globals__) and _model.is_cell(args[0]):
+    """Interpret a Python function from its source; `laid_out`: one of a layer whose operands lie
+    as the settings of its primitives say."""
+    if not laid_out and args and _is_layers(fn.__globals__) and _model.is_cell(args[0]):
         within = inner_primitives.within(args[0], lambda: _in_layer(vm.frame, args[0]))
         if within is not None:
-            return within.call(lambda a: _interpret(vm, fn, a, kwargs, caller), args)
-    return _interpret(vm, fn, args, kwargs, caller)
-
-
-def _is_layers(names: dict[str, Any]) -> bool:
-    """Whether global names are those of a module of layers of cellc itself."""
-    return f"{names.get('__name__', '')}.".startswith("cellc.nn.")
-
-
-def _in_layer(frame: Frame | None, layer: Any) -> bool:
-    """Whether what is interpreted is code of a layer of cellc, or called by it with itself."""
-    return frame is not None and frame.first_argument is layer and _is_layers(frame.globals)
-
-
-def _interpret(
-    vm: Interpreter, fn: FunctionType, args: Args, kwargs: Kwargs, caller: Frame | None
-) -> Any:
+            return within.call(lambda a: interpret(vm, fn, a, kwargs, caller, True), args)
     source = function_source(fn)
     vm.report_function(fn)
     if vm.rolling and (source.facts.generator or source.node.args.vararg):
@@ -180,6 +167,16 @@ def _interpret(
     if source.facts.generator:
         return generator(vm, frame, caller)
     return run(vm, frame, caller)
+
+
+def _is_layers(names: dict[str, Any]) -> bool:
+    """Whether global names are those of a module of layers of cellc itself."""
+    return f"{names.get('__name__', '')}.".startswith("cellc.nn.")
+
+
+def _in_layer(frame: Frame | None, layer: Any) -> bool:
+    """Whether what is interpreted is code of a layer of cellc, or called by it with itself."""
+    return frame is not None and frame.first_argument is layer and _is_layers(frame.globals)
 
 
 def _site(vm: Interpreter, fn: FunctionType) -> Span | None:
@@ -271,51 +268,26 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
     for name in _READ_BY_CALLS:
         vm.report(cell, name)
     vm.tracer.budget = budget.least(vm.tracer.budget, cell._recompute_budget)
-    return vm.templates.of_call(cell, args, kwargs, vm.scope_of(cell, frame),
-                                lambda: _hooked(vm, cell, args, kwargs, frame))
-
-
-def _hooked(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    """A Cell's results, its hooks run before and after."""
-    hooks = hooks_of(cell)
-    if hooks is None:
-        return _marked(vm, cell, args, kwargs, frame)
-    return call_hooked(cell, hooks, tuple(args), kwargs,
-                       lambda a, k: _marked(vm, cell, list(a), k, frame))
-
-
-def _marked(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    """A Cell's results; in a graph that the gradient computes again if the Cell is so marked."""
-    if cell._recompute_options is None:
-        return _cell(vm, cell, args, kwargs, frame)
-    return recompute.traced(vm.tracer, (args, kwargs),
-                                lambda: _cell(vm, cell, args, kwargs, frame))
-
-
-def _cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     tracer = vm.tracer
-    span, scope = tracer.span, tracer.scope
 
     def construct(a: tuple[Any, ...], k: Kwargs) -> Any:
+        span, scope = tracer.span, tracer.scope
         tracer.scope = vm.scope_of(cell, frame)
-        out = _construct_of(vm, cell, list(a), k, frame)
+        if not _model.own_bprop(cell):
+            try:
+                out = call(vm, cell.construct, list(a), k, frame)
+            except Exception as error:
+                naming.raise_told_of_cell(error, cell, list(a), k)
+        elif k:
+            raise TypeError(f"{type(cell).__name__} has a bprop and takes no keyword arguments")
+        else:
+            out = call_with_bprop(cell, a)
         tracer.span, tracer.scope = span, scope  # what is done with it stands where the call does
         return out
 
-    return precision.run(cell, tuple(args), kwargs, construct)
-
-
-def _construct_of(
-    vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Frame
-) -> Any:
-    if _model.own_bprop(cell):
-        if kwargs:
-            raise TypeError(f"{type(cell).__name__} has a bprop and takes no keyword arguments")
-        return call_with_bprop(cell, tuple(args))
-    try:
-        return call(vm, cell.construct, args, kwargs, frame)
-    except Exception as error:
-        naming.raise_told_of_cell(error, cell, args, kwargs)
+    return vm.templates.of_call(cell, args, kwargs, vm.scope_of(cell, frame), partial(
+        call_around, cell, tuple(args), kwargs, construct,
+        lambda f, a, k: recompute.traced(tracer, (a, k), lambda: f(a, k))))
 
 
 # --- classes and other objects ------------------------------------------------------------------
@@ -590,7 +562,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         result = vm.state.mutate(vm, [owner], fn, args, kwargs, frame)
         return carried(vm, measured(vm, owner, result), owner) if fn.__name__ in _FOLLOW else result
     if isinstance(owner, type) and fn.__name__ in ("__subclasses__", "mro"):
-        return vm.guarded(owner, fn.__name__, functools.partial(fn, *args, **kwargs))
+        return vm.guarded(owner, fn.__name__, partial(fn, *args, **kwargs))
     if fn in REFUSED:
         raise vm.error(
             "CE303", RuntimeError, f"{fn.__name__}() is not available in a compiled function",
@@ -633,7 +605,7 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         result = _refuse_drawn(vm, called(vm, fn, given, named), frame)
         vm.state.new_of_library(result)
         if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)):
-            vm.note_result(fn, name, functools.partial(fn, *args, **kwargs), result)  # a setting
+            vm.note_result(fn, name, partial(fn, *args, **kwargs), result)  # a setting
     except ElementsUnknown as e:
         if vm.pieces is None:
             raise vm.error("CE601", TypeError, str(e), frame, hint=_UNCALLED) from None
@@ -716,14 +688,14 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     boxes = [v for v in (owner, *args, *kwargs.values()) if isinstance(v, BOXES)]
     for value in boxes:
         vm.note_object(value)
-    run = functools.partial(vm.state.mutate, vm, boxes, fn, args, kwargs, frame)
+    run = partial(vm.state.mutate, vm, boxes, fn, args, kwargs, frame)
     keeps = isinstance(fn, functools._lru_cache_wrapper)  # it runs once in PyNative too
     result = run() if keeps else vm.state.whole(
         vm, fn, (owner, *args, *kwargs.values(), fn), frame, run)
     if keeps:  # the result of an earlier call, which the program may have changed since
         vm.state.default(f"what {fn.__name__}() keeps", vm.tracer.place(), result)
         vm.note_result(fn, f"{fn.__name__}{tuple(args)}",
-                       functools.partial(fn, *args, **kwargs), result)
+                       partial(fn, *args, **kwargs), result)
     elif not any(result is v for v in (owner, *args)) and not isinstance(result, BOXES):
         vm.state.new(result)
         if is_iterator(result):
