@@ -47,8 +47,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 def get_py_obj_dtype(obj: Any) -> Any:
     """The dtype a Python value, or one of a Python type, has as a Tensor; that of a Tensor is its
-    own.
-    """
+    own."""
     if isinstance(obj, Tensor):
         return obj.dtype
     return pytype_to_dtype(obj if isinstance(obj, type) else type(obj))
@@ -102,8 +101,7 @@ def no_inline(fn: Any = None) -> Any:
 @names_itself
 class JitConfig:
     """Options of compilation. `jit_syntax_level="STRICT"` makes it an error that Python does a part
-    of a network ("COMPATIBLE" is "LAX"); all others are kept and have no effect.
-    """
+    of a network ("COMPATIBLE" is "LAX"); all others are kept and have no effect."""
 
     def __init__(
         self, jit_level: str = "", exc_mode: str = "auto", jit_syntax_level: str = "",

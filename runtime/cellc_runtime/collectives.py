@@ -248,8 +248,7 @@ def _met(step: Step, *own: Array) -> Iterator[Meeting]:
 
 def _all_reduce(step: Step, x: Array, out: Array, reduction: str) -> Phases:
     """Each rank adds up one slice in the order of the ranks, then takes the other slices from
-    those who have added them. Of its `x` others read none but their slices, so `out` may be `x`.
-    """
+    those who have added them. Of its `x` others read none but their slices, so `out` may be `x`."""
     count, here = len(step.group), member(step)
     ends = [x.size * i // count for i in range(count + 1)]
     with _met(step, x, out) as meeting:

@@ -53,8 +53,7 @@ _LIBRARY = ("cellc", "cellc_compiler", "cellc_runtime", "IPython", "ipykernel")
 
 class InNotebook:
     """For errors that say where in a network they are: a notebook shows the user's own lines above
-    the message, and leaves out the library's.
-    """
+    the message, and leaves out the library's."""
 
     def _render_traceback_(self: Any, *given: Any) -> list[str]:
         """Return the lines that IPython shows instead of the traceback."""

@@ -161,8 +161,7 @@ def names_of(module: str, table: Mapping[str, Any]) -> Callable[[str], Any]:
 
 def public_names(module: str) -> Callable[[], list[str]]:
     """The `__dir__` of a module: what it lists in `__all__`, the modules below it and what begins
-    with an underscore, but not what it imports.
-    """
+    with an underscore, but not what it imports."""
 
     def listed() -> list[str]:
         names = vars(sys.modules[module])

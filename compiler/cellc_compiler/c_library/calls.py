@@ -1,6 +1,5 @@
 """The call of a program: its memory, its slots, blocks to precompute, its results and errors; see
-`texts`.
-"""
+`texts`."""
 
 from __future__ import annotations
 

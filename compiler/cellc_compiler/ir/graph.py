@@ -139,6 +139,23 @@ class Node:
         (value,) = self.results
         return value
 
+    def clone(
+        self, operands: list[Value], regions: tuple[Graph, ...] | None = None,
+        scope: str | None = None,
+    ) -> Node:
+        """The same operation on other operands, with results of its own, in no graph yet.
+
+        Args:
+            regions: instead of the node's own, which are shared: they are closed, and passes that
+                change one replace it.
+            scope: instead of the node's own.
+        """
+        copy = Node(
+            self.op, operands, self.attrs, (), self.regions if regions is None else regions,
+            span=self.span, scope=self.scope if scope is None else scope, origin=self.origin)
+        copy.results = tuple([Value(r.type, copy, r.index) for r in self.results])
+        return copy
+
     def walk(self) -> Iterator[Node]:
         """The node, then those of its nested graphs, in order."""
         yield self
@@ -220,17 +237,11 @@ class Graph:
 def clone_into(
     builder: Builder, graph: Graph, arguments: Sequence[Value]
 ) -> tuple[list[Value], dict[Value, Value]]:
-    """Append copies of `graph`'s nodes, its inputs replaced; returns outputs and the value map.
-
-    Regions are shared, not copied: they are closed and passes that change one replace it.
-    """
+    """Append copies of `graph`'s nodes, its inputs replaced; returns outputs and the value map."""
     table: dict[Value, Value] = dict(zip(graph.inputs, arguments, strict=True))
     for node in graph.nodes:
-        copy = Node(
-            node.op, [table[v] for v in node.operands], node.attrs, (), node.regions,
-            span=node.span, scope=join_scope(builder.scope, node.scope), origin=node.origin,
-        )
-        copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+        copy = node.clone([table[v] for v in node.operands],
+                          scope=join_scope(builder.scope, node.scope))
         builder.graph.nodes.append(copy)
         table.update(zip(node.results, copy.results, strict=True))
     return [table[v] for v in graph.outputs], table

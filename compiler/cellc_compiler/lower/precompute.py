@@ -135,8 +135,7 @@ def _replace(graph: Graph, precompute: set[Node], roots: list[Value]) -> list[Va
     for node in graph.nodes:
         copy = node
         if node in precompute:
-            copy = Node(node.op, node.operands, node.attrs, (), span=node.span, scope=node.scope)
-            copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+            copy = node.clone(node.operands)
             for old, new in zip(node.results, copy.results, strict=True):
                 table.setdefault(old, new)
         copy.operands = [table.get(v, v) for v in copy.operands]

@@ -128,8 +128,7 @@ def _near_j(b: Builder, x: Value, order: int) -> tuple[Value, Value]:
 
 def _far(b: Builder, x: Value, order: int) -> tuple[Value, Value]:
     """J(x) and Y(x) for x >= 8, from phase and amplitude: with s and c for sine and cosine of x,
-    those of x - pi/4 are (s - c) / sqrt(2) and (c + s) / sqrt(2).
-    """
+    those of x - pi/4 are (s - c) / sqrt(2) and (c + s) / sqrt(2)."""
     z = b.div(_number(b, 8.0), x)
     t = _plus(b, _times(b, b.mul(z, z), 2.0), -1.0)
     p = _polynomial(b, t, (tables.P0, tables.P1)[order])

@@ -1,6 +1,5 @@
 """Running reductions along an axis: cumsum, cumprod, cummax, cummin, logcumsumexp and linear
-recurrences.
-"""
+recurrences."""
 
 from __future__ import annotations
 

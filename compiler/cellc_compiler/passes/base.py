@@ -125,14 +125,8 @@ def copy_graph(graph: Graph) -> Graph:
     for v in graph.inputs:
         table[v] = out.add_input(v.type, v.name, v.kind)
     for node in graph.nodes:
-        copy = Node(
-            node.op, [table[v] for v in node.operands], node.attrs, (),
-            tuple(map(copy_graph, node.regions)), span=node.span, scope=node.scope,
-            origin=node.origin,
-        )
-        copy.results = tuple([Value(r.type, copy, r.index) for r in node.results])
-        for r, made in zip(node.results, copy.results, strict=True):
-            table[r] = made
+        copy = node.clone([table[v] for v in node.operands], tuple(map(copy_graph, node.regions)))
+        table.update(zip(node.results, copy.results, strict=True))
         out.nodes.append(copy)
     out.outputs = [table[v] for v in graph.outputs]
     out.updates = [(table[old], table[new]) for old, new in graph.updates]

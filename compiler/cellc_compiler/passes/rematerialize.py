@@ -154,8 +154,7 @@ _BEFORE = 16
 
 class Part:
     """One graph seen from one start of a backward part: what is forward, what backward reads, and
-    the segments.
-    """
+    the segments."""
 
     def __init__(self, graph: Graph, start: Sequence[Node]) -> None:
         self.graph = graph
@@ -440,8 +439,7 @@ class _Copier:
         with self.b.at(span=node.span, scope=node.scope):
             if operands and all(map(self.part.given, operands)):
                 operands[0] = self.b.after(operands[0], *others)
-            copy = Node(node.op, operands, node.attrs, (), (), span=node.span, scope=node.scope)
-        copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+        copy = node.clone(operands)
         self.graph.nodes.append(copy)
         for old, new in zip(node.results, copy.results, strict=True):
             self.copies[segment, old] = new

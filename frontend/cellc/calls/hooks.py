@@ -33,6 +33,7 @@ from .saved_tensors import SavedHooks, under
 
 Hook = Callable[..., Any]
 Construct = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+Within = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
 KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
@@ -140,7 +141,7 @@ class _Reader:
 
 def call_around(
     cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], construct: Construct,
-    recomputed: Callable[[Construct, tuple[Any, ...], dict[str, Any]], Any],
+    recomputed: Callable[[Within, tuple[Any, ...], dict[str, Any]], Any],
 ) -> Any:
     """A call of a Cell in either mode: `construct(args, kwargs)` in the Cell's precision, computed
     again for gradients if the Cell is so marked, within the Cell's hooks.

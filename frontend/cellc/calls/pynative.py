@@ -14,7 +14,7 @@ from ..eager import implicit_recording
 from ..eager.recorder import active_recordings
 from . import recompute
 from .bprop import call_with_bprop
-from .hooks import Construct, call_around, hooks_of
+from .hooks import Within, call_around, hooks_of
 
 
 def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -43,7 +43,7 @@ def _around(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     return call_around(cell, args, kwargs, partial(_run, cell), partial(_recomputed, cell))
 
 
-def _recomputed(cell: Any, call: Construct, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _recomputed(cell: Any, call: Within, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not active_recordings():
         return call(args, kwargs)
     return recompute.recorded(call, args, kwargs, list(cell.get_parameters()))

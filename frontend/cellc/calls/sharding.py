@@ -73,8 +73,7 @@ _SLIDES = frozenset(("AvgPool", "Conv2D", "Conv2DBackpropInput", "Conv2DTranspos
 
 def check_rows(primitive: Any, what: str, operands: Sequence[Placement], out: Any) -> None:
     """Whether a result has as many parts of rows and columns as its primitive's strategy cuts the
-    image into.
-    """
+    image into."""
     if primitive.name not in _SLIDES or not operands or not isinstance(out, Tensor):
         return
     matrix, layout = operands[0]

@@ -237,8 +237,7 @@ def _padded_batch(
 @dataclass(eq=False)
 class Buckets(Operation):
     """Rows put together with rows of about their length, as `Dataset.bucket_batch_by_length` says;
-    the length is found from the columns `taken`.
-    """
+    the length is found from the columns `taken`."""
 
     taken: list[str]
     boundaries: list[int]

@@ -138,8 +138,7 @@ class EnWik9Dataset(_Lines, takes=f"dataset_dir {LINES}"):
 
 class _Tagged(FolderDataset, takes=_OLD):
     """Base of collections of sentences: words and their tags, a word in each line, a blank line
-    after each sentence. Each column is an array of strings.
-    """
+    after each sentence. Each column is an array of strings."""
 
     _between: str | None = None
 

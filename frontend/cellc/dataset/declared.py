@@ -167,8 +167,7 @@ def state(*, default: Any, init: Literal[False] = False) -> Any:
 @dataclass_transform(field_specifiers=(argument, state))
 class Fields(Declared):
     """Base of classes whose constructors take the annotated public names in their bodies, in order,
-    after those of the bases. The annotations are their rules; classes are rules, too.
-    """
+    after those of the bases. The annotations are their rules; classes are rules, too."""
 
     _raises = ""
 

@@ -1,6 +1,5 @@
 """Arrays of numbers in MAT files of level 5, and the collections that come with such files: SVHN,
-Flowers102 and Caltech101.
-"""
+Flowers102 and Caltech101."""
 
 from __future__ import annotations
 

@@ -71,8 +71,7 @@ class Columns:
 
     def after(self, columns: Sequence[str]) -> list[str]:
         """The columns afterwards: each in the place of the one it was made of where there are as
-        many as before, else the new ones first.
-        """
+        many as before, else the new ones first."""
         found = list(self.put(columns, places_of(self.taken, columns, self.what), self.given))
         twice = [c for c in found if found.count(c) > 1]
         if twice:

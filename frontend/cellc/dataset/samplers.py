@@ -296,8 +296,7 @@ class SubsetSampler(BuiltinSampler):
 
 
 class SubsetRandomSampler(SubsetSampler):
-    """Rows at given positions, in random order; arguments are those of `SubsetSampler`.
-    """
+    """Rows at given positions, in random order; arguments are those of `SubsetSampler`."""
 
     _shuffles = True
 

@@ -353,8 +353,7 @@ class Slice(Transform):
 
 class Unique(Fields, Transform):
     """The different elements in the order they come, where each element is among them (int32), and
-    how often each comes (int32); of an array with several axes all elements are taken.
-    """
+    how often each comes (int32); of an array with several axes all elements are taken."""
 
     def _apply(self, *args: Any) -> Any:
         flat = args[0].reshape(-1)

@@ -343,10 +343,8 @@ class _Copy:
         span, scope = tracer.span, tracer.scope
         for node, codes in template.nodes:
             tracer.span, tracer.scope = node.span, self._scope(node.scope)
-            copy = Node(node.op, [self._value(c) for c in codes], node.attrs, (),
-                        tuple(map(self._graph, node.regions)), span=node.span,
-                        scope=tracer.scope, origin=node.origin)
-            copy.results = tuple([Value(r.type, copy, r.index) for r in node.results])
+            copy = node.clone([self._value(c) for c in codes],
+                              tuple(map(self._graph, node.regions)), tracer.scope)
             nodes.append(copy)
             made.extend(copy.results)
         tracer.span, tracer.scope = span, scope

@@ -1,6 +1,5 @@
 """The names of the packages `nn.layer`, `nn.loss` and `nn.optim`: the names of `nn` that modules in
-them define, as MindSpore's packages of these names do.
-"""
+them define, as MindSpore's packages of these names do."""
 
 from __future__ import annotations
 

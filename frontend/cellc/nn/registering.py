@@ -52,8 +52,7 @@ def _values(cell: Cell, attrs: Any) -> Any:
 
 def opt_init_args_register(fn: F) -> F:
     """Decorates the `__init__` of an optimizer: `init_params`, `init_learning_rate` and `init_args`
-    keep its arguments.
-    """
+    keep its arguments."""
     signature = inspect.signature(fn)
 
     @functools.wraps(fn)

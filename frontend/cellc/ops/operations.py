@@ -1,6 +1,5 @@
 """MindSpore's import path for the primitive classes; the names are those of `cellc.ops`, and a few
-more.
-"""
+more."""
 
 from __future__ import annotations
 

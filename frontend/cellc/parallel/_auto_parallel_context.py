@@ -1,6 +1,5 @@
 """The settings of parallel training as an object, as scripts ask MindSpore's inner module of this
-name for them.
-"""
+name for them."""
 
 from __future__ import annotations
 

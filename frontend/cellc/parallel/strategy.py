@@ -63,8 +63,7 @@ def get_strategy_metadata(
 
 def get_current_strategy_metadata(network: Cell) -> dict[int, dict[str, LayoutInfo]] | None:
     """How the parameters of a network lie that this rank has: as `get_strategy_metadata` has it,
-    under the number 0.
-    """
+    under the number 0."""
     laid = _laid(network, "get_current_strategy_metadata")
     return None if laid is None else {0: _of_stage(laid, settings.own_stage())}
 

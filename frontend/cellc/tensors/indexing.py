@@ -445,8 +445,7 @@ def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) 
 
 def become(x: Tensor, new: Tensor) -> Tensor:
     """Make the object `x`, and all that share its elements, hold the value of `new` (of its shape
-    and type); `x`.
-    """
+    and type); `x`."""
     change(x, new)
     return x
 

@@ -542,8 +542,7 @@ def become(x: Tensor, new: Tensor) -> None:
 
 def change(x: Tensor, new: Tensor, also: Sequence[Tensor] = ()) -> None:
     """Make `x` hold the value of `new` (of its shape and type), and its root and the other views of
-    that follow. The caller knows the tensors that are changed `also`.
-    """
+    that follow. The caller knows the tensors that are changed `also`."""
     if "_shares" in x.__dict__:
         check_alone(x, also)
     if not is_linked(x):

@@ -206,9 +206,7 @@ def alone_graph(node: Node) -> Graph:
     """A node as a graph of its own, its operands as inputs."""
     graph = Graph(node.op)
     operands = [graph.add_input(v.type, f"x{i}") for i, v in enumerate(node.operands)]
-    copy = Node(node.op, operands, node.attrs, (), tuple(map(copy_graph, node.regions)),
-                span=node.span, scope=node.scope)
-    copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+    copy = node.clone(operands, tuple(map(copy_graph, node.regions)))
     graph.nodes, graph.outputs = [copy], list(copy.results)
     return graph
 

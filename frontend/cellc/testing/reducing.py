@@ -215,9 +215,7 @@ def cut(
         return table[v]
 
     for node in chosen:
-        copy = Node(node.op, [operand(v) for v in node.operands], node.attrs, (),
-                    tuple(map(copy_graph, node.regions)), span=node.span, scope=node.scope)
-        copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+        copy = node.clone([operand(v) for v in node.operands], tuple(map(copy_graph, node.regions)))
         table.update(zip(node.results, copy.results, strict=True))
         out.nodes.append(copy)
     read = {v for n in chosen for v in n.operands}

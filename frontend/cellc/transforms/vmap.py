@@ -294,8 +294,7 @@ class Batch:
 
     def run(self, tracer: Tracer | None) -> tuple[list[Tensor], list[bool]]:
         """The outputs as values of the graph being traced, or computed op by op, as recordings want
-        it; and which are mapped.
-        """
+        it; and which are mapped."""
         here = _Following("vmap") if tracer is None else tracer
         values = [] if tracer is None else [tracer.lift(t) for t in self.given]
         graph, captures, assigned = here.region(

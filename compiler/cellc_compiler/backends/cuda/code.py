@@ -17,8 +17,7 @@ HOST = machine_target()  # The target of `cellc_main`, and of the emulator's ker
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A tensor of three axes whose boxes are copied between global and shared memory, swizzled by
-    128 bytes. `cellc_main` makes it before a launch.
-    """
+    128 bytes. `cellc_main` makes it before a launch."""
 
     buffer: int  # which of the kernel's pointers it begins at (a multiple of 16)
     dtype: DType  # of its elements

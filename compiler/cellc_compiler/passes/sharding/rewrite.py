@@ -214,9 +214,7 @@ class _Rewriter:
     ) -> tuple[Value, ...]:
         """The node on this rank's parts."""
         if node.regions or not any(choice.cuts.values()):
-            copy = Node(node.op, operands, node.attrs, (), node.regions, span=node.span,
-                        scope=node.scope, origin=node.origin)
-            copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+            copy = node.clone(operands)
             self.out.nodes.append(copy)
             return copy.results
         rule = lookup(node.op).part

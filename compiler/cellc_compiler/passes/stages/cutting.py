@@ -183,9 +183,7 @@ class _Writer:
             # A node that reads a micro-batch alone would be computed as early, and with as many
             # others, as it can be: it waits for the unit of work before it.
             operands[0] = self.b.after(operands[0], self.last)
-        copy = Node(node.op, operands, node.attrs, (), node.regions, span=node.span,
-                    scope=node.scope, origin=node.origin)
-        copy.results = tuple(Value(r.type, copy, r.index) for r in node.results)
+        copy = node.clone(operands)
         self.b.graph.nodes.append(copy)
         self.table.update(zip(node.results, copy.results, strict=True))
 

@@ -114,8 +114,7 @@ class WindowType(_Named):
 class SoundTransform(Fields, Transform):
     """Base of transforms of waveforms (..., time) or spectra (..., frequency, time): floats of 32
     or 64 bits, which the result keeps; other numbers become floats of 32 bits. They are computed
-    in 64 bits.
-    """
+    in 64 bits."""
 
     _axes = 1  # The axes that an array has at least
     _pairs = False  # Whether its last axis must hold real and imaginary parts

@@ -80,8 +80,7 @@ class DetectPitchFrequency(SoundTransform):
 
 class Vad(SoundTransform):
     """A waveform from where speech begins, by the power of cepstra (SoX's `vad`); where none does,
-    its end.
-    """
+    its end."""
 
     sample_rate: Positive = argument(text="Hz.")
     trigger_level: Number = argument(default=7.0, text="the measure that begins speech.")

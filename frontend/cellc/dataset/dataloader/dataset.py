@@ -25,8 +25,7 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """Base of data that come one after the other: subclasses have `__iter__`.
-    """
+    """Base of data that come one after the other: subclasses have `__iter__`."""
 
     def __iter__(self) -> Iterator[T_co]:
         """The rows.

@@ -40,8 +40,7 @@ class _Here:
 
 def get_worker_info() -> WorkerInfo | None:
     """Which worker of a DataLoader this code runs in: `id`, `num_workers`, `seed`, `dataset`; None
-    outside of one.
-    """
+    outside of one."""
     found: WorkerInfo | None = getattr(_Here.thread, "info", _Here.process)
     return found
 

@@ -32,8 +32,7 @@ class NormalizeUTF8(Mapped):
 
 
 class RegexReplace(Mapped):
-    """Matches of a regular expression replaced.
-    """
+    """Matches of a regular expression replaced."""
 
     pattern: Pattern = argument(text="the expression, of Python's `re`.")
     replace: str = argument(text=r"what is put instead; `$1` or `\1` mean groups.")
@@ -192,16 +191,14 @@ class AddToken(TextTransform):
 
 
 def to_str(array: Any, encoding: str = "utf8") -> Any:
-    """An array of strings of one of bytes.
-    """
+    """An array of strings of one of bytes."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
         raise TypeError(f"input should be a NumPy array of bytes or strings, but got {array!r}.")
     return array if array.dtype.kind == "U" else np.char.decode(array, encoding)
 
 
 def to_bytes(array: Any, encoding: str = "utf8") -> Any:
-    """An array of bytes of one of strings.
-    """
+    """An array of bytes of one of strings."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "SU":
         raise TypeError(f"input should be a NumPy array of strings or bytes, but got {array!r}.")
     return array if array.dtype.kind == "S" else np.char.encode(array, encoding)

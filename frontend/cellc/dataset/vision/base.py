@@ -52,8 +52,7 @@ def is_picture(image: Any) -> bool:
 
 class ImageTransform(Fields, Transform):
     """Base of transforms of an image: an array [height, width] or [height, width, channels], or a
-    picture of Pillow, which stays one.
-    """
+    picture of Pillow, which stays one."""
 
     _stays = True  # Whether a picture of Pillow stays one where it can
 

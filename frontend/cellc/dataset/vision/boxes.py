@@ -160,8 +160,7 @@ class RandomCropWithBBox(_Inner):
 
 class RandomResizedCropWithBBox(_Inner):
     """`RandomResizedCrop`, of the boxes too; those beyond it are left out (a box of zeros if all
-    are).
-    """
+    are)."""
 
     size: Size
     scale: Annotated[Any, span(0)] = argument(default=(0.08, 1.0), text="see `RandomResizedCrop`.")

@@ -190,8 +190,7 @@ class Erase(ImageTransform):
 
 class RandomErasing(RandomImageTransform):
     """Perhaps a part of an image [channels, height, width] filled with a value (Zhong et al.,
-    2020).
-    """
+    2020)."""
 
     prob: Share = argument(default=0.5, text="how likely it is.")
     scale: Annotated[Any, span(0)] = argument(
@@ -242,8 +241,7 @@ _COLOUR_SPREADS = np.array([0.2175, 0.0188, 0.0045]) * 255
 
 class RandomLighting(RandomImageTransform):
     """A colour added along the principal components of ImageNet's (Krizhevsky et al., 2012), for
-    uint8. The draws are not those of MindSpore.
-    """
+    uint8. The draws are not those of MindSpore."""
 
     alpha: NonNegativeNumber = argument(default=0.05, text="the deviation of the normal draws that "
                                                            "the components are multiplied by.")

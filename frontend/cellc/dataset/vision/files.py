@@ -152,15 +152,13 @@ def write_file(filename: str, data: Any) -> None:
 
 @checks_arguments
 def write_jpeg(filename: str, image: Any, quality: int = 75) -> None:
-    """Write an image as a JPEG file; see `encode_jpeg`.
-    """
+    """Write an image as a JPEG file; see `encode_jpeg`."""
     _write(filename, encode_jpeg(image, quality).tobytes())
 
 
 @checks_arguments
 def write_png(filename: str, image: Any, compression_level: int = 6) -> None:
-    """Write an image as a PNG file; see `encode_png`.
-    """
+    """Write an image as a PNG file; see `encode_png`."""
     _write(filename, encode_png(image, compression_level).tobytes())
 
 

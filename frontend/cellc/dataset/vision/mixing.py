@@ -1,7 +1,6 @@
 """Transforms of whole batches: images and labels mixed with others of the batch; and of choice
 among transforms.
-Source: `mindspore.dataset.vision`.
-"""
+Source: `mindspore.dataset.vision`."""
 
 from __future__ import annotations
 

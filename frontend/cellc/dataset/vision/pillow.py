@@ -1,6 +1,5 @@
 """Functions over pictures of Pillow that scripts take from MindSpore's inner module
-`dataset.vision.py_transforms_util`.
-"""
+`dataset.vision.py_transforms_util`."""
 
 from __future__ import annotations
 

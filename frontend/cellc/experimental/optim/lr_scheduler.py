@@ -194,8 +194,7 @@ class StepLR(_Factors):
 
 
 class LinearLR(_Factors):
-    """Rates times a factor that goes from `start_factor` to `end_factor` in `total_iters`.
-    """
+    """Rates times a factor that goes from `start_factor` to `end_factor` in `total_iters`."""
 
     def __init__(
         self, optimizer: Any, start_factor: Annotated[float, number(0, 1, "(]")] = 1.0 / 3,

@@ -176,20 +176,17 @@ class State(Parameters):
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(cell, state_dict, prefix, local_metadata)` after `state_dict`, which it may
-        change; a handle that removes it.
-        """
+        change; a handle that removes it."""
         return self._add_hook("state_dict_post", hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(cell, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs)` before this cell is loaded; a handle that removes it.
-        """
+        unexpected_keys, error_msgs)` before this cell is loaded; a handle that removes it."""
         return self._add_hook("load_state_dict_pre", hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call `hook(cell, incompatible_keys)` after this cell was loaded; it may change the keys,
-        which count for `strict`; a handle that removes it.
-        """
+        which count for `strict`; a handle that removes it."""
         return self._add_hook("load_state_dict_post", hook)
 
     # --- element types and devices --------------------------------------------------------------

@@ -155,8 +155,7 @@ def _suppress(
 
 def greedy(conflicts: Tensor, candidates: Tensor) -> Tensor:
     """Which of candidates (..., n) stay, first to last, if none may stay together with an earlier
-    one that conflicts (..., n, n) with it.
-    """
+    one that conflicts (..., n, n) with it."""
     rank, n = candidates.ndim, candidates.shape[-1]
     (kept,), _ = scan(("boxes", "greedy", rank), [candidates], [shapes.moveaxis(conflicts, -2, 0)],
                       [], n, _suppress)
@@ -229,8 +228,7 @@ def unravelled(place: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
 
 def _picked(images: Tensor, image: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Pixels (n, h, w, channels) of images (N, H, W, channels) at int rows (n, h) and columns
-    (n, w), of one image for each of the n.
-    """
+    (n, w), of one image for each of the n."""
     _, height, width, channels = images.shape
     flat = shapes.reshape(images, (-1, channels))
     start = arith.mul(cast_to(image, int64), height)

@@ -198,8 +198,7 @@ def not_zero(x: Tensor) -> Tensor:
 
 def _regularized(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """P(a, x) and Q(a, x) in float64, for broadcast operands: the series below a + 1, the continued
-    fraction above (Numerical Recipes, 6.2).
-    """
+    fraction above (Numerical Recipes, 6.2)."""
     valid = arith.logical_and(arith.gt(a, 0.0), arith.ge(x, 0.0))
     a = arith.where(valid, a, 1.0)
     whole = arith.logical_and(valid, arith.eq(x, math.inf))

@@ -84,8 +84,7 @@ def reduce(
     x: Tensor, dst: int, op: str = "sum", group: str | None = HCCL_WORLD_COMM_GROUP
 ) -> Tensor:
     """The sum (or `op`) over the processes, on the process `dst` (its number among all); zeros on
-    the others.
-    """
+    the others."""
     what = "reduce"
     ranks = ranks_of(group, what)
     return _reduced(checked_reduction(op, what), "reduce_to", tensor(x, what, "tensor"), ranks,

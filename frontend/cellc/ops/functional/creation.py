@@ -204,8 +204,7 @@ def scalar_to_tensor(input_x: Any, dtype: DType = float32) -> Tensor:
 
 def tuple_to_array(input_x: Any) -> Tensor:
     """A 1-D tensor of the numbers of a tuple, list or range: int32 if the first is an int, else
-    float32.
-    """
+    float32."""
     ranged = isinstance(input_x, builtins.range)
     given = tuple(input_x) if ranged else sequence(input_x, "tuple_to_array", "input_x")
     first = given[0] if given else 0

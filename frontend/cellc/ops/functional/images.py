@@ -363,8 +363,7 @@ def fractional_pool(
 def _pooled(kind: str, x: Tensor, axis: int, ends: Tensor, longest: int, overlapping: bool
             ) -> tuple[Tensor, Tensor]:
     """Sums or largest elements of parts along an axis, through the places of their elements; and
-    how many these are.
-    """
+    how many these are."""
     parts, old = ends.shape[0] - 1, x.shape[axis]
     start, stop = joining.part(ends, 0, 0, parts), joining.part(ends, 0, 1, parts + 1)
     stop = arith.minimum(arith.add(stop, 1), old) if overlapping else stop

@@ -391,8 +391,7 @@ def _variable(x: Any, what: str) -> Tensor:
 
 def assign(variable: Parameter | Tensor, value: Any) -> Tensor:
     """Give a parameter, or a tensor in place, a value (broadcast to its shape, in its type); that
-    value.
-    """
+    value."""
     p = _variable(variable, "assign")
     v = cast_to(value, p.dtype) if isinstance(value, Tensor) else constant(value, p.dtype)
     if v.shape != p.shape:

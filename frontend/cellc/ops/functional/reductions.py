@@ -100,8 +100,7 @@ def extreme(
     first: bool = False,
 ) -> Tensor:
     """The largest or smallest element over axes; its gradient is shared among equal ones, or, of
-    one axis, goes to the first.
-    """
+    one axis, goes to the first."""
     x = tensor(input, op)
     if x.dtype is bool_:
         return any(x, axis, keepdims) if op == "reduce_max" else all(x, axis, keepdims)
@@ -242,8 +241,7 @@ def position(op: str, input: Tensor, axis: int | None, keepdims: bool) -> Tensor
 @native_body(by_op=True)
 def spread(op: str, input: Tensor, axis: Any, ddof: Any, keepdims: bool) -> Tensor:
     """The variance or standard deviation over axes; of complex elements the variances of the real
-    and of the imaginary parts are added.
-    """
+    and of the imaginary parts are added."""
     x = tensor(input, op)
     if x.dtype.is_complex:
         both = arith.add(

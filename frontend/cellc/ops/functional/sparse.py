@@ -258,8 +258,7 @@ def _one_type(values: Tensor, dense: Tensor, what: str) -> None:
 
 
 def sparse_to_dense(indices: Tensor, values: Tensor, sparse_shape: Any) -> Tensor:
-    """A dense tensor from places (n, axes) and values (n); the last of one place counts.
-    """
+    """A dense tensor from places (n, axes) and values (n); the last of one place counts."""
     shape = _static(sparse_shape, "SparseToDense", "sparse_shape")
     i, v = _points(indices, values, shape, "SparseToDense")
     return indexing.tensor_scatter_update(creation.zeros(shape, v.dtype), i, v)
@@ -268,8 +267,7 @@ def sparse_to_dense(indices: Tensor, values: Tensor, sparse_shape: Any) -> Tenso
 def sparse_dense_add(
     x1_indices: Tensor, x1_values: Tensor, x1_shape: Any, x2: Tensor
 ) -> Tensor:
-    """A dense tensor with values (n) added at places (n, axes).
-    """
+    """A dense tensor with values (n) added at places (n, axes)."""
     what = "SparseTensorDenseAdd"
     shape, dense = _static(x1_shape, what, "x1_shape"), tensor(x2, what, "x2")
     i, v = _points(x1_indices, x1_values, shape, what)

@@ -35,8 +35,7 @@ def _log(x: Tensor) -> Tensor:
 
 def _sum_of_powers(x: Tensor, q: Tensor) -> Tensor:
     """The sum of (q + k)**-x over k >= 0, x > 1, for q that are no integers below 1: terms up to
-    q + k > 9, then Euler and Maclaurin's formula.
-    """
+    q + k > 9, then Euler and Maclaurin's formula."""
     def unfinished(carried: Any) -> Tensor:
         _, at, count = carried
         return arith.logical_or(arith.le(at, _ENOUGH), arith.lt(count, float(_LEAST_STEPS))).any()

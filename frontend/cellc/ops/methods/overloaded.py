@@ -416,8 +416,7 @@ def is_shared(self: Tensor) -> bool:
 
 def data_ptr(self: Tensor) -> int:
     """Where the elements are; from now on they stay there. Those of a view are where those of its
-    root are.
-    """
+    root are."""
     if active_tracer() is not None:
         raise RuntimeError("For 'data_ptr', a compiled function has no addresses: its program says "
                            "where elements are; ask outside of it.")
@@ -438,8 +437,7 @@ def convert_bytes_to_tensor(
 
 def placed(x: Tensor, device: str) -> Tensor:
     """A tensor on a device, by its name: itself if it is there, else a copy, whose gradient is
-    that of the tensor.
-    """
+    that of the tensor."""
     gpu, held = context.gpu_named(device), on_device.elements_of(x)
     if (None if held is None else held.device) is gpu:
         return x

@@ -1,6 +1,5 @@
 """Primitive classes of many families that are tables over functions: numbers, sets, segments,
-formats, views, sequences, signals, and names of other devices.
-"""
+formats, views, sequences, signals, and names of other devices."""
 
 from __future__ import annotations
 
@@ -565,8 +564,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 
 def _histogram(x: Tensor, range: Tensor, *, nbins: int, dtype: Any = "int32") -> Tensor:
     """How many elements lie in each of `nbins` equal parts of a range; what is outside counts in
-    the first or the last.
-    """
+    the first or the last."""
     what = "HistogramFixedWidth"
     n = integer(nbins, what, "nbins")
     low, high = joining.unstack(cast_to(tensor(range, what, "range"), float32))

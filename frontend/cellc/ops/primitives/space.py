@@ -1,6 +1,5 @@
 """Primitive classes of windows, volumes, images, matrices, statistics and sparse tensors:
-`ops.Conv3D`, `ops.Qr`, `ops.Histogram`, ...
-"""
+`ops.Conv3D`, `ops.Qr`, `ops.Histogram`, ..."""
 
 from __future__ import annotations
 

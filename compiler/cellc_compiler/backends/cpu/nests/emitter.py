@@ -561,8 +561,7 @@ def emit_nest(
 def rows_function(nest: Nest, target: Target, name: str) -> tuple[Function, list[Any], float]:
     """A nest of mode `row` as an internal function `void name(ptr bufs, i64 lo, i64 hi)` of rows,
     for kernels that compute its rows beside others; its buffers in the order of `bufs`, and the
-    estimated cycles of all rows.
-    """
+    estimated cycles of all rows."""
     emitter = NestEmitter(nest, target)
     emitter.split = Split(emitter.split.rows, 1, 0, 1)
     emitter.f.name, emitter.f.linkage = name, "internal"

@@ -26,8 +26,7 @@ GROUP = 8  # Rows of tiles that are done side by side, so that what they share s
 @dataclass(frozen=True, slots=True)
 class TensorCoreProduct:
     """A product of matrices of 16-bit floats, or of float32 rounded to TF32, summed in float32 and
-    rounded once.
-    """
+    rounded once."""
 
     # m, n, k: of a matrix of the result, and of a row of the sum
     m: int

@@ -52,8 +52,7 @@ class Spot:
 @dataclass(frozen=True, slots=True)
 class Slices:
     """How a row is cut into chunks: of each of `streams` runs of the row a slice of `size` elements
-    (of which a chain has each `chains`-th). Where the last axis is short a slice is whole lines.
-    """
+    (of which a chain has each `chains`-th). Where the last axis is short a slice is whole lines."""
 
     streams: int
     size: int

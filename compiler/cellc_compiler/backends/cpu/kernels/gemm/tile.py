@@ -54,8 +54,7 @@ class Epilogue:
 @dataclass(frozen=True, slots=True)
 class Prefetch:
     """The lines that a tile prefetches into the second-level cache while it computes: its share of
-    the next panel of B. Lines past a buffer's end may be named; nothing is read there.
-    """
+    the next panel of B. Lines past a buffer's end may be named; nothing is read there."""
 
     lines: int  # cache lines asked for per iteration of the main loop
     pitch: int  # bytes from one of them to the next
