@@ -70,14 +70,17 @@ if TYPE_CHECKING:
     import fcntl as fcntl
     import hashlib as hashlib
     import json as json
+    import logging as logging
     import pathlib as pathlib
     import statistics as statistics
     import tempfile as tempfile
     import zlib as zlib
+    from concurrent import futures as futures
 else:  # those of the standard library that cost much, for all (Windows has no `fcntl`)
-    base64, difflib, fcntl, hashlib, json, pathlib, statistics, tempfile, zlib = map(lazy_module, (
-        "base64", "difflib", "fcntl", "hashlib", "json", "pathlib", "statistics", "tempfile",
-        "zlib"))
+    (base64, difflib, fcntl, futures, hashlib, json, logging, pathlib, statistics, tempfile,
+     zlib) = map(lazy_module, (
+        "base64", "difflib", "fcntl", "concurrent.futures", "hashlib", "json", "logging",
+        "pathlib", "statistics", "tempfile", "zlib"))
 
 
 def no_attribute(module: str, name: str) -> AttributeError:

@@ -18,7 +18,7 @@ from cellc_compiler.ir.dims import Met
 from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.forks import in_child, renewed
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_module, logging
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.world import world
 
@@ -40,8 +40,6 @@ from .program_entry import CompiledEntry
 from .signatures import describe_call, form_of
 
 if TYPE_CHECKING:
-    import logging
-
     from .. import lang
     from ..calls import pieces
     from ..calls.pieces import CallLog
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     from .staged import StagedEntry
     from .traced import Traced
 else:  # the construct compiler loads with the first network it compiles
-    logging = lazy_module("logging")
     lang = lazy_module("cellc.lang")
     progress = lazy_module("cellc.core.progress")
     pieces = lazy_module("cellc.calls.pieces")

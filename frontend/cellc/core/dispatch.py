@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cellc_compiler.ir.op import lookup
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
-from cellc_runtime.lazy import lazy_module
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
+
+from .later import naming
 
 if TYPE_CHECKING:
     from cellc_compiler.ir.graph import Graph
 
     from ..tensors.tensor import Tensor, Tensors
     from ..tracing.tracer import Tracer
-    from . import naming
-else:  # calls that fail ask
-    naming = lazy_module("cellc.core.naming")
 
 _MIXED = (float16, bfloat16, float32)  # The element types that automatic mixed precision converts
 

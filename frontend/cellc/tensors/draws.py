@@ -10,18 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import futures
 from cellc_runtime.platform import usable_cpus
-
-if TYPE_CHECKING:
-    from concurrent import futures
-else:
-    # The import takes as long as a block, and small networks have no use for it.
-    futures = lazy_module("concurrent.futures")
 
 Array = np.ndarray[Any, Any]
 Draw = Callable[[int, Array], None]  # Fills an array with draws of a seed

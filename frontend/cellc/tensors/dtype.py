@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,14 +29,10 @@ from cellc_runtime.dtypes import (
     uint32,
     uint64,
 )
-from cellc_runtime.lazy import lazy_module, public_names
+from cellc_runtime.lazy import public_names
 
 from ..core.declared import misuse
-
-if TYPE_CHECKING:
-    from ..core import naming
-else:  # calls that fail ask
-    naming = lazy_module("cellc.core.naming")
+from ..core.later import naming
 
 Type = DType
 """The class of element types (MindSpore calls it `Type`)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,15 +30,10 @@ from cellc_runtime.dtypes import (
     uint32,
     uint64,
 )
-from cellc_runtime.lazy import lazy_module
 
 from ..core.dispatch import active_tracer, apply_one
+from ..core.later import naming
 from .tensor import Array, Tensor, short, tensor_of
-
-if TYPE_CHECKING:
-    from ..core import naming
-else:  # for what is no operand
-    naming = lazy_module("cellc.core.naming")
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SCALARS = (bool, int, float, complex, np.number, np.bool_)

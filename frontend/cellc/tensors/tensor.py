@@ -26,7 +26,7 @@ from cellc_runtime.parallel_copy import copy_array
 
 from ..context import gpu_named
 from ..core.declared import misuse
-from ..core.later import other_names
+from ..core.later import naming, other_names
 from ..storage import Storage, storage_of
 from ..storage import device as on_device
 from ..storage.deferred import Pending
@@ -37,12 +37,10 @@ from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 if TYPE_CHECKING:
     from cellc_runtime.cuda import dlpack
 
-    from ..core import naming
     from ..stubs.methods import TensorMethods
     from . import display
 else:
     display = lazy_module("cellc.tensors.display")
-    naming = lazy_module("cellc.core.naming")
     dlpack = lazy_module("cellc_runtime.cuda.dlpack")
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import logging
 from cellc_runtime.records import dataclass, field
 
 from .network import Missing
-
-if TYPE_CHECKING:
-    import logging
-else:
-    logging = lazy_module("logging")
 
 
 @dataclass(slots=True)

@@ -6,17 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import futures
 
 from ..core import progress
 from .weights_file import read, write
-
-if TYPE_CHECKING:
-    from concurrent import futures
-else:  # brings logging along
-    futures = lazy_module("concurrent.futures")
 
 
 def ckpt_to_safetensors(

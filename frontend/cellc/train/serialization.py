@@ -20,7 +20,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import out_of_range
 from cellc_runtime.forks import in_child, renewed
-from cellc_runtime.lazy import lazy_module, no_attribute
+from cellc_runtime.lazy import lazy_module, logging, no_attribute
 from cellc_runtime.world import world
 
 from ..core.declared import BOOL, FUNCTION, instance
@@ -33,12 +33,9 @@ from ..tensors.tensor import Tensor, tensor_of
 from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
-    import logging
-
     from ..ranks.layouts import PartLayout
     from . import parts
 else:
-    logging = lazy_module("logging")
     parts = lazy_module("cellc.train.parts")  # one process needs none
     older_names = lazy_module("cellc.train.older_names")
 

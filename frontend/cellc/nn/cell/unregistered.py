@@ -12,16 +12,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import logging
 
 from ...core.module_names import module_of
 
 if TYPE_CHECKING:
-    import logging
-
     from .attributes import Attributes
-else:
-    logging = lazy_module("logging")
 
 _FIRST = 1000  # Elements that are looked at: long lists hold numbers
 _told: set[tuple[type, str]] = set()
