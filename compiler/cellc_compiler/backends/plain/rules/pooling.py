@@ -93,8 +93,10 @@ def _share(f: PlainFunction, node: Node, hw: Sequence[int], like: Buffer) -> Cal
     rows, columns = (len(w) for w in op.windows(hw, node.attrs))
     divisors = np.broadcast_to(op.divisors(hw, node.attrs), (1, 1, rows, columns))[0, 0]
     ty = register_type(like.dtype)
-    name = f"divisors_{hash(divisors.tobytes()) & 0xFFFFFFFF}"
-    table = f.constant_table(name, ty, [float(d) for d in divisors.ravel()])
+    values = tuple(map(float, divisors.ravel()))
+    # (The hash of floats is the same in every process, as keys of caches need it; that of bytes is
+    # not.)
+    table = f.constant_table(f"divisors_{hash(values) & 0xFFFFFFFF}", ty, values)
     return lambda oy, ox: X(f, f.load(ty, f.gep(table, (oy * columns + ox).v, ty)))
 
 
