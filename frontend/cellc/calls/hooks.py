@@ -141,20 +141,21 @@ class _Reader:
 
 def call_around(
     cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], construct: Construct,
-    recomputed: Callable[[Within, tuple[Any, ...], dict[str, Any]], Any],
+    recomputed: Callable[[Within, tuple[Any, ...], dict[str, Any]], Any] | None,
 ) -> Any:
     """A call of a Cell in either mode: `construct(args, kwargs)` in the Cell's precision, computed
     again for gradients if the Cell is so marked, within the Cell's hooks.
 
     Args:
-        recomputed: gives the result of a function of arguments that gradients compute again.
+        recomputed: gives the result of a function of arguments that gradients compute again; None
+            if the Cell is not marked.
     """
     hooks = hooks_of(cell)
-    if hooks is None and cell._recompute_options is None:
+    if hooks is None and recomputed is None:
         return precision.run(cell, args, kwargs, construct)
 
     def within(a: tuple[Any, ...], k: dict[str, Any]) -> Any:
-        if cell._recompute_options is None:
+        if recomputed is None:
             return precision.run(cell, a, k, construct)
         return recomputed(lambda a, k: precision.run(cell, a, k, construct), a, k)
 

@@ -40,7 +40,8 @@ def _usual(cell: Any) -> bool:
 
 
 def _around(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    return call_around(cell, args, kwargs, partial(_run, cell), partial(_recomputed, cell))
+    recomputed = None if cell._recompute_options is None else partial(_recomputed, cell)
+    return call_around(cell, args, kwargs, partial(_run, cell), recomputed)
 
 
 def _recomputed(cell: Any, call: Within, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

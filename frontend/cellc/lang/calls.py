@@ -285,9 +285,10 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
         tracer.span, tracer.scope = span, scope  # what is done with it stands where the call does
         return out
 
+    recomputed = None if cell._recompute_options is None else \
+        lambda f, a, k: recompute.traced(tracer, (a, k), lambda: f(a, k))
     return vm.templates.of_call(cell, args, kwargs, vm.scope_of(cell, frame), partial(
-        call_around, cell, tuple(args), kwargs, construct,
-        lambda f, a, k: recompute.traced(tracer, (a, k), lambda: f(a, k))))
+        call_around, cell, tuple(args), kwargs, construct, recomputed))
 
 
 # --- classes and other objects ------------------------------------------------------------------
