@@ -1,4 +1,7 @@
-"""`build_train_network`: a network with loss, optimizer, mixed precision and loss scale."""
+"""`build_train_network`: a network with loss, optimizer, mixed precision and loss scale.
+
+Source: `mindspore.amp`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Putting rows together: batches of equal shapes, padded ones, and buckets by length."""
+"""Putting rows together: batches of equal shapes, padded ones, and buckets by length.
+
+Source: `mindspore.dataset`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Callbacks of `Dataset.map`: what is called at the beginnings and ends of epochs and rows.
 
 They are called by whoever asks for rows, in the order of the rows, whatever workers do meanwhile.
+
+Source: `mindspore.dataset`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Iterators over the rows of a pipeline, epoch after epoch."""
+"""Iterators over the rows of a pipeline, epoch after epoch. Source: `mindspore.dataset`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Samplers: which rows of a source an epoch has, and in which order.
 
-A sampler may have a child; it then chooses among what the child chose.
+A sampler may have a child; it then chooses among what the child chose. Source: `mindspore.dataset`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`Schema`: the types and shapes of the columns of files that do not say them all."""
+"""`Schema`: the types and shapes of the columns of files that do not say them all.
+
+Source: `mindspore.dataset`.
+"""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def item(input: Tensor) -> Any:
 
 
 def npu_gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """`nn.functional.gelu`."""
+    """The same as `nn.functional.gelu`."""
     return ops.gelu(input, approximate)
 
 

@@ -1,4 +1,4 @@
-"""`mint.linalg`: inverses, QR and norms of matrices."""
+"""`mint.linalg`: inverses, QR and norms of matrices. Source: `mindspore.mint.linalg`."""
 
 from __future__ import annotations
 

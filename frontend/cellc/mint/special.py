@@ -1,4 +1,4 @@
-"""`mint.special`: functions of `mint` that are here too."""
+"""`mint.special`: functions of `mint` that are here too. Source: `mindspore.mint.special`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Gradients of data-parallel training: summed over the processes, many in one collective.
 
 Buckets are filled and sent from the last parameter to the first, as the backward pass makes their
-gradients ready: what comes early is exchanged while the rest is computed.
+gradients ready: what comes early is exchanged while the rest is computed. Source: `mindspore.nn`.
 """
 
 from __future__ import annotations

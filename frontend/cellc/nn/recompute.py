@@ -1,5 +1,5 @@
 """`recompute`: a call that is computed again for gradients instead of kept, or a budget of bytes
-for which the compiler chooses what is."""
+for which the compiler chooses what is. Source: `mindspore`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A kernel of the type `hybrid` is part of the graph: its text is the attribute of a node, and it is
 native code in either mode (`cellc_compiler/ops/custom.py`). One of the type `pyfunc` is called
-back, one of the type `aot` is a function of a library.
+back, one of the type `aot` is a function of a library. Source: `mindspore.ops`.
 """
 
 from __future__ import annotations

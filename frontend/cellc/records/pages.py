@@ -1,4 +1,7 @@
-"""`MindPage`: rows of MindRecord files by the value of a field, some at a time."""
+"""`MindPage`: rows of MindRecord files by the value of a field, some at a time.
+
+Source: `mindspore.mindrecord`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`FileReader`, and the rows of several MindRecord files as one table."""
+"""`FileReader`, and the rows of several MindRecord files as one table.
+
+Source: `mindspore.mindrecord`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Rows are written into files beside those they become, which `commit` puts into their places, all or
 none (see `commits`). Header and database have an id of the commit, which readers compare.
+
+Source: `mindspore.mindrecord`.
 """
 
 from __future__ import annotations

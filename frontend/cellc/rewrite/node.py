@@ -1,4 +1,7 @@
-"""One statement of a network's `construct`, as a caller of `rewrite` sees it."""
+"""One statement of a network's `construct`, as a caller of `rewrite` sees it.
+
+Source: `mindspore.rewrite`.
+"""
 
 from __future__ import annotations
 

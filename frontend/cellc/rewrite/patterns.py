@@ -1,4 +1,4 @@
-"""Replaces what fits a pattern of Cells in a network's statements."""
+"""Replaces what fits a pattern of Cells in a network's statements. Source: `mindspore.rewrite`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A network's statements as nodes, changed by name, and the network that they make."""
+"""A network's statements as nodes, changed by name, and the network that they make.
+
+Source: `mindspore.rewrite`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operands and targets of statements, as a caller of `rewrite` reads and writes them."""
+"""Operands and targets of statements, as a caller of `rewrite` reads and writes them.
+
+Source: `mindspore.rewrite`.
+"""
 
 from __future__ import annotations
 

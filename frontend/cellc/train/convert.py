@@ -1,4 +1,4 @@
-"""Conversion of checkpoint files from one format to the other."""
+"""Conversion of checkpoint files from one format to the other. Source: `mindspore`."""
 
 from __future__ import annotations
 

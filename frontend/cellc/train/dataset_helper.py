@@ -1,4 +1,7 @@
-"""DatasetHelper, connect_network_with_dataset and data_sink: networks that fetch their data."""
+"""DatasetHelper, connect_network_with_dataset and data_sink: networks that fetch their data.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conversion of models to THOR, the second-order optimizer of Ascend devices and GPUs."""
+"""Conversion of models to THOR, the second-order optimizer of Ascend devices and GPUs.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

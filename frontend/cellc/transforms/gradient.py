@@ -2,6 +2,8 @@
 
 In PyNative mode the function is recorded; while a graph is traced it becomes a region that
 autodiff transforms and that is inlined; in graph mode the whole call is compiled.
+
+Source: `mindspore.ops`.
 """
 
 from __future__ import annotations

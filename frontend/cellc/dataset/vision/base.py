@@ -1,4 +1,7 @@
-"""The common part of image transforms: their arguments, and pictures of Pillow or numpy arrays."""
+"""The common part of image transforms: their arguments, and pictures of Pillow or numpy arrays.
+
+Source: `mindspore.dataset.vision`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The base of experimental optimizers: groups of parameters with options of their own."""
+"""The base of experimental optimizers: groups of parameters with options of their own.
+
+Source: `mindspore.experimental.optim`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Parameters of optimizers in groups, and optimizers rebuilt for other groups."""
+"""Parameters of optimizers in groups, and optimizers rebuilt for other groups.
+
+Source: `mindspore.boost`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with Jacobians as Cells."""
+"""Products with Jacobians as Cells. Source: `mindspore.nn`."""
 
 from __future__ import annotations
 

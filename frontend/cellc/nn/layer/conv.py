@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions."""
+"""Convolutions and transposed convolutions. Source: `mindspore.nn`."""
 
 from __future__ import annotations
 

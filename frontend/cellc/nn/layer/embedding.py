@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table by index."""
+"""Embeddings: rows of a table by index. Source: `mindspore.nn`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Images: cropping, differences, and measures of how alike two images are."""
+"""Images: cropping, differences, and measures of how alike two images are.
+
+Source: `mindspore.nn`.
+"""
 
 from __future__ import annotations
 

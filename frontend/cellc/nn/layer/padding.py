@@ -1,4 +1,4 @@
-"""Padding of the last axes, by kind."""
+"""Padding of the last axes, by kind. Source: `mindspore.nn`."""
 
 from __future__ import annotations
 

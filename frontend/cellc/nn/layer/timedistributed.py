@@ -1,4 +1,4 @@
-"""A layer applied to each step of a sequence."""
+"""A layer applied to each step of a sequence. Source: `mindspore.nn`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Connectionist temporal classification (Graves et al., 2006), as a layer."""
+"""Connectionist temporal classification (Graves et al., 2006), as a layer.
+
+Source: `mindspore.nn`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Optimizers that scale by past squares: RMSProp, Adagrad, Adadelta, ProximalAdagrad, FTRL."""
+"""Optimizers that scale by past squares: RMSProp, Adagrad, Adadelta, ProximalAdagrad, FTRL.
+
+Source: `mindspore.nn`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 An optimizer is a Cell whose `construct` takes the gradients and assigns new values to the
 parameters and to its own state, so that a training step compiles as one graph.
+
+Source: `mindspore.nn`.
 """
 
 from __future__ import annotations

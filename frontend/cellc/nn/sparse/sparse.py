@@ -1,4 +1,4 @@
-"""Sparse matrices, given by the places and values of their elements."""
+"""Sparse matrices, given by the places and values of their elements. Source: `mindspore.nn`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Distinct elements in order, as `mint` and `Tensor.unique` have them.
 
-`ops.unique` gives them by first occurrence.
+`ops.unique` gives them by first occurrence. Source: `mindspore.mint`.
 """
 
 from __future__ import annotations

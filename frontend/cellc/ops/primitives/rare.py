@@ -1,5 +1,5 @@
 """Primitive classes of many families that are tables over functions: numbers, sets, segments,
-formats, views, sequences, signals, and names of other devices."""
+formats, views, sequences, signals, and names of other devices. Source: `mindspore.ops`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Summary operators: values of a running network, noted for `train.SummaryRecord`."""
+"""Summary operators: values of a running network, noted for `train.SummaryRecord`.
+
+Source: `mindspore.ops`.
+"""
 
 from __future__ import annotations
 

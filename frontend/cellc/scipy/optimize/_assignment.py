@@ -1,7 +1,7 @@
 """The assignment of rows to columns with the smallest sum of costs.
 
 By shortest augmenting paths, row by row (Jonker & Volgenant, 1987; Crouse, 2016), on the host: the
-same routine in both modes.
+same routine in both modes. Source: `mindspore.scipy.optimize`.
 """
 
 from __future__ import annotations

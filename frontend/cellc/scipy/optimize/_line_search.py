@@ -1,6 +1,8 @@
 """A step along a line that satisfies the strong Wolfe conditions.
 
 Algorithms 3.5 and 3.6 of Nocedal and Wright, Numerical Optimization (1999).
+
+Source: `mindspore.scipy.optimize`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""BackupAndRestore: a training that was interrupted goes on from its last parameters."""
+"""BackupAndRestore: a training that was interrupted goes on from its last parameters.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

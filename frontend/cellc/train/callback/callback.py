@@ -1,4 +1,4 @@
-"""Callbacks: what `Model` calls while it trains and evaluates."""
+"""Callbacks: what `Model` calls while it trains and evaluates. Source: `mindspore.train`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Callbacks that save: ModelCheckpoint and its CheckpointConfig, OnRequestExit."""
+"""Callbacks that save: ModelCheckpoint and its CheckpointConfig, OnRequestExit.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

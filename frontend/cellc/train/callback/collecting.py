@@ -1,4 +1,4 @@
-"""SummaryCollector: what a training looks like, in event files."""
+"""SummaryCollector: what a training looks like, in event files. Source: `mindspore.train`."""
 
 from __future__ import annotations
 

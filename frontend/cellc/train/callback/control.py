@@ -1,4 +1,7 @@
-"""Callbacks that steer a training: EarlyStopping, ReduceLROnPlateau, LearningRateScheduler."""
+"""Callbacks that steer a training: EarlyStopping, ReduceLROnPlateau, LearningRateScheduler.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

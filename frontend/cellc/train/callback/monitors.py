@@ -1,4 +1,7 @@
-"""Callbacks that watch a run: LossMonitor, TimeMonitor, History, LambdaCallback, ProgressBar."""
+"""Callbacks that watch a run: LossMonitor, TimeMonitor, History, LambdaCallback, ProgressBar.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

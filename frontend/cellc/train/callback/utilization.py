@@ -1,4 +1,7 @@
-"""FlopsUtilizationCollector: which part of the machine's arithmetic a training uses."""
+"""FlopsUtilizationCollector: which part of the machine's arithmetic a training uses.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

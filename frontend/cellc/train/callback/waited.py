@@ -1,4 +1,7 @@
-"""WaitedDSCallback: a callback of `Dataset.map` that hears from the training loop."""
+"""WaitedDSCallback: a callback of `Dataset.map` that hears from the training loop.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

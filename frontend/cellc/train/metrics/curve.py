@@ -1,4 +1,4 @@
-"""The receiver operating characteristic and the area under a curve."""
+"""The receiver operating characteristic and the area under a curve. Source: `mindspore.train`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The base of metrics, and what they share: conversion and checks of predictions and labels."""
+"""The base of metrics, and what they share: conversion and checks of predictions and labels.
+
+Source: `mindspore.train`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Activations of `mint.nn`: functions of `mint.nn.functional` as Cells."""
+"""Activations of `mint.nn`: functions of `mint.nn.functional` as Cells.
+
+Source: `mindspore.mint.nn`.
+"""
 
 from __future__ import annotations
 
@@ -84,11 +87,11 @@ class Hardtanh(OfInput, function=functional.hardtanh):
 
 
 class LogSigmoid(_OfInput, function=functional.logsigmoid):
-    """log(sigmoid(x))."""
+    """log(sigmoid(x)) of each element."""
 
 
 class Mish(_WithoutOptions, function=functional.mish):
-    """x tanh(softplus(x))."""
+    """x tanh(softplus(x)) of each element."""
 
 
 class ReLU6(_InPlace, function=functional.relu6):
@@ -100,7 +103,7 @@ class SELU(_WithoutOptions, function=functional.selu):
 
 
 class SiLU(_InPlace, function=functional.silu):
-    """x sigmoid(x)."""
+    """x sigmoid(x) of each element."""
 
 
 class Sigmoid(_OfInput, function=functional.sigmoid):

@@ -1,4 +1,7 @@
-"""Layers of `mint.nn` that rearrange: Flatten, PixelShuffle, upsampling."""
+"""Layers of `mint.nn` that rearrange: Flatten, PixelShuffle, upsampling.
+
+Source: `mindspore.mint.nn`.
+"""
 
 from __future__ import annotations
 

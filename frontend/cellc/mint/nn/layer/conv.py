@@ -1,4 +1,7 @@
-"""Convolutions of `mint.nn`: PyTorch's padding, and weights of as many axes as the images."""
+"""Convolutions of `mint.nn`: PyTorch's padding, and weights of as many axes as the images.
+
+Source: `mindspore.mint.nn`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Padding layers of `mint.nn`: those of `nn`, but for what they take as padding and as a value."""
+"""Padding layers of `mint.nn`: those of `nn`, but for what they take as padding and as a value.
+
+Source: `mindspore.mint.nn`.
+"""
 
 from __future__ import annotations
 

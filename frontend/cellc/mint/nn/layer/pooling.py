@@ -1,4 +1,4 @@
-"""Pooling layers of `mint.nn`."""
+"""Pooling layers of `mint.nn`. Source: `mindspore.mint.nn`."""
 
 from __future__ import annotations
 

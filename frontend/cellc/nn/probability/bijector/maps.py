@@ -58,7 +58,7 @@ class PowerTransform(Bijector):
 
 
 class Exp(PowerTransform):
-    """exp(x)."""
+    """The map exp(x)."""
 
     def __init__(self, name: str = "Exp") -> None:
         super().__init__(0.0, name)
