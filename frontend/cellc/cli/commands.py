@@ -165,6 +165,17 @@ def _open_types(specs: Sequence[str]) -> tuple[list[TensorType], Shapes] | None:
     return symbolic_types(given, sizes, stand_in=True)
 
 
+def _traced_open(net: Any, specs: Sequence[str]) -> tuple[Traced, list[Guard]]:
+    """The network as a graph, with symbols for the sizes that are open (`float32[N,3]`), and the
+    conditions on them without which it fails."""
+    given = _open_types(specs)
+    if given is None:
+        return trace(net, sample_inputs(specs), {}), []
+    types, shapes = given
+    return export_onnx.trace_assuming(lambda shapes: trace(
+        net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes)
+
+
 def _plan(net: Any, specs: Sequence[str], listed: Listed, targets: Sequence[Target]) -> Plan:
     """An entry of an artifact: the network as graphs of known sizes."""
     given = input_types(specs)
@@ -268,9 +279,9 @@ def export_(args: argparse.Namespace) -> int:
         elif args.opset is not None:
             raise UserError("--opset goes with a .onnx file")
         elif path.suffix == ".mindir":
-            traced, shapes = _traced_open(net, specs)
-            export_onnx.assumed_sizes(shapes)
+            traced, assumed = _traced_open(net, specs)
             write_mindir(str(path), traced)
+            note = _assumed(assumed)
         else:
             export(net, *sample_inputs(specs), file_name=str(path), file_format="CIR")
     print(f"wrote {path}: {path.stat().st_size / 1024:.0f} KiB{note}")
@@ -278,26 +289,23 @@ def export_(args: argparse.Namespace) -> int:
 
 
 def _onnx(net: Any, specs: list[str], path: Path, opset: int | None) -> str:
-    given = _open_types(specs)
-    assumed: list[Guard] = []
-    if given is None:
-        traced = trace(net, sample_inputs(specs), {})
-    else:
-        types, shapes = given
-        traced, assumed = export_onnx.trace_assuming(lambda shapes: trace(
-            net, [OpenTensor.of(ty) for ty in types], {}, types, shapes), shapes)
+    traced, assumed = _traced_open(net, specs)
     if traced.state is not None:
         traced.state.refuse()
     weights, _ = named_weights(traced)
     opset = export_onnx.OPSET if opset is None else opset
     model = export_onnx.onnx_model(traced, weights, opset, assumed)
     model.save(path)
-    lines = [f", op set {opset}, {len(model.arrays)} weights and constants"]
-    if assumed:
-        lines.append(f"  it serves sizes where {'; '.join(map(str, assumed))}")
+    note = f", op set {opset}, {len(model.arrays)} weights and constants" + _assumed(assumed)
     if model.left_out:
-        lines.append(f"  left out, since ONNX has none: {', '.join(model.left_out)}")
-    return "\n".join(lines)
+        note += f"\n  left out, since ONNX has none: {', '.join(model.left_out)}"
+    return note
+
+
+def _assumed(conditions: Sequence[Guard]) -> str:
+    """The line on sizes that a file serves; empty if it serves all."""
+    text = "; ".join(map(str, conditions))
+    return f"\n  it serves sizes where {text}" if text else ""
 
 
 def numerics_of(args: argparse.Namespace) -> str:
