@@ -20,6 +20,8 @@ from ..ir.types import prod
 from ..loops.build import Domain, Group, Incompatible, NestBuilder, block_rows, joined, piece
 from ..loops.expr import Expr
 from ..loops.nest import walk
+from ..ops.shape import Reshape, Transpose
+from ..ops.slice import Pad
 from . import overlap, regroup
 from .value_numbering import ValueNumbers
 
@@ -59,7 +61,7 @@ def _sums_rows(node: Node) -> bool:
 def _run(node: Node) -> int:
     """How many elements of a row lie together in memory where a transposition is reshaped."""
     turned = node.operands[0].node
-    if node.op != "reshape" or turned is None or turned.op != "transpose":
+    if node.op != Reshape.name or turned is None or turned.op != Transpose.name:
         return _ROW_RUN
     perm, dims, run = turned.attrs["perm"], turned.result.shape, 1
     for i in reversed(range(len(perm))):
@@ -205,7 +207,7 @@ class Fuser:
         reduces = lookup(user.op).reduction is not None
         space = estimate(prod(user.operands[0].shape) if reduces else user.results[0].type.size)
         own = estimate(node.result.type.size)
-        if user.op == "pad" and space <= _WIDEST_FRAME * own:
+        if user.op == Pad.name and space <= _WIDEST_FRAME * own:
             return True  # every element is read once; what is added around is not read
         return space <= own or (op.cost == "cheap" and self._shallow(node))
 
@@ -215,8 +217,9 @@ class Fuser:
         if estimate(node.result.type.size) < _WORTH_MOVING:
             return False
         users = self.users[node.result]
-        if node.op == "transpose" and any(u.op == "reshape" and self._row_summed(u) and _run(u)
-                                          < _ROW_RUN for u in users):
+        if node.op == Transpose.name and any(
+                u.op == Reshape.name and self._row_summed(u) and _run(u) < _ROW_RUN
+                for u in users):
             return True
         if not self._row_summed(node):
             return False
@@ -240,7 +243,7 @@ class Fuser:
         reached = dict.fromkeys(self.users[node.result])
         for _ in range(_FRAMED):
             first = min(reached, key=self.position.__getitem__)
-            if len(reached) == 1 and first.op == "pad":
+            if len(reached) == 1 and first.op == Pad.name:
                 return estimate(first.result.type.size) <= _WIDEST_FRAME * estimate(own.type.size)
             if not lookup(first.op).elementwise or first.result.shape != own.shape \
                     or first.result in self.results:

@@ -360,11 +360,11 @@ class PixelSumBlocked(_Internal):
 
 
 class RegroupBlocked(_Internal):
-    """Some channels of several blocked images, one image's behind the other's, in blocks again.
+    """Some channels of several blocked images, one image after the other, in blocks again.
 
     Attributes:
         channels: how many each image has.
-        origins: row and column where each image starts, one image's behind the other's.
+        origins: row and column where each image starts, one image after the other.
         size: rows and columns.
         start, stop: the first channel of all, and the one after the last.
     """

@@ -184,7 +184,7 @@ class SmallAttention(MultiheadAttention):
         self.q_proj, self.k_proj, self.v_proj = parts
 
     @property
-    def in_proj_weight(self) -> Tensor:  # type: ignore[override]
+    def in_proj_weight(self) -> Tensor:  # type: ignore[override]  # it is computed
         """The matrices in float32 one below the other, computed at each reading."""
         return A("concat", *(part.weight for part in (self.q_proj, self.k_proj, self.v_proj)),
                  axis=0)

@@ -169,7 +169,8 @@ class Attributes:
 
     def _follow_option(self, primitive: Any, option: str, value: Any) -> None:
         """An option of an inner primitive is set: the layer computes by it, or refuses it."""
-        inner.follow(self, primitive, option, value)
+        name = next((n for n, held in self._inner.items() if held is primitive), "")
+        inner.follow(self, name, primitive, option, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_params" not in self.__dict__:

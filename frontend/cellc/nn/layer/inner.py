@@ -312,8 +312,8 @@ def takes(layer: Any, name: str, value: Any) -> bool:
         "whose construct calls it.")
 
 
-def follow(layer: Any, primitive: Any, option: str, value: Any) -> None:
-    """Let a layer compute by an option that a program sets on one of its inner primitives.
+def follow(layer: Any, name: str, primitive: Any, option: str, value: Any) -> None:
+    """Let a layer compute by an option that a program sets on its inner primitive of a name.
 
     A layer that computes by itself, without a call of the primitive, takes the value as its own
     attribute where it has one for the option.
@@ -321,7 +321,6 @@ def follow(layer: Any, primitive: Any, option: str, value: Any) -> None:
     Raises:
         ValueError: the layer has no such attribute.
     """
-    name = next((n for n, held in layer._inner.items() if held is primitive), "")
     maker = _maker(layer, name)
     if maker is None or not _computes(type(layer)) or primitive.attrs[option] == value:
         return

@@ -25,7 +25,7 @@ Source = tuple[int, int, list[tuple[int, int]]]
 
 
 def sources(channels: Sequence[int], block: int, first: int, stop: int) -> list[Source]:
-    """What a block of the result is made of, whose first lane is channel `first` of all."""
+    """The sources of a block of the result, whose first lane is channel `first` of all."""
     found: list[Source] = []
     at = 0
     for image, count in enumerate(channels):
