@@ -423,9 +423,14 @@ def entry(place: str, name: str, value: Any) -> str:
     return f"## {name} {{ #{name} }}\n\n<div class='cellc-entry'>{body}</div>\n"
 
 
+_OF_MINDSPORE = ("nn", "ops", "mint", "numpy", "train", "dataset", "amp")
+
+
 def text(page: Page, place: str) -> str:
     """A page, as Markdown."""
     key = place.removeprefix("cellc").lstrip(".")
     head = "---\nsearch: {boost: 1.5}\n---\n\n"
     head += f"# {page.heading or page.title}\n\n{page.intro}\n"
+    if key.partition(".")[0] in _OF_MINDSPORE:
+        head += f"\nA name is MindSpore's `mindspore.{key}.NAME` unless its entry says otherwise.\n"
     return "\n".join([head, *(entry(key, name, value) for name, value in page.names)])
