@@ -69,7 +69,7 @@ def test_stages_without_change_are_left_out(
     assert all(a != b for a, b in pairwise(texts))
     assert "02_expand" in stages and "03_complex-reductions" not in stages
     assert [line.split(":")[0] for line in said.splitlines()[:-1]] == stages[1:]
-    assert "softmax → reduce_max, sub, exp" in said
+    assert "softmax → reduce_max, sub, normal_exp" in said
 
 
 def test_nests_say_where_they_come_from(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,10 +108,11 @@ def test_a_pass_shows_what_it_did(page: Open) -> None:
     expand = next(s for s in p.all(".stages > li > .stage") if "expand" in s.text)
     p.click(expand)
     assert p.texts(".stage[aria-current=true] .name") == ["expand"]
-    assert "softmax → reduce_max, sub, exp" in p.one(".stage[aria-current=true] .summary").text
+    said = p.one(".stage[aria-current=true] .summary").text
+    assert "softmax → reduce_max, sub, normal_exp" in said
     made = p.js("[...viewer.app.stage.order].filter((u) => viewer.app.overlay.color([u])"
                 " === 'var(--rewritten)').map((u) => viewer.app.graph.nodes[u].op)")
-    assert {"reduce_max", "exp", "reduce_sum", "div"} <= set(made)
+    assert {"reduce_max", "normal_exp", "reduce_sum", "div"} <= set(made)
     p.click(next(b for b in p.all(".switch button") if b.text == "before"))
     gone = p.js("[...viewer.app.stage.order].filter((u) => viewer.app.overlay.color([u])"
                 " === 'var(--rewritten)').map((u) => viewer.app.graph.nodes[u].op)")
@@ -447,7 +448,8 @@ def test_search_finds_what_a_pass_has_expanded(page: Open) -> None:
     assert p.texts("#found .total") == ["0 nodes here, 1 at other stages"]
     stages = p.js("viewer.app.graph.stages.map((s) => s.name)")
     assert p.texts("#found .absent") == [
-        f"expanded by pass {stages.index('expand')}: expand → reduce_max, sub, exp, reduce_sum, …"]
+        f"expanded by pass {stages.index('expand')}: "
+        "expand → reduce_max, sub, normal_exp, reduce_sum, …"]
     p.click(p.one("#found button"))
     assert p.texts("#graph .node.selected .op") == ["softmax"]
 

@@ -32,8 +32,16 @@ product is one chain: that of a run may leave the range that the whole one stays
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cellc_runtime.lazy import lazy_module
+
 from ..ir.dims import choose, largest, smallest
-from ..ir.divisors import divisor, is_divided, is_divisor
+
+if TYPE_CHECKING:
+    from ..ir import divisors
+else:
+    divisors = lazy_module("cellc_compiler.ir.divisors")
 
 CHAIN_BYTES = 128  # The size of the accumulators of one sum's chains
 
@@ -75,13 +83,13 @@ sizes."""
 def open_row_parts(extent: int) -> int:
     """`row_parts` of an extent that is known when the code runs, and less than
     `LONGEST_OPEN_ROW`."""
-    parts: int = divisor(extent, choose(extent, LONG_ROW, extent // PART, 1))
+    parts: int = divisors.divisor(extent, choose(extent, LONG_ROW, extent // PART, 1))
     return parts
 
 
 def row_parts(extent: int) -> int:
     """Return the number of equal parts of a row: the most that leave each a `PART`."""
-    if is_divided(extent) or is_divisor(extent):
+    if divisors.is_divided(extent) or divisors.is_divisor(extent):
         return 1  # (a part has none that leave each a `PART`; few parts are a short row)
     if extent < LONG_ROW:
         return 1
