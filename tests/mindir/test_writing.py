@@ -253,7 +253,7 @@ class Dropped(nn.Cell):
 
     def __init__(self) -> None:
         super().__init__()
-        self.w = ms.Parameter(ops.ones((400,), ms.float32), name="w")
+        self.w = ms.Parameter(ops.ones((4000,), ms.float32), name="w")
         self.drop = nn.Dropout(p=0.5)
 
     def construct(self, x: Tensor) -> Tensor:
@@ -266,12 +266,13 @@ def _dropped() -> nn.Cell:
 
 
 def test_a_step_draws_one_mask_forwards_and_backwards(folder: Path) -> None:
-    x = ops.ones((400,), ms.float32)
+    x = ops.ones((4000,), ms.float32)
     ms.export(_dropped(), x, file_name="s", file_format="MINDIR")
     net = nn.GraphCell(ms.load("s.mindir"))
     kept = float(net(x)) / 2
     moved = net.trainable_params()[0].asnumpy()
-    assert 150 < kept < 250 and (moved == -1).sum() == kept and (moved == 1).sum() == 400 - kept
+    assert 1800 < kept < 2200
+    assert (moved == -1).sum() == kept and (moved == 1).sum() == 4000 - kept
 
 
 class Padded(nn.Cell):
@@ -334,9 +335,9 @@ def test_mindspore_reads_open_sizes_nested_inputs_and_draws(tmp_path: Path) -> N
     x = ops.ones((4000,), ms.float32)
     ms.export(Drawing().set_train(), x, file_name=str(tmp_path / "draws"), file_format="MINDIR")
     np.savez(tmp_path / "draws.npz", x.asnumpy(), moments=np.array(MOMENTS))
-    x = ops.ones((400,), ms.float32)
+    x = ops.ones((4000,), ms.float32)
     ms.export(_dropped(), x, file_name=str(tmp_path / "mask"), file_format="MINDIR")
-    np.savez(tmp_path / "mask.npz", x.asnumpy(), moments=np.array([(400, 0)]))
+    np.savez(tmp_path / "mask.npz", x.asnumpy(), moments=np.array([(4000, 0)]))
     found = mindspore(Path(runner.__file__), [str(tmp_path)])
     assert len(found) == 5 and not any(found.values()), json.dumps(found, indent=1)
 

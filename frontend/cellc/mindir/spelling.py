@@ -501,8 +501,9 @@ spelled({
     "transpose": lambda w, node, x:
         w.op("Transpose", x, _ints(node.attrs["perm"])) if node.attrs["perm"] else x,
     "broadcast_to": lambda w, node, x: w.op("BroadcastTo", x, w.sizes(node.result.shape)),
-    "size_number": lambda w, node:
-        w.op("ScalarToTensor", *w.sizes([node.attrs["value"]]), _kind(node.result.type.dtype)),
+    "size_number": lambda w, node: w.op(
+        "ScalarToTensor", *(w.sizes([n]) if is_symbolic(n := node.attrs["value"]) else [n]),
+        _kind(node.result.type.dtype)),
     "concat": lambda w, node, *x:
         w.op("Concat", tuple(x), normalize_axis(node.attrs["axis"], node.result.type.rank)),
     "tile": lambda w, node, x: w.op("Tile", x, w.sizes(node.attrs["reps"])),
