@@ -11,7 +11,7 @@ from cellc_runtime.target import Target
 from .....loops.order import chains
 from .....lower.kernel import Kernel
 from ....llvm.convert import register_type
-from ....llvm.text import Function, V, lanes_of, sizeof, vector
+from ....llvm.text import Function, V, element, lanes_of, sizeof, vector
 from ..pool_axes import Sliding
 from ..vectors import beats, divmod_const, split_index, task_kernel
 
@@ -196,7 +196,7 @@ def _chains(f: Function, start: V, image: tuple[int, int, int], which: tuple[int
     (h, w, pitch), (first, some, count) = image, which
     if some <= 0:
         return []
-    ty, block, pixels = vec.split(" x ")[1].rstrip(">"), lanes_of(vec), h * w
+    ty, block, pixels = element(vec), lanes_of(vec), h * w
 
     def load(pixel: V | int) -> V:
         if pitch == w:
