@@ -76,7 +76,7 @@ class Applied:
         return f"{self.function}({', '.join(map(str, self.args))})"
 
 
-def _applied(function: str, *args: Size) -> Any:
+def applied(function: str, *args: Size) -> Any:
     if not any(type(a) is Dim for a in args):
         return open_sizes.FUNCTIONS[function](*args)
     return Dim((((Applied(function, args),), 1),))
@@ -84,17 +84,17 @@ def _applied(function: str, *args: Size) -> Any:
 
 def smallest(*sizes: Size) -> Any:
     """The smallest of sizes; asks nothing."""
-    return _applied("min", *sizes)
+    return applied("min", *sizes)
 
 
 def largest(*sizes: Size) -> Any:
     """The largest of sizes; asks nothing."""
-    return _applied("max", *sizes)
+    return applied("max", *sizes)
 
 
 def choose(x: Size, least: Size, a: Size, b: Size) -> Any:
     """`a` if `x >= least`, else `b`; asks nothing."""
-    return _applied("choose", x, least, a, b)
+    return applied("choose", x, least, a, b)
 
 
 def _grouped(x: Size) -> str:
@@ -395,7 +395,7 @@ def divide(x: Size, divisor: Size) -> Size:
         return 0
     if len(divisor.terms) == 1:
         ((by, factor),) = divisor.terms
-        parts = [(_without(m, by), c) for m, c in terms_of(x).items()]
+        parts = [(without(m, by), c) for m, c in terms_of(x).items()]
         if all(m is not None and c % factor == 0 for m, c in parts):
             return size_of({m: c // factor for m, c in parts if m is not None})
     return Dim((((Quotient(x, divisor),), 1),))
@@ -416,7 +416,7 @@ def _floor(x: Any, divisor: Any) -> Size:
     return Dim((((Quotient(x, divisor),), 1),))
 
 
-def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
+def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
     """A monomial divided by another, if it contains it."""
     rest = list(monomial)
     for atom in factor:
@@ -559,7 +559,7 @@ def substitute(x: Size, table: Mapping[str, Size]) -> Size:
             if isinstance(atom, str):
                 part = part * table.get(atom, Dim.symbol(atom))
             elif isinstance(atom, Applied):
-                part = part * _applied(atom.function, *(substitute(a, table) for a in atom.args))
+                part = part * applied(atom.function, *(substitute(a, table) for a in atom.args))
             else:
                 part = part * divide(
                     substitute(atom.numerator, table), substitute(atom.divisor, table))

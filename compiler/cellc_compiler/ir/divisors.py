@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from .dims import Applied, Atom, Dim, Monomial, Quotient, Size, size_of, terms_of
-from .dims import _applied as applied
-from .dims import _without as without
+from .dims import (
+    Applied,
+    Atom,
+    Dim,
+    Monomial,
+    Quotient,
+    Size,
+    applied,
+    size_of,
+    terms_of,
+    without,
+)
 
 
 def divisor(x: Size, most: Size) -> Any:

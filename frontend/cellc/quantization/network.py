@@ -132,8 +132,12 @@ def left_as_they_are(network: Cell) -> Iterator[tuple[str, Cell]]:
 
 
 def _weight_of(cell: Any) -> Parameter:
-    found: Parameter = getattr(cell, next(n for n in (
-        "embedding_table", "in_proj_weight", "q_proj_weight", "weight") if hasattr(cell, n)))
+    """The matrix of a layer; of attention, one of its matrices."""
+    found: Parameter
+    if type(cell) is MultiheadAttention:
+        found = cell.in_proj_weight if cell.same_dims else cell.q_proj_weight
+    else:
+        found = cell.embedding_table if type(cell) is Embedding else cell.weight
     return found
 
 

@@ -78,7 +78,7 @@ def _is_transposed(node: Node) -> bool:
             and node.result.shape[2:] == (dy.shape[2] * w.shape[2], dy.shape[3] * w.shape[3]))
 
 
-def _rows_behind(v: Value) -> Value | None:
+def _tokens_of(v: Value) -> Value | None:
     """The tokens `[n, h, w, c]` or `[n, h w, c]` that an NCHW value is a transposition of."""
     node = v.node
     if node is None or v.dtype is not held(v.dtype) or any(map(is_symbolic, v.shape)):
@@ -242,7 +242,7 @@ class Choice:
             blocked *= _BLOCKED_SHARE / _FEW_PIXELS_SHARE
         if x in self.blocked:
             plain += _REORDER_CYCLES * estimate(x.type.size)
-        elif (x.shape[1] >= block or groups > 1) and _rows_behind(x) is None:
+        elif (x.shape[1] >= block or groups > 1) and _tokens_of(x) is None:
             blocked += _REORDER_CYCLES * estimate(x.type.size)
         if node.result in self.results or not any(
                 self._carries(u) for u in self.users.get(node.result, ())):
@@ -340,7 +340,7 @@ class _Rewriter:
     def _channels_moved_first(self, v: Value) -> Value | None:
         """The `[n, h, w, c]` that an NCHW value is a transposition of: its blocks are whole runs
         of that."""
-        rows = _rows_behind(v)
+        rows = _tokens_of(v)
         n, c, h, w = v.shape
         return None if rows is None else self._reshaped(rows, (n, h, w, c))
 

@@ -82,11 +82,8 @@ def max_pool2d_blocked(
     node: Node, target: Target, epilogue: BlockFused | None = None
 ) -> KernelPlan:
     """One kernel; of an `epilogue` it takes the border."""
-    x, a = node.operands[0].type, node.attrs
-    windows = pool_axes.sliding_axes(a["inner"][2:], a)
-    border = epilogue.border if epilogue else NONE
-    kernel = pool.max_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)
-    return KernelPlan((Step(kernel, (operand(0), result(0))),))
+    a = node.attrs
+    return _pool(node, target, epilogue, pool_axes.sliding_axes(a["inner"][2:], a), False)
 
 
 @lowers("avg_pool2d_blocked")
@@ -95,11 +92,18 @@ def avg_pool2d_blocked(
     node: Node, target: Target, epilogue: BlockFused | None = None
 ) -> KernelPlan:
     """As `max_pool2d_blocked`."""
-    x, a = node.operands[0].type, node.attrs
-    windows = pool_axes.average_axes(
-        pool_axes.sliding_axes(a["inner"][2:], a, a["count_include_pad"]), a["divisor"])
-    border = epilogue.border if epilogue else NONE
-    kernel = pool.average_kernel(x.dims, windows, a["inner"][:2], border, x.dtype, target)
+    a = node.attrs
+    windows = pool_axes.sliding_axes(a["inner"][2:], a, a["count_include_pad"])
+    return _pool(node, target, epilogue, pool_axes.average_axes(windows, a["divisor"]), True)
+
+
+def _pool(
+    node: Node, target: Target, epilogue: BlockFused | None,
+    windows: tuple[pool_axes.Sliding, pool_axes.Sliding], average: bool,
+) -> KernelPlan:
+    x, border = node.operands[0].type, epilogue.border if epilogue else NONE
+    kernel = pool.pool_kernel(
+        x.dims, windows, node.attrs["inner"][:2], border, x.dtype, target, average)
     return KernelPlan((Step(kernel, (operand(0), result(0))),))
 
 

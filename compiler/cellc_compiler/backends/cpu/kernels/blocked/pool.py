@@ -21,7 +21,7 @@ _CHAINS_TOGETHER = 16
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """One problem; see `max_kernel` and `average_kernel`."""
+    """One problem; see `pool_kernel`."""
 
     average: bool
     x: tuple[int, ...]
@@ -120,29 +120,19 @@ class _Pool:
         return f.loop(0, height, self.rows.step, [start, first], row)[1]
 
 
-def max_kernel(
+def pool_kernel(
     x: tuple[int, ...], windows: tuple[Sliding, Sliding], origin: tuple[int, int],
-    border: tuple[int, int, int, int], dtype: DType, target: Target,
+    border: tuple[int, int, int, int], dtype: DType, target: Target, average: bool,
 ) -> Kernel:
-    """Kernel over (x, out): maxima of windows.
+    """Kernel over (x, out): maxima of windows of `[n, blocks, ph, pw, b]`, or their sums over their
+    counts.
 
     Args:
-        x: `[n, blocks, ph, pw, b]`.
         windows: rows and columns that they cover, counted from `origin`.
         border: zeros written around the output (top, bottom, left, right).
     """
-    return _kernel(_Pool(False, x, *windows, origin, border, dtype), target)
+    p = _Pool(average, x, *windows, origin, border, dtype)
 
-
-def average_kernel(
-    x: tuple[int, ...], windows: tuple[Sliding, Sliding], origin: tuple[int, int],
-    border: tuple[int, int, int, int], dtype: DType, target: Target,
-) -> Kernel:
-    """Kernel over (x, out): sums of windows over their counts; arguments as of `max_kernel`."""
-    return _kernel(_Pool(True, x, *windows, origin, border, dtype), target)
-
-
-def _kernel(p: _Pool, target: Target) -> Kernel:
     def body(f: Function, bufs: list[V], unit: V) -> str:
         p.row(f, bufs, unit)
         return p.rows.tables("WIN_Y") + p.cols.tables("WIN_X")
