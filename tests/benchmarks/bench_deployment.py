@@ -132,6 +132,7 @@ def asked(peer: str, what: str, case: str, folder: Path, *rest: str) -> dict[str
     python = interpreter("AOTInductor" if peer == "onnx" else peer)
     # what an installed package has compiled is not compiled again at each import
     keeping = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    keeping["OMP_NUM_THREADS"] = "2"
     done = subprocess.run([python, HERE / "deployed.py", what, peer, case, folder, *rest],
                           capture_output=True, text=True, check=False, timeout=900, env=keeping)
     if done.returncode:

@@ -3,7 +3,7 @@
     CELLC_PEERS_PYTHON=~/peers/bin/python python tests/benchmarks/bench_unseen.py \
         [NETWORK ...] [--batch N] [--threads N] [--rounds N] [--json FILE] [--markdown FILE]
 
-`export_timm.py` writes each network once into the folder of `--files`, by the interpreter that
+`tests.onnx_import.timm_networks` writes each network once into `--files`, by the interpreter that
 `CELLC_PEERS_PYTHON` names (timm, torch, onnxscript). All peers read that file: cellc in graph mode
 and as an artifact, ONNX Runtime, OpenVINO. They take turns as in `run.py`, and each result is
 compared with torch's. Prints milliseconds, the time of the best peer over that of cellc (graph
@@ -41,13 +41,14 @@ NEAR = 1e-3
 
 def exported(names: list[str], batch: int, files: Path) -> list[str]:
     """Write the networks that are not there yet; those that are there now."""
-    folder = files / f"batch{batch}"
+    folder = (files / f"batch{batch}").absolute()
     missing = [n for n in names if not (folder / n / "model.onnx").exists()]
     if missing:
         run.note(f"torch exports {len(missing)} networks")
         done = subprocess.run(
-            [run.interpreter("torch"), str(run.HERE / "export_timm.py"), str(folder), str(batch),
-             *missing], capture_output=True, text=True, check=False)
+            [run.interpreter("torch"), "-m", "tests.onnx_import.timm_networks", "export-own",
+             str(folder), str(batch), *missing], capture_output=True, text=True, check=False,
+            cwd=run.HERE.parents[1])
         if said := done.stdout.strip() or (done.returncode and done.stderr.strip()[-500:]):
             print(said)
     return [n for n in names if (folder / n / "model.onnx").exists()]

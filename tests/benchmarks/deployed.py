@@ -115,12 +115,10 @@ def steps_cellc(folder: Path, given: list[Any]) -> Iterator[Any]:
 def steps_onnxruntime(folder: Path, given: list[Any]) -> Iterator[Any]:
     """ONNX Runtime, which optimizes the graph when it loads it."""
     import onnxruntime
+    import peer_onnx
 
     yield onnxruntime
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = 2, 1
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options,
-                                           providers=["CPUExecutionProvider"])
+    session = peer_onnx.runtime_session(folder / "model.onnx")
     feed = dict(zip([i.name for i in session.get_inputs()], given, strict=True))
     yield session
     yield lambda: session.run(None, feed)[0]

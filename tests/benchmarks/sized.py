@@ -120,23 +120,18 @@ def _torch(compiled: bool) -> Callable[[str, Any, Path], Call]:
 
 
 def _onnxruntime(key: str, weights: Any, folder: Path) -> Call:
-    import onnxruntime
+    import peer_onnx
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = 2, 1
-    session = onnxruntime.InferenceSession(str(folder / "onnx" / "model.onnx"), options,
-                                           providers=["CPUExecutionProvider"])
+    session = peer_onnx.runtime_session(folder / "onnx" / "model.onnx")
     name = session.get_inputs()[0].name
     return lambda x: session.run(None, {name: x})[0]
 
 
 def _openvino(key: str, weights: Any, folder: Path) -> Call:
     import openvino
+    import peer_onnx
 
-    compiled = openvino.Core().compile_model(str(folder / "onnx" / "model.onnx"), "CPU", {
-        "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 2, "NUM_STREAMS": 1,
-        "PERFORMANCE_HINT": "LATENCY", "CACHE_DIR": str(folder / "openvino")})
-    request = compiled.create_infer_request()
+    request = peer_onnx.openvino_request(folder / "onnx" / "model.onnx", folder / "openvino")
 
     def run(x: Any) -> Any:
         request.infer([openvino.Tensor(x, shared_memory=True)])

@@ -1,12 +1,13 @@
 """Networks of timm that torch exports to ONNX, against torch's logits.
 
     python -m tests.onnx_import.timm_networks export FOLDER [NAME ...]   # by a Python with timm
+    python -m tests.onnx_import.timm_networks export-own FOLDER BATCH [NAME ...]
     python -m tests.onnx_import.timm_networks compare FOLDER             # by one with cellc
 
 `export` writes each network with random weights for one image of the smallest size that it takes:
-`model.onnx`, `input.npy` and `output.npy`. `compare` runs them, adds the figures to
-`timm_networks.json`, and prints that as a table. A network is equal if no logit differs by more
-than 1e-4 of the largest one.
+`model.onnx`, `input.npy` and `output.npy`; `export-own` writes it for a batch of images of its own
+size. `compare` runs them, adds the figures to `timm_networks.json`, and prints that as a table. A
+network is equal if no logit differs by more than 1e-4 of the largest one.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ def declare_torchvision() -> Any:
     return None
 
 
-def smallest(name: str) -> tuple[Any, Any, Any]:
-    """A network, the smallest image that it takes, and its logits."""
+def network(name: str, batch: int) -> tuple[Any, Any, Any]:
+    """A network, images and its logits; a batch of 0 stands for one image of the smallest size that
+    the network takes, others have its own size."""
     import timm
     import torch
 
@@ -78,9 +80,9 @@ def smallest(name: str) -> tuple[Any, Any, Any]:
     net = timm.create_model(name, pretrained=False).eval()
     settle(net)
     own = net.default_cfg["input_size"][-1]
-    for size in (*(s for s in _SIZES if s < own), own):
+    for size in (*(s for s in _SIZES if s < own and not batch), own):
         x = torch.from_numpy(np.random.default_rng(SEED).standard_normal(
-            (1, 3, size, size)).astype(np.float32))
+            (batch or 1, 3, size, size), np.float32))
         try:
             with torch.inference_mode():
                 return net, x, net(x)
@@ -100,11 +102,11 @@ def settle(net: Any) -> None:
                 t.add_(0.1 * torch.rand_like(t))
 
 
-def export(name: str, folder: Path) -> None:
+def export(name: str, folder: Path, batch: int) -> None:
     """Write one network."""
     import torch
 
-    net, x, y = smallest(name)
+    net, x, y = network(name, batch)
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "input.npy", x.numpy())
     np.save(folder / "output.npy", y.numpy())
@@ -143,12 +145,13 @@ def table(figures: dict[str, dict[str, Any]]) -> str:
 def main() -> int:
     """Export or compare; 1 if a network is not equal or fails."""
     command, folder, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
-    if command == "export":
+    if command in ("export", "export-own"):
+        batch = int(names.pop(0)) if command == "export-own" else 0
         kept = declare_torchvision()
         for name in names or _NAMES.split():
             if not (folder / name / "model.onnx").exists():
                 try:
-                    export(name, folder / name)
+                    export(name, folder / name, batch)
                 except Exception as e:
                     print(f"{name}: {type(e).__name__}: {str(e).strip()[:200]}", flush=True)
         del kept
