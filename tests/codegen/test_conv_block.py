@@ -357,7 +357,7 @@ def test_max_pool(name: str, border: tuple[int, int, int, int], target: Target) 
     out = np.full((2, blocks(19, block), want.shape[2] + top + bottom,
                    want.shape[3] + left + right, block), 77, np.float32)
     steps = Plan()
-    steps.add(conv_block_pool.max_kernel(
-        image.shape, windows, (1, 2), border, float32, target), "x", "out")
+    steps.add(conv_block_pool.pool_kernel(
+        image.shape, windows, (1, 2), border, float32, target, average=False), "x", "out")
     run_plan(steps, target, {"x": image, "out": out})
     np.testing.assert_array_equal(from_blocks(out, 19), padded(want, border))
