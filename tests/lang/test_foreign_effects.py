@@ -82,6 +82,8 @@ def _class(*methods: str, base: str = "", head: str = "    n = 0") -> str:
 
 
 ALIKE: dict[str, tuple[str, str, str]] = {
+    "attrgetter": (_class("@property\n    def k(self): return count()"),
+                   "b = operator.attrgetter('k')(A0)", "b"),
     "a function of a package": ("o = installed.Entered()", "installed.bump(o)", "o.n"),
     "a global of a package": ("", "installed.step()", "installed.N"),
     "a container of a package": ("", "installed.keep(1)", "len(installed.KEPT)"),
@@ -143,8 +145,6 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "numpy.fromfunction": ("", "b = np.fromfunction(count, (2,))", "N[0]"),
     "json": ("", "b = json.dumps([object()], default=count)", "N[0]"),
     "heapq": ("", "b = heapq.nsmallest(1, [3, 1], key=count)", "N[0]"),
-    "attrgetter": (_class("@property\n    def k(self): return count()"),
-                   "b = operator.attrgetter('k')(A0)", "b"),
     "__array__": (_class("def __array__(self, *g, **k): self.n += 1; return np.array([self.n])"),
                   "b = np.asarray(A0)[0]", "b"),
     "dataclasses.replace": (

@@ -78,6 +78,8 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
             name in _TEXTS and isinstance(target, (type, FunctionType)) and not is_library(
                 module_of(target))):
         return vm.guarded(target, name, lambda: getattr(target, name))
+    if name == "__dict__" and isinstance(target, type) and is_own_class(target):
+        vm.guarded(target, name, lambda: dict(target.__dict__))  # (a new view at each read)
     if type(target) is FunctionType and not name.startswith("__"):
         vm.report(target, name)
     if isinstance(target, _PLAIN) and not isinstance(target, type) and \

@@ -9,8 +9,10 @@ import builtins
 import functools
 import math
 import operator
+import re
+import string
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import Dim, is_symbolic
@@ -21,7 +23,7 @@ from ..tracing.mutables import has_open_length, in_graph, mutable
 from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of, kind_of
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
-from .access import mangle, pairs_of, read_attribute, subscript
+from .access import pairs_of, read_attribute, subscript
 from .asking import Ordered, decided
 from .assignment import delete_attribute, delete_item, set_attribute, set_item
 from .control import Known, as_bool, choose, logical, truth
@@ -317,7 +319,7 @@ def _getattr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if isinstance(name, Text):
         raise TypeError("the name of an attribute must be known while compiling")
     try:
-        return read_attribute(vm, target, mangle(name, frame), frame)
+        return read_attribute(vm, target, name, frame)
     except AttributeError:
         if default:
             return default[0]
@@ -482,9 +484,99 @@ _math(math.isinf, _test_float("isinf"))
 _math(math.isfinite, _test_float("isfinite"))
 
 
+def _until(vm: Interpreter, fn: Any, sentinel: Any, frame: Frame) -> Iterator[Any]:
+    """The results of calls of `fn`, up to one that equals `sentinel`: `iter(fn, sentinel)`."""
+    while True:
+        value = vm.call(fn, [], {}, frame)
+        if decided(vm, contains(vm, sentinel, [value], frame), lambda: vm.error(
+                "CE404", TypeError, "where an iterator ends depends on a value known only at run "
+                "time", frame, hint="write a while loop")):
+            return
+        yield value
+
+
+def _attrgetter(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A call of `operator.attrgetter(...)`."""
+    target, = args
+    found = tuple(functools.reduce(lambda value, name: read_attribute(vm, value, name, frame),
+                                   path.split("."), target) for path in fn.__reduce__()[1])
+    return found if len(found) > 1 else found[0]
+
+
+def _itemgetter(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A call of `operator.itemgetter(...)`."""
+    target, = args
+    found = tuple(subscript(vm, target, index, frame) for index in fn.__reduce__()[1])
+    return found if len(found) > 1 else found[0]
+
+
+def _methodcaller(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A call of `operator.methodcaller(...)`."""
+    target, = args
+    made, given = fn.__reduce__()
+    named = made.keywords if isinstance(made, functools.partial) else {}
+    name, *given = (*made.args, *given) if named else given
+    return vm.call(read_attribute(vm, target, name, frame), given, dict(named), frame)
+
+
+OF_OPERATOR: dict[type, Any] = {
+    operator.attrgetter: _attrgetter, operator.itemgetter: _itemgetter,
+    operator.methodcaller: _methodcaller}
+"""Classes of `operator` whose objects read attributes and items, and call methods."""
+
+
+_FIELD = re.compile(r"([^.\[]*)((?:\.[^.\[]+|\[[^\]]+\])*)")
+_PART = re.compile(r"\.([^.\[]+)|\[([^\]]+)\]")
+
+
+def read_fields(
+    vm: Interpreter, pattern: str, args: Args, kwargs: Kwargs, frame: Frame
+) -> tuple[str, Args]:
+    """A pattern of `str.format` and its arguments, with the attributes and items that fields name
+    ("{0.size}", "{shape[0]}") read: `pattern.format(*args)` is the result.
+
+    Raises:
+        ValueError: numbered and unnumbered fields are mixed; or the pattern is none.
+    """
+    values: Args = []
+    counted: list[int] = []
+
+    def position(name: str) -> int:
+        found = _FIELD.fullmatch(name)
+        if found is None:
+            raise ValueError(f"'{name}' is no field of a format")
+        first, rest = found.groups()
+        if not first or first.isdigit():
+            counted.append(not first)
+            if sum(counted) not in (0, len(counted)):
+                raise ValueError("cannot mix fields with and without numbers in a format")
+            value = args[int(first) if first else len(counted) - 1]
+        else:
+            value = kwargs[first]
+        for attribute, item in _PART.findall(rest):
+            value = read_attribute(vm, value, attribute, frame) if attribute else subscript(
+                vm, value, int(item) if item.isdigit() else item, frame)
+        values.append(value)
+        return len(values) - 1
+
+    def read(text: str) -> str:
+        parts = []
+        for literal, name, spec, conversion in string.Formatter().parse(text):
+            parts.append(literal.replace("{", "{{").replace("}", "}}"))
+            if name is not None:
+                conversion = f"!{conversion}" if conversion else ""
+                at = position(name)
+                parts.append(f"{{{at}{conversion}:{read(spec)}}}" if spec else
+                             f"{{{at}{conversion}}}")
+        return "".join(parts)
+
+    return read(pattern), values
+
+
 _SHORT: dict[Any, Handler] = {
     reversed: lambda vm, args, kwargs, frame: backwards(vm, args[0]),
-    iter: lambda vm, args, kwargs, frame: walk(vm, args[0]),
+    iter: lambda vm, args, kwargs, frame: walk(vm, args[0]) if len(args) == 1 else Through(
+        vm, _until(vm, args[0], args[1], frame), [], plain=False),
     delattr: lambda vm, args, kwargs, frame: delete_attribute(
         vm, args[0], args[1], frame),
     setattr: lambda vm, args, kwargs, frame: set_attribute(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +34,7 @@ from ..tracing.tracer import ElementsUnknown, GraphTensor, is_variable
 from . import _model
 from .asking import called
 from .assignment import delete_attribute, of_attribute, put_attribute
-from .builtin_functions import BUILTINS, REFUSED
+from .builtin_functions import BUILTINS, OF_OPERATOR, REFUSED, read_fields
 from .control import under
 from .dataclass_fields import is_generated, set_fields
 from .frames import Frame
@@ -553,6 +554,9 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
                 position(vm, owner, args[0], frame, *args[1:])
             return measured(vm, owner, found)
         if isinstance(owner, str) and fn.__name__ == "format":
+            if _DEEP_FIELD.search(owner):
+                owner, args = read_fields(vm, owner, args, kwargs, frame)
+                fn, kwargs = owner.format, {}
             args, kwargs = in_text(args), in_text(kwargs)
             if any_runtime([*args, *kwargs.values()]):
                 return format_text(owner, args, kwargs)
@@ -572,6 +576,8 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
     return foreign(vm, fn, args, kwargs, frame)
 
 
+_DEEP_FIELD = re.compile(r"\{\w*[.\[]")
+"""A field of a format that names an attribute or an item."""
 _FOLLOW = frozenset(("copy", "count", "index"))
 """Methods of sequences whose result is unknown where the length is."""
 
@@ -763,6 +769,6 @@ is interpreted, or refuses by itself."""
 _BY_TYPE: dict[int, Handler] = {id(kind): handler for kind, handler in (
     (FunctionType, _function), (MethodType, _method), (BuiltinFunctionType, _builtin),
     (type, _construct), (InterpretedFunction, _nested), (Callback, _callback),
-    (functools.partial, _partial),
+    (functools.partial, _partial), *OF_OPERATOR.items(),
 )}
 """By the identity of the type of what is called, for a metaclass may define `__hash__`."""

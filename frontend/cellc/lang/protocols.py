@@ -116,7 +116,10 @@ def as_index(vm: Interpreter, value: Any, frame: Frame) -> Any:
 
 def is_in_class(vm: Interpreter, check: Callable[[Any, Any], bool], value: Any, kinds: Any) -> bool:
     """`isinstance` or `issubclass`; a metaclass of Python may answer otherwise later."""
-    own = is_own_class(value if isinstance(value, type) else type(value))
+    kind = value if isinstance(value, type) else type(value)
+    own = is_own_class(kind)
+    if own:
+        vm.report(kind, "__mro__")
     flat = kinds if isinstance(kinds, tuple) else (kinds,)
     if is_runtime(value) or not any(
             isinstance(k, type) and type(k) is not type and (own or not is_foreign_class(k))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .access import read_attribute
 from .analysis import always_jumps
 from .asking import answer
 from .assignment import assign_to, augment, delete
@@ -136,17 +138,38 @@ def _delete(vm: Interpreter, node: ast.Delete, frame: Frame) -> Outcome:
 def _import(vm: Interpreter, node: ast.Import, frame: Frame) -> Outcome:
     for alias in node.names:
         top = alias.name.split(".")[0]
-        module = __import__(alias.name) if not alias.asname else __import__(
-            alias.name, fromlist=["*"])
+        try:
+            module = __import__(alias.name) if not alias.asname else __import__(
+                alias.name, fromlist=["*"])
+        finally:
+            _report_module(vm, alias.name)
         vm.store(frame, alias.asname or top, module)
     return NEXT
 
 
+def _report_module(vm: Interpreter, name: str) -> None:
+    """Say that a module and its packages were looked for among the imported ones."""
+    while name:
+        vm.report_global(sys.modules, name)
+        name = name.rpartition(".")[0]
+
+
 def _import_from(vm: Interpreter, node: ast.ImportFrom, frame: Frame) -> Outcome:
     names = [a.name for a in node.names]
-    module = __import__(node.module or "", frame.globals, {}, names, node.level)
+    try:
+        module = __import__(node.module or "", frame.globals, {}, names, node.level)
+    except ImportError:
+        if not node.level:
+            _report_module(vm, node.module or "")
+        raise
+    _report_module(vm, module.__name__)
     for alias in node.names:
-        vm.store(frame, alias.asname or alias.name, getattr(module, alias.name))
+        try:
+            value = read_attribute(vm, module, alias.name, frame)
+        except AttributeError:
+            raise ImportError(f"cannot import name '{alias.name}' from '{module.__name__}' "
+                              f"({getattr(module, '__file__', 'unknown location')})") from None
+        vm.store(frame, alias.asname or alias.name, value)
     return NEXT
 
 

@@ -184,6 +184,8 @@ def entry(k: Any) -> Any:
         return k if known is None else Flag(bool(known), False)
     if isinstance(k, Tensor) and (k.dtype.is_integer or k.dtype is bool_):
         return k
+    if hasattr(type(given), "__index__") and not isinstance(k, Tensor):
+        return operator.index(given)  # an object of the user, as Python's own containers take it
     kind = TypeError if isinstance(given, (list, tuple)) else IndexError
     got = f"{k.dtype} elements" if isinstance(k, Tensor) else type(k).__name__
     raise kind(

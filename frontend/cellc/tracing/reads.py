@@ -301,6 +301,10 @@ class Reads:
             self._of_bases(target, name)
             return
         kind = type(target)
+        if isinstance(target, type) and name == "__mro__":
+            self._note(key, f"the bases of {target.__name__}", lambda: target.__mro__,
+                       target.__mro__, False, class_stamp(target))
+            return
         if isinstance(target, type):
             self._of_class(target, name)
             if kind is not type:
