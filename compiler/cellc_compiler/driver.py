@@ -19,7 +19,7 @@ from cellc_runtime.device_array import on_host
 from cellc_runtime.dtypes import Array
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.executable import Errors, Executable
-from cellc_runtime.lazy import hashlib, lazy_module
+from cellc_runtime.lazy import hashlib, lazy_imports
 from cellc_runtime.program import Callback, Message, Precomputed, Program, Slot
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.target import Target
@@ -30,27 +30,19 @@ from .ir.graph import Graph, Node
 from .ir.op import lookup
 
 if TYPE_CHECKING:
-    from cellc_runtime import collectives
     from cellc_runtime.open_sizes import Open
 
     from .backends.base import Build, Built
+    from .lower.kernel import Kernel
+    from .lower.lowered import HostCallback, Lowered, PrecomputedBlock, ShownNest
+with lazy_imports:  # a program found in the cache needs few of these
+    from cellc_runtime import collectives
+
     from .ir import printing
     from .lower import budget as budgets
     from .lower import checks, instructions, lowering, memory, placeholder_sizes
     from .lower import machine as machines
-    from .lower.kernel import Kernel
-    from .lower.lowered import HostCallback, Lowered, PrecomputedBlock, ShownNest
     from .passes import base, pipeline
-else:  # a program found in the cache needs few of these
-    collectives = lazy_module("cellc_runtime.collectives")
-    printing = lazy_module("cellc_compiler.ir.printing")
-    (budgets, checks, instructions, lowering, machines, memory, placeholder_sizes, base,
-     pipeline) = (
-        lazy_module(f"cellc_compiler.{name}")
-        for name in ("lower.budget", "lower.checks", "lower.instructions", "lower.lowering",
-                     "lower.machine", "lower.memory", "lower.placeholder_sizes", "passes.base",
-                     "passes.pipeline")
-    )
 
 
 @dataclass(slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from cellc_compiler import __version__
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from . import ops as _ops  # noqa: F401  (whoever has a Tensor has its methods, and an engine)
 from .calls.saved_tensors import register_saved_tensors_hooks as register_saved_tensors_hooks
@@ -23,10 +23,8 @@ from .tensors.sharing import to_dlpack as to_dlpack
 from .tensors.tensor import Tensor
 from .tracing.mutables import mutable as mutable
 
-if TYPE_CHECKING:
+with lazy_imports:
     from .nn import cell as cells
-else:
-    cells = lazy_module("cellc.nn.cell")
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)

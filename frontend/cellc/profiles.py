@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from .compiled.traced import trace
 from .tracing.pytree import take_apart
 
 if TYPE_CHECKING:
-    from .tools import profiling_gpu
     from .tools.profiling import Profile
     from .tools.profiling_gpu import GpuProfile
-else:  # it loads the code generator
-    profiling_gpu = lazy_module("cellc.tools.profiling_gpu")
+with lazy_imports:  # it loads the code generator
+    from .tools import profiling_gpu
 
 
 def profile(

@@ -14,7 +14,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,17 +24,15 @@ from .device import Device, Memory, device_of
 from .device_array import DeviceArray, allocate, on_device, on_host
 from .dtypes import Array, DType
 from .errors import counted, message_text, run_error
-from .lazy import lazy_module
+from .lazy import lazy_imports
 from .loader import Host
 from .prepacking import Blocks, Source
 from .program import Callback, Program, Slot
 from .records import dataclass, field
 from .shape_polymorphic import measure
 
-if TYPE_CHECKING:
+with lazy_imports:
     from . import collectives
-else:
-    collectives = lazy_module("cellc_runtime.collectives")
 
 Elements = Array | DeviceArray
 """Inputs and results of programs."""

@@ -1,15 +1,16 @@
 """Modules that load at their first use, so that importing cellc stays fast.
 
-    if TYPE_CHECKING:
+    with lazy_imports:
         from cellc_compiler import driver
-    else:
-        driver = lazy_module("cellc_compiler.driver")
 
-Importers see an ordinary module; what it costs to load is paid by the first attribute access.
+Importers see an ordinary module; what it costs to load is paid by the first attribute access. Type
+checkers and editors read the statements as they are.
 """
 
 from __future__ import annotations
 
+import _thread
+import builtins
 import gc
 import sys
 from importlib import import_module
@@ -17,11 +18,11 @@ from importlib import import_module
 TYPE_CHECKING = False  # `typing` would cost more than all the rest; type checkers know the name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import ModuleType
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType, SimpleNamespace
     from typing import Any
 else:
-    ModuleType = type(sys)
+    ModuleType, SimpleNamespace = type(sys), type(sys.implementation)
 
 
 def imported(name: str, package: str | None = None) -> ModuleType:
@@ -64,7 +65,48 @@ def lazy_module(name: str) -> Any:
     return sys.modules.get(name) or _Lazy(name)
 
 
-if TYPE_CHECKING:
+class _LazyImports:
+    """A block whose `import` statements give modules that load at their first use.
+
+    It takes the place of `builtins.__import__`, as long as a block is open, and hands on all that
+    other modules import meanwhile (in other threads). What is imported in a block must be modules:
+    names of classes and functions would be taken for modules.
+    """
+
+    def __init__(self) -> None:
+        self._lock = _thread.allocate_lock()
+        self._open: list[str] = []  # the modules whose blocks are open
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._open:
+                self._import, builtins.__import__ = builtins.__import__, self._imported
+            self._open.append(sys._getframe(1).f_globals["__name__"])
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._open.remove(sys._getframe(1).f_globals["__name__"])
+            if not self._open:
+                builtins.__import__ = self._import
+
+    def _imported(
+        self, name: str, globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None, fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        if globals is None or globals.get("__name__") not in self._open:
+            return self._import(name, globals, locals, fromlist or (), level)
+        if level:
+            above = globals["__package__"].rsplit(".", level - 1)[0]
+            name = f"{above}.{name}" if name else above
+        if not fromlist:
+            return lazy_module(name)
+        return SimpleNamespace(**{own: lazy_module(f"{name}.{own}") for own in fromlist})
+
+
+lazy_imports = _LazyImports()
+
+with lazy_imports:  # those of the standard library that cost much, for all (Windows has no `fcntl`)
     import base64 as base64
     import difflib as difflib
     import fcntl as fcntl
@@ -76,11 +118,6 @@ if TYPE_CHECKING:
     import tempfile as tempfile
     import zlib as zlib
     from concurrent import futures as futures
-else:  # those of the standard library that cost much, for all (Windows has no `fcntl`)
-    (base64, difflib, fcntl, futures, hashlib, json, logging, pathlib, statistics, tempfile,
-     zlib) = map(lazy_module, (
-        "base64", "difflib", "fcntl", "concurrent.futures", "hashlib", "json", "logging",
-        "pathlib", "statistics", "tempfile", "zlib"))
 
 
 def no_attribute(module: str, name: str) -> AttributeError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import dtypes
 from .abi import ABI_VERSION, FIRST_CALLBACK, MAIN, MAX_CALLBACKS, MAX_KERNELS, PRECOMPUTE
@@ -20,16 +20,14 @@ from .container import is_count, pack, seal, unpack
 from .dtypes import DType
 from .errors import RUN_ERRORS, ArtifactError
 from .image import SEAL_BYTES, Image, Segment
-from .lazy import lazy_module
+from .lazy import lazy_imports
 from .packing import Packing
 from .records import changed, dataclass, field
 from .shape_polymorphic import BROADCASTS, measure
 from .target import known_target
 
-if TYPE_CHECKING:
+with lazy_imports:  # most programs have known sizes
     from . import open_sizes
-else:  # most programs have known sizes
-    open_sizes = lazy_module("cellc_runtime.open_sizes")
 
 MAGIC = b"CELLCPRG"
 VERSION = 1

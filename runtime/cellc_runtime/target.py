@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
-from typing import TYPE_CHECKING
 
 from . import knobs, platform
-from .lazy import lazy_module
+from .lazy import lazy_imports
 from .records import dataclass, replace
 
-if TYPE_CHECKING:
+with lazy_imports:
     from . import processor
-else:
-    processor = lazy_module("cellc_runtime.processor")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import os
 import pickle
@@ -18,7 +19,7 @@ import pytest
 
 import cellc
 from cellc import nn, ops
-from cellc_runtime.lazy import facade, lazy_names
+from cellc_runtime.lazy import facade, lazy_imports, lazy_names
 
 _LATER = (
     "llvmlite", "networkx", "onnx", "rich", "numba", "multiprocessing", "tempfile", "logging",
@@ -191,6 +192,40 @@ def test_lazy_names() -> None:
     assert load("data").__name__ == "cellc.train.data"
     with pytest.raises(AttributeError, match="has no attribute 'Other'"):
         load("Other")
+
+
+def test_a_block_of_lazy_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its modules load at their first use, however they are named."""
+    package = tmp_path / "lazily"
+    package.mkdir()
+    for name, text in (("__init__", ""), ("parts", "value = 3"), ("reader", """
+from cellc_runtime.lazy import lazy_imports
+with lazy_imports:
+    import lazily
+    from lazily import parts as again
+    from . import parts
+""")):
+        (package / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    real = builtins.__import__
+    reader = import_module("lazily.reader")
+    try:
+        assert builtins.__import__ is real
+        assert reader.lazily.__name__ == "lazily" and "lazily.parts" not in sys.modules
+        assert reader.parts.value == reader.again.value == 3 and "lazily.parts" in sys.modules
+    finally:
+        for name in ("lazily", "lazily.parts", "lazily.reader"):
+            sys.modules.pop(name, None)
+
+
+def test_others_import_as_ever_while_a_block_is_open() -> None:
+    elsewhere: dict[str, Any] = {"__name__": "elsewhere"}
+    real = builtins.__import__
+    with pytest.raises(KeyError, match="inside"), lazy_imports:
+        exec("import colorsys", elsewhere)
+        raise KeyError("inside")
+    assert "rgb_to_hls" in vars(elsewhere["colorsys"])
+    assert builtins.__import__ is real
 
 
 def test_a_facade_offers_what_its_table_has() -> None:

@@ -254,7 +254,8 @@ def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom
             yield from _at_import([*node.body, *node.orelse])
         elif isinstance(node, ast.If):
             yield from _at_import(node.orelse)
-        elif isinstance(node, (ast.With, ast.Try)):
+        elif isinstance(node, ast.Try) or (
+                isinstance(node, ast.With) and ast.unparse(node.items[0]) != "lazy_imports"):
             yield from _at_import(node.body)
 
 

@@ -23,18 +23,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
+from typing import Any, Protocol, TypeVar, Union
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
-if TYPE_CHECKING:
+with lazy_imports:
     from cellc_runtime import open_sizes
 
     from . import divisors
-else:
-    divisors = lazy_module("cellc_compiler.ir.divisors")
-    open_sizes = lazy_module("cellc_runtime.open_sizes")
 
 # An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
 # monomials to integer coefficients.

@@ -10,22 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import hashlib, lazy_module
+from cellc_runtime.lazy import hashlib, lazy_imports
 from cellc_runtime.records import dataclass, field
 
 from .dims import is_symbolic
 from .types import TensorType
 
-if TYPE_CHECKING:
+with lazy_imports:
     from . import picture
-else:
-    picture = lazy_module("cellc_compiler.ir.picture")
 
 CONSTANT = "constant"  # The op of literals
 

@@ -32,16 +32,12 @@ product is one chain: that of a run may leave the range that the whole one stays
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..ir.dims import choose, largest, smallest
 
-if TYPE_CHECKING:
+with lazy_imports:
     from ..ir import divisors
-else:
-    divisors = lazy_module("cellc_compiler.ir.divisors")
 
 CHAIN_BYTES = 128  # The size of the accumulators of one sum's chains
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from cellc_runtime.lazy import lazy_imports
 
-from cellc_runtime.lazy import lazy_module
-
-if TYPE_CHECKING:
+with lazy_imports:
     import onnx
-else:
-    onnx = lazy_module("onnx")
 
 __all__ = ["onnx"]

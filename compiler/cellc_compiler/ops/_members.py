@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import normalize_axis
 
-if TYPE_CHECKING:
+with lazy_imports:  # programs of several ranks ask
     from ..ir import sharding as sharding
-else:  # programs of several ranks ask
-    sharding = lazy_module("cellc_compiler.ir.sharding")
 
 Grads = Sequence[Any]
 """Cotangents, of the results or of the operands (None: none); that of an only result is there."""

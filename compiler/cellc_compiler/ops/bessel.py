@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from cellc_runtime.dtypes import float64
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import FLOATS, Sample, Spec
 from ._members import Grads, case, define
 from .elementwise import Composed, to_dtype
 
-if TYPE_CHECKING:
+with lazy_imports:
     from . import _bessel as reference
     from . import _bessel_tables as tables
-else:
-    reference, tables = (lazy_module(f"cellc_compiler.ops.{name}")
-                         for name in ("_bessel", "_bessel_tables"))
 
 
 def _number(b: Builder, value: float) -> Value:

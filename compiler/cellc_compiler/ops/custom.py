@@ -7,12 +7,12 @@ language; back ends compile it (the CPU's by numba), and the reference runs it a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..hybrid.functions import NUMBERS
 from ..ir import attributes as attr
@@ -21,11 +21,8 @@ from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import TensorType
 from . import _batch_axis
 
-if TYPE_CHECKING:
+with lazy_imports:  # for who has such a kernel
     from ..hybrid import language, native, python
-else:  # for who has such a kernel
-    language, native, python = (
-        lazy_module(f"cellc_compiler.hybrid.{name}") for name in ("language", "native", "python"))
 
 STATUS = TensorType((4,), dtypes.int64)
 """Where a position was out of bounds: line (0: nowhere), position, axis, size."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Value
@@ -27,10 +27,8 @@ from ..loops.index import Index, ravel
 from ._members import case, no_gradient
 from ._views import Composite
 
-if TYPE_CHECKING:
+with lazy_imports:
     from cellc_runtime import philox
-else:
-    philox = lazy_module("cellc_runtime.philox")
 
 _KEY = np.array([0x9E3779B97F4A7C15, 3], np.uint64)
 _PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}

@@ -6,13 +6,13 @@ A view is a map of indices; it costs nothing when it fuses into its reader.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..ir import attributes as attr
 from ..ir.graph import Builder, Literal, Node, Value
@@ -34,10 +34,8 @@ from ._views import Composite, Element, between, crop, fill, select
 from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from .elementwise import unbroadcast
 
-if TYPE_CHECKING:
+with lazy_imports:  # most programs have known sizes
     from cellc_runtime import open_sizes
-else:  # most programs have known sizes
-    open_sizes = lazy_module("cellc_runtime.open_sizes")
 
 
 class Constant(Op):

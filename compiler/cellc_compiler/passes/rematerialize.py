@@ -18,19 +18,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass, field
 
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
 from ..ops.control import After, Cotangent
 
-if TYPE_CHECKING:
+with lazy_imports:  # loads with the first budget
     import networkx
-else:  # loads with the first budget
-    networkx = lazy_module("networkx")
 
 
 class Level(IntEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from cellc_compiler.driver import callback_name
 from cellc_compiler.ir.graph import Graph, Node
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..core import watching
 from ..core.dispatch import active_tracer
@@ -25,10 +25,8 @@ from ..core.journal import given_by
 from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from .bprop import Rule, with_gradient
 
-if TYPE_CHECKING:
+with lazy_imports:  # one process needs none
     from cellc_runtime import collectives
-else:  # one process needs none
-    collectives = lazy_module("cellc_runtime.collectives")
 
 Array = np.ndarray[Any, Any]
 HostFunction = Callable[..., Any]

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_compiler.ir.graph import Graph
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
 from ..core import dispatch, journal, watching
@@ -25,12 +25,9 @@ from ..tensors.tensor import Elements, Grads, Tensor, Tensors, alias_of, element
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
 
-if TYPE_CHECKING:
+with lazy_imports:
     from ..eager import folding
     from . import replay
-else:
-    folding = lazy_module("cellc.eager.folding")
-    replay = lazy_module("cellc.calls.replay")
 
 # --- in a graph -----------------------------------------------------------------------------------
 

@@ -11,16 +11,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import imported, lazy_module
+from cellc_runtime.lazy import imported, lazy_imports
 
 from .errors import UserError
 
 if TYPE_CHECKING:
-    from cellc_runtime import knobs
-
     Commands = argparse._SubParsersAction["Parser"]
-else:
-    knobs = lazy_module("cellc_runtime.knobs")
+with lazy_imports:
+    from cellc_runtime import knobs
 
 COMMANDS: Mapping[str, str] = {
     "compile": "commands:compile_", "export": "commands:export_", "run": "commands:run",

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from cellc_runtime import cache
 from cellc_runtime.artifact import DEFAULT_ENTRY
 from cellc_runtime.errors import ArtifactError, counted
 from cellc_runtime.files import replacing
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.target import Target
 
 from .. import context
@@ -65,11 +65,8 @@ from .open_sizes import Listed, Plan, listed_sizes, plan, plan_fixed
 from .saved import Saved, input_specs, is_saved, load_saved
 from .scripts import run_script
 
-if TYPE_CHECKING:
+with lazy_imports:  # the viewer and networkx, which no other command needs
     from . import c_libraries, run_report
-else:  # the viewer and networkx, which no other command needs
-    c_libraries, run_report = (
-        lazy_module(f"cellc.cli.{name}") for name in ("c_libraries", "run_report"))
 
 
 @contextmanager

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_compiler import backends
 from cellc_runtime.artifact import DEFAULT_ENTRY
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.target import Target
 
 from ..compiled.dynamic import parameter_names
@@ -24,10 +24,8 @@ from .errors import UserError
 from .loading import InputType, ordered_inputs, parse_input, sample_inputs
 from .open_sizes import Listed, Plan, plan, plan_fixed
 
-if TYPE_CHECKING:
+with lazy_imports:
     from . import c_libraries
-else:
-    c_libraries = lazy_module("cellc.cli.c_libraries")
 
 
 def named_entries(module: Any, net: Any, options: Sequence[str]) -> dict[str, Any]:

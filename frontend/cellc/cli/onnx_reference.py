@@ -5,21 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime.errors import counted
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..nn.graph_cell import GraphCell
 from ..tensors.tensor import Tensor
 from ..verification import Finding, Report
 
-if TYPE_CHECKING:
+with lazy_imports:  # the library onnx, which only this needs
     from onnx import reference
-else:  # the library onnx, which only this needs
-    reference = lazy_module("onnx.reference")
 
 _TOLERANCE = {2: 2.0**-6, 4: 1e-4, 8: 1e-9}
 """The largest difference by the size of an element, in parts of the largest number."""

@@ -25,7 +25,7 @@ from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType, show_shape
 from cellc_runtime.dtypes import DType
 from cellc_runtime.errors import counted
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.program import ProgramAtSizes
 from cellc_runtime.records import dataclass, field, replace
 
@@ -41,10 +41,9 @@ from . import causes
 from .causes import Cause
 
 if TYPE_CHECKING:
-    from .. import lang
     from .traced import Traced
-else:  # networks of fixed sizes need none of these
-    lang = lazy_module("cellc.lang")
+with lazy_imports:  # networks of fixed sizes need none of these
+    from .. import lang
 
 Axes = tuple[Axis, ...]
 

@@ -18,7 +18,7 @@ from cellc_compiler.ir.dims import Met
 from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.forks import in_child, renewed
-from cellc_runtime.lazy import lazy_module, logging
+from cellc_runtime.lazy import lazy_imports, logging
 from cellc_runtime.records import dataclass, field
 from cellc_runtime.world import world
 
@@ -40,26 +40,17 @@ from .program_entry import CompiledEntry
 from .signatures import describe_call, form_of
 
 if TYPE_CHECKING:
+    from ..calls.pieces import CallLog
+    from .staged import StagedEntry
+    from .traced import Traced
+with lazy_imports:  # the construct compiler loads with the first network it compiles
     from .. import lang
     from ..calls import pieces
-    from ..calls.pieces import CallLog
     from ..core import progress
     from ..ranks import settings
     from . import pieces as python_entries
     from . import pipelines, sharding, staged
     from . import traced as graphs
-    from .staged import StagedEntry
-    from .traced import Traced
-else:  # the construct compiler loads with the first network it compiles
-    lang = lazy_module("cellc.lang")
-    progress = lazy_module("cellc.core.progress")
-    pieces = lazy_module("cellc.calls.pieces")
-    python_entries = lazy_module("cellc.compiled.pieces")
-    pipelines = lazy_module("cellc.compiled.pipelines")
-    sharding = lazy_module("cellc.compiled.sharding")
-    settings = lazy_module("cellc.ranks.settings")
-    staged = lazy_module("cellc.compiled.staged")
-    graphs = lazy_module("cellc.compiled.traced")
 
 _compiling = renewed(threading.RLock())
 

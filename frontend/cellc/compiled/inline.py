@@ -6,17 +6,15 @@ The interpreter (`cellc.lang`) loads at the first call.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..core.dispatch import active_tracer
 from ..tracing.tracer import Tracer
 
-if TYPE_CHECKING:
+with lazy_imports:
     from .. import lang
-else:
-    lang = lazy_module("cellc.lang")
 
 
 def inline(tracer: Tracer, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

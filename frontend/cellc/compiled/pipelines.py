@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_compiler.ir.graph import Graph, Value
 from cellc_compiler.ir.op import lookup
@@ -17,7 +17,7 @@ from cellc_compiler.ops.control import Cotangent
 from cellc_compiler.passes.expand import Inline
 from cellc_compiler.passes.stages import cutting, ordering, placing, schedule
 from cellc_runtime import collectives
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.world import Step, world
 
@@ -29,10 +29,8 @@ from .program_entry import CompiledEntry
 from .sharding import cut_parameters
 from .traced import Traced
 
-if TYPE_CHECKING:
+with lazy_imports:
     from cellc_runtime.cuda import on_stream
-else:
-    on_stream = lazy_module("cellc_runtime.cuda.on_stream")
 
 
 @dataclass(frozen=True, slots=True)

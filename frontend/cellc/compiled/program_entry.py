@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.driver import callback_name, compile_program
 from cellc_runtime.executable import Executable
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.prepacking import Source
 
 from .. import context
@@ -25,14 +25,11 @@ from ..tracing.pytree import Leaf, put_together
 from .entry import Entry
 
 if TYPE_CHECKING:
+    from .traced import Traced
+with lazy_imports:
     from ..calls import pieces
     from ..core import progress
     from ..storage import prepacked
-    from .traced import Traced
-else:
-    prepacked = lazy_module("cellc.storage.prepacked")
-    progress = lazy_module("cellc.core.progress")
-    pieces = lazy_module("cellc.calls.pieces")
 
 
 class CompiledEntry(Entry):

@@ -14,7 +14,7 @@ from cellc_compiler.ir.graph import Graph
 from cellc_compiler.ir.op import has_effect
 from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import tracing
@@ -32,14 +32,12 @@ from .dynamic import parameter_names
 if TYPE_CHECKING:
     from cellc_runtime.program import Program
 
-    from .. import lang
-    from ..calls import pieces
     from ..calls.pieces import CallLog
     from ..tracing.guards import Guards
     from ..tracing.python_state import PythonState
-else:  # the construct compiler loads with the first network it compiles
-    lang = lazy_module("cellc.lang")
-    pieces = lazy_module("cellc.calls.pieces")
+with lazy_imports:  # the construct compiler loads with the first network it compiles
+    from .. import lang
+    from ..calls import pieces
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import seedable
 from cellc_runtime.executable import Executable
 from cellc_runtime.forks import renewed
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
 from ..core import device as devices
@@ -28,11 +28,10 @@ from ..tensors.tensor import Tensor, Tensors, arrays_of, result_of
 from ..tracing.tracer import Tracer
 
 if TYPE_CHECKING:
-    from . import reductions
     from .recorder import Recording
     from .reductions import Reduction
-else:  # what trains on several processes asks
-    reductions = lazy_module("cellc.eager.reductions")
+with lazy_imports:  # what trains on several processes asks
+    from . import reductions
 
 _LONG = 6  # Steps from which a structure is compiled when it comes for the first time
 _MUCH = 64 << 20

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_compiler.ir.op import lookup
 from cellc_runtime import shape_polymorphic
 from cellc_runtime.executable import Executable
 from cellc_runtime.forks import renewed
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 
@@ -40,12 +40,9 @@ from . import prepacking, sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key, stand_for
 
-if TYPE_CHECKING:
+with lazy_imports:
     from ..storage import transposed
     from . import functions
-else:
-    functions = lazy_module("cellc.eager.functions")
-    transposed = lazy_module("cellc.storage.transposed")
 
 Entry = Callable[..., Any]
 

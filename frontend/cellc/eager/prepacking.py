@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_compiler.ir.graph import Builder, Graph
 from cellc_runtime.executable import Executable
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.program import Program
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
@@ -29,10 +29,8 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, arrays_of
 from .recorder import active_recordings, attrs_key
 
-if TYPE_CHECKING:
+with lazy_imports:
     from ..storage import prepacked
-else:
-    prepacked = lazy_module("cellc.storage.prepacked")
 
 OPS = {"matmul": 1, "dense": 1, "conv2d": 1}  # The ops whose kernels pack an operand, and which
 _LEAST = {"matmul": 1 << 20, "dense": 1 << 20, "conv2d": 1 << 18}

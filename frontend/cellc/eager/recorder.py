@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_compiler.ir.graph import Builder, Graph, Node, Value
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.ir.types import seedable
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
@@ -32,10 +32,8 @@ from ..tensors.tensor import Grads, Tensor, Tensors, alias_of, tensor_of
 from . import backward
 from .composites import Composite
 
-if TYPE_CHECKING:
+with lazy_imports:  # what trains on several processes asks
     from . import reductions
-else:  # what trains on several processes asks
-    reductions = lazy_module("cellc.eager.reductions")
 
 CustomRule = Callable[[Tensors, Tensors, Tensors], Sequence[Any]]
 """(operands, results, cotangents) -> one cotangent (or None) for each operand."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.dtypes import float16, float32
-from cellc_runtime.lazy import lazy_module, lazy_names
+from cellc_runtime.lazy import lazy_imports, lazy_names
 
 from .. import ops
 from ..core.declared import NUMBER, Called, Flag, checks_arguments, misuse
@@ -22,10 +22,8 @@ from ..transforms.gradient import GradFunction, GradOperation, make_request, val
 from .cell import Cell
 from .layer.basic import Identity
 
-if TYPE_CHECKING:
+with lazy_imports:  # one process needs none
     from . import grad_reducer
-else:  # one process needs none
-    grad_reducer = lazy_module("cellc.nn.grad_reducer")
 
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_compiler.ir.graph import Span
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.dtypes import DType
 from cellc_runtime.errors import ArtifactError, counted
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import active_tracer, tracing
@@ -28,10 +28,8 @@ from .folding import folded
 from .table import RULES, Call, Known, Value, Weight, elements
 from .wire import Body, Input, Model, Node, OnnxError, RawTensor, Refer
 
-if TYPE_CHECKING:
+with lazy_imports:
     from .. import lang
-else:
-    lang = lazy_module("cellc.lang")
 
 MOST_STEPS = 200_000
 """Nodes that one walk visits: those of functions and unrolled loops count each time."""

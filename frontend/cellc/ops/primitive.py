@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cellc_compiler.ir.op import REQUIRED
 from cellc_runtime.errors import counted
-from cellc_runtime.lazy import lazy_module, no_attribute
+from cellc_runtime.lazy import lazy_imports, no_attribute
 
 from ..calls.recompute import result_again
 from ..core.declared import misuse
@@ -23,12 +23,9 @@ from ..core.native import name_constructor
 from ..tensors.seed import seeded
 from .arguments import integer
 
-if TYPE_CHECKING:
+with lazy_imports:
     from ..calls import sharding
     from .primitives import user
-else:
-    sharding = lazy_module("cellc.calls.sharding")
-    user = lazy_module("cellc.ops.primitives.user")
 
 
 class _InitSignature:

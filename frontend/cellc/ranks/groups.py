@@ -10,19 +10,17 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.loader import num_threads
 from cellc_runtime.world import enter, leave, world
 
 from ..context import OPTIONS
 from ..core.invalidation import changed
 
-if TYPE_CHECKING:
+with lazy_imports:  # one process does without it
     from cellc_runtime.cuda import on_stream
-else:  # one process does without it
-    on_stream = lazy_module("cellc_runtime.cuda.on_stream")
 
 HCCL_WORLD_COMM_GROUP = "hccl_world_group"
 NCCL_WORLD_COMM_GROUP = "nccl_world_group"

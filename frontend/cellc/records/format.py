@@ -18,21 +18,19 @@ import struct
 import weakref
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime.forks import in_child, no_fork
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from . import packing
 from .commits import finish_for
 from .schema import Field, Schema
 
-if TYPE_CHECKING:
+with lazy_imports:  # only files of this kind need it
     import msgpack
-else:
-    msgpack = lazy_module("msgpack")  # only files of this kind need it
 
 VERSION = "3.0"
 HEADER_SIZE, PAGE_SIZE = 1 << 24, 1 << 25

@@ -16,9 +16,9 @@ import sqlite3
 import struct
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from .. import log
 from ..core.native import names_itself
@@ -45,10 +45,8 @@ from .packing import join
 from .reader import paths_of
 from .schema import Field, Schema, checked
 
-if TYPE_CHECKING:
+with lazy_imports:  # only files of this kind need it
     import msgpack
-else:
-    msgpack = lazy_module("msgpack")  # only files of this kind need it
 
 _FIRST = [{"id": 0, "offset": 0}]
 

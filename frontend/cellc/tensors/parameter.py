@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..core.declared import misuse
 from ..core.dispatch import active_tracer, precision, same_value
@@ -27,12 +27,9 @@ from ..storage.memory import Array, aligned_copy
 from .tensor import Tensor, cast_array, shared_of
 from .views import LINKS, change
 
-if TYPE_CHECKING:
+with lazy_imports:  # few programs fill a clone anew
     from ..ranks import parts
     from . import initializer as initializers
-else:  # few programs fill a clone anew
-    initializers = lazy_module("cellc.tensors.initializer")
-    parts = lazy_module("cellc.ranks.parts")
 
 PARAMETER_NAME_DEFAULT = "Parameter"
 _serial = count()

@@ -5,23 +5,21 @@ Source: the same names in `mindspore`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..context import gpu_named
 from ..storage import LOCK, writes
 from .parameter import Parameter
 from .tensor import Array, Tensor, result_of
 
-if TYPE_CHECKING:
+with lazy_imports:
     from cellc_runtime.cuda import dlpack as dlpack_memory
-else:
-    dlpack_memory = lazy_module("cellc_runtime.cuda.dlpack")
 
 _CPU = (1, 0)
 

@@ -21,7 +21,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.device import Device
 from cellc_runtime.device_array import DeviceArray
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.parallel_copy import copy_array
 
 from ..context import gpu_named
@@ -35,14 +35,13 @@ from .printing import tensor_repr, tensor_str
 from .symbol import ANY_RANK, Axis, Described, Symbol, checked_axes, describes
 
 if TYPE_CHECKING:
+    from ..stubs.methods import TensorMethods
+else:
+    TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
+with lazy_imports:
     from cellc_runtime.cuda import dlpack
 
-    from ..stubs.methods import TensorMethods
     from . import display
-else:
-    display = lazy_module("cellc.tensors.display")
-    dlpack = lazy_module("cellc_runtime.cuda.dlpack")
-    TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
 
 Elements = Array | DeviceArray
 """Elements as programs take them: on the host, or on a device."""

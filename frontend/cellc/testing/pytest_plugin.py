@@ -15,16 +15,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
-if TYPE_CHECKING:
+with lazy_imports:
     from . import suite
-else:
-    suite = lazy_module("cellc.testing.suite")
 
 MODES = ("graph", "pynative")
 _MARK = "cellc_modes"

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.errors import counted
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
 from ..compiled.causes import Compilation
@@ -19,10 +19,8 @@ from ..core.module_names import function_name
 
 if TYPE_CHECKING:
     from cellc_compiler.lower.budget import Plan
-
+with lazy_imports:
     from . import budget_view
-else:
-    budget_view = lazy_module("cellc.tools.budget_view")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from cellc_compiler.lower import costs
 from cellc_compiler.lower.instructions import Call, Copy
 from cellc_runtime.executable import Executable
 from cellc_runtime.files import write_text
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass, field
 
 from ..calls.budget import least
@@ -41,10 +41,8 @@ from ..tracing.exceptions import ERRORS
 
 if TYPE_CHECKING:
     from rich.console import Console
-
+with lazy_imports:
     from . import profile_html
-else:
-    profile_html = lazy_module("cellc.tools.profile_html")
 
 _APART = 1 << 16  # Stack addresses of one thread are closer than this, those of two are not
 _CALIBRATE = 0.05  # Seconds over which the processor's clock is compared with the system's

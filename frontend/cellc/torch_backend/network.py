@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
 from ..core.dispatch import tracing
@@ -20,10 +20,9 @@ from ..tracing.tracer import Tracer
 from .table import Call, Refused, dtype_of, hint, rule_of, to
 
 if TYPE_CHECKING:
-    import torch
     from torch.fx import Graph, Node
-else:
-    torch = lazy_module("torch")
+with lazy_imports:
+    import torch
 
 _OPERATORS = frozenset((
     operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.neg,

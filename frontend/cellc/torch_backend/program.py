@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports, lazy_module
 
 from ..compiled.jit import Jitted
 from ..core.lru import LRU
@@ -19,10 +19,9 @@ from .network import output_of, run
 from .table import dtype_of, hint
 
 if TYPE_CHECKING:
-    import torch
     from torch.fx import GraphModule, Node
-else:
-    torch = lazy_module("torch")
+with lazy_imports:
+    import torch
 interp: Any = lazy_module("torch.utils._sympy.interp")
 reference: Any = lazy_module("torch.utils._sympy.reference")
 

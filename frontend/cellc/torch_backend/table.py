@@ -9,23 +9,21 @@ another shape than torch's, or that raises, leaves its node to torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from cellc_compiler.ir.dims import is_symbolic
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..core.dispatch import apply_one
 from ..tensors.promotion import cast_to, constant
 from ..tensors.tensor import Tensor, tensor_of
 
-if TYPE_CHECKING:
+with lazy_imports:  # the tables are read without torch, too
     import torch
-else:  # the tables are read without torch, too
-    torch = lazy_module("torch")
 
 F = TypeVar("F", bound=Callable[..., Any])
 A = apply_one

@@ -14,23 +14,21 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_runtime import words
 from cellc_runtime.errors import counted
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
 from ..core.module_names import elements, is_exactly, module_of
 from ..tensors.tensor import Tensor
 from .tracer import BAKED, GraphTensor, is_variable
 
-if TYPE_CHECKING:
+with lazy_imports:  # numbers of the network that lie on another rank
     from ..storage import elsewhere
-else:  # numbers of the network that lie on another rank
-    elsewhere = lazy_module("cellc.storage.elsewhere")
 
 LARGEST_ARRAY = 1 << 20  # Bytes of a numpy array up to which a change in place is noticed
 _BOOKS = frozenset(

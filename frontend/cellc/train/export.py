@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from cellc_compiler.ir.verify import untrusted_graph
 from cellc_runtime import portable
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.files import write_atomically
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..compiled.traced import Traced, trace
 from ..core.declared import CALLABLE, instance
@@ -22,13 +22,9 @@ from ..tensors.parameter import Parameter
 from ..tracing.pytree import Structure, take_apart
 from ..tracing.pytree_json import from_json, to_json
 
-if TYPE_CHECKING:
+with lazy_imports:  # the rules of all ops, which only files of others need
     from .. import mindir, onnx_import
     from . import export_onnx
-else:  # the rules of all ops, which only files of others need
-    export_onnx = lazy_module("cellc.train.export_onnx")
-    mindir = lazy_module("cellc.mindir")
-    onnx_import = lazy_module("cellc.onnx_import")
 
 Array = np.ndarray[Any, Any]
 

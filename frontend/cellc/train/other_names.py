@@ -6,11 +6,11 @@ import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.files import read_file, write_atomically
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..core.absent import absent
 from ..core.declared import checks_arguments
@@ -18,10 +18,8 @@ from ..devices import empty_cache
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
 
-if TYPE_CHECKING:
+with lazy_imports:  # what reads MindIR files
     from ..mindir import proto
-else:  # what reads MindIR files
-    proto = lazy_module("cellc.mindir.proto")
 
 _ONE_DEVICE = "Not on one device: it {}."
 _OWN_FILES = "Not for cellc's files: it {}."

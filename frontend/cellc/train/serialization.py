@@ -20,7 +20,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import out_of_range
 from cellc_runtime.forks import in_child, renewed
-from cellc_runtime.lazy import lazy_module, logging, no_attribute
+from cellc_runtime.lazy import lazy_imports, logging, no_attribute
 from cellc_runtime.world import world
 
 from ..core.declared import BOOL, FUNCTION, instance
@@ -34,10 +34,8 @@ from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
     from ..ranks.layouts import PartLayout
-    from . import parts
-else:
-    parts = lazy_module("cellc.train.parts")  # one process needs none
-    older_names = lazy_module("cellc.train.older_names")
+with lazy_imports:  # parts of checkpoints are for several processes
+    from . import older_names, parts
 
 Array = np.ndarray[Any, Any]
 Choice = Callable[[str], bool]

@@ -9,14 +9,14 @@ Source: `mindspore.ops`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overload
+from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
 from cellc_compiler.ir.graph import Graph, Value
 from cellc_compiler.ir.types import seedable
 from cellc_runtime.errors import counted
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass, field, replace
 
 from .. import context
@@ -43,10 +43,8 @@ from ..tracing.pytree import (
 )
 from ..tracing.tracer import GraphTensor, Tracer
 
-if TYPE_CHECKING:
+with lazy_imports:
     from .. import lang
-else:
-    lang = lazy_module("cellc.lang")
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cellc_runtime import dtypes
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.platform import release_code, trim_memory
 from cellc_runtime.target import AMX, AVX512, TARGETS, Target, host_target, tiles_usable
 
@@ -14,18 +14,12 @@ from ...ir.graph import Graph
 from ..base import Backend, ShapePolymorphic
 
 if TYPE_CHECKING:
-    from ...build import llvm_version, workers
     from ...passes.base import Pass
+with lazy_imports:  # a program found in the cache needs none of these
+    from ...build import llvm_version, workers
     from . import image, machine
     from .host import shape_polymorphic
     from .passes import inplace_concat, layout, prefixes, winograd
-else:  # a program found in the cache needs none of these
-    llvm_version, workers = (
-        lazy_module(f"cellc_compiler.build.{name}") for name in ("llvm_version", "workers"))
-    image, machine, shape_polymorphic, inplace_concat, layout, prefixes, winograd = (
-        lazy_module(f"cellc_compiler.backends.cpu.{name}")
-        for name in ("image", "machine", "host.shape_polymorphic", "passes.inplace_concat",
-                     "passes.layout", "passes.prefixes", "passes.winograd"))
 
 _MANY = 24
 """Nodes of a graph that will have kernels enough for more than one process that compiles them."""

@@ -6,27 +6,20 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cellc_runtime import device
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import replace
 from cellc_runtime.target import CHECKED, CUDA, EMULATED, Target
 
 from ..base import Backend
 
 if TYPE_CHECKING:
+    from ...passes.base import Pass
+with lazy_imports:  # a program found in the cache needs none of these
     from cellc_runtime.cuda import on_stream
 
     from ...build import llvm_version, ptxas, workers
     from ...passes import slices
-    from ...passes.base import Pass
     from . import build, machine
-else:  # a program found in the cache needs none of these
-    llvm_version, ptxas, workers = (
-        lazy_module(f"cellc_compiler.build.{name}")
-        for name in ("llvm_version", "ptxas", "workers"))
-    on_stream = lazy_module("cellc_runtime.cuda.on_stream")
-    slices = lazy_module("cellc_compiler.passes.slices")
-    build, machine = (
-        lazy_module(f"cellc_compiler.backends.cuda.{name}") for name in ("build", "machine"))
 
 _MANY = 24
 """Nodes of a graph that will have kernels enough for more than one process that compiles them."""

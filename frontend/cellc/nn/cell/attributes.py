@@ -10,7 +10,7 @@ from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ...calls.hooks import hooks_of
 from ...compiled import entries
@@ -24,12 +24,10 @@ from .unregistered import look_at
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from . import Cell
+with lazy_imports:  # what layers have besides, made when asked for
     from ...calls import inner_primitives
     from ..layer import inner
-    from . import Cell
-else:  # what layers have besides, made when asked for
-    inner_primitives = lazy_module("cellc.calls.inner_primitives")
-    inner = lazy_module("cellc.nn.layer.inner")
 
 
 def as_cell(value: Attributes) -> Cell:

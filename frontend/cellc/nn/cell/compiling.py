@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ...compiled.dynamic import parameter_names
 from .recomputation import Recomputation
 
-if TYPE_CHECKING:
+with lazy_imports:
     from cellc_compiler.ir import binary
-else:
-    binary = lazy_module("cellc_compiler.ir.binary")
 
 
 class Compiling(Recomputation):

@@ -7,11 +7,11 @@ and run here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.world import world
 
 from ...context import OPTIONS
@@ -23,19 +23,12 @@ from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor, host_arrays_of, tensor_of
 from .compiling import Compiling
 
-if TYPE_CHECKING:
+with lazy_imports:  # one process needs none
     from ...calls import sharding as laying
     from ...compiled import jit
     from ...ops import primitive
     from ...ranks import layout as placing
     from ...ranks import layouts, settings
-else:  # one process needs none
-    jit = lazy_module("cellc.compiled.jit")
-    laying = lazy_module("cellc.calls.sharding")
-    primitive = lazy_module("cellc.ops.primitive")
-    layouts = lazy_module("cellc.ranks.layouts")
-    placing = lazy_module("cellc.ranks.layout")
-    settings = lazy_module("cellc.ranks.settings")
 
 
 def _wrong(name: str, wanted: str, value: Any) -> TypeError:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ...core.declared import misuse
 from ...core.invalidation import changed
@@ -16,9 +16,9 @@ from .attributes import Attributes, as_cell
 from .unregistered import look_through
 
 if TYPE_CHECKING:
-    from . import Cell, outline
-else:  # of use in notebooks only
-    outline = lazy_module("cellc.nn.cell.outline")
+    from . import Cell
+with lazy_imports:  # of use in notebooks only
+    from . import outline
 
 
 class Parameters(Attributes):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cellc_runtime.dtypes import DType, float32
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ... import ops
 from ...core.declared import (
@@ -25,10 +25,8 @@ from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .base import Family, parameter, shown
 
-if TYPE_CHECKING:
+with lazy_imports:  # one process needs none
     from ...ops.functional import collectives
-else:  # one process needs none
-    collectives = lazy_module("cellc.ops.functional.collectives")
 
 
 FloatShare = Annotated[float, number(0, 1, whole=False)]

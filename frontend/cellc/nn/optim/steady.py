@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.world import world
 
 from ... import context, ops
@@ -20,10 +20,8 @@ from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor, arrays_of
 from ..cell import Cell
 
-if TYPE_CHECKING:
+with lazy_imports:  # one process needs none
     from . import sharding
-else:  # one process needs none
-    sharding = lazy_module("cellc.nn.optim.sharding")
 
 EAGER_STEPS = 2
 """Steps of the eager mode that run op by op, so that a short program need not compile."""

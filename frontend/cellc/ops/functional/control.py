@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ...compiled.inline import call_here
 from ...core.declared import misuse
@@ -22,10 +22,8 @@ from ...tensors.tensor import Tensor
 from ..arguments import boolean
 from . import control_source
 
-if TYPE_CHECKING:
+with lazy_imports:
     from . import matrix_norms
-else:
-    matrix_norms = lazy_module("cellc.ops.functional.matrix_norms")
 
 
 

@@ -5,14 +5,14 @@ Source: the functions of the same names in `mindspore.ops`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cellc_compiler.ir.bounds import MOST_BYTES
 from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
@@ -23,10 +23,8 @@ from ..arguments import Ints, axis_of, boolean, dtype_of, integer, is_int, numbe
 from ..operands import operands_of
 from . import activation, arith, joining, reductions, sorting
 
-if TYPE_CHECKING:
+with lazy_imports:
     from ...tensors import shuffles
-else:
-    shuffles = lazy_module("cellc.tensors.shuffles")
 
 Seed = int | Generator | Tensor | None
 """A seed, the stream of a Primitive that was made with one, a key, or none of them."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_runtime.dtypes import DType, bool_, float64, int32, int64
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
@@ -20,10 +20,8 @@ from ...tensors.tensor import Tensor
 from ..arguments import axes_of, axis_of, dtype_of, flag, integer, number, ranked, size, tensor
 from . import arith, joining, shapes
 
-if TYPE_CHECKING:
+with lazy_imports:
     from . import matrix_norms
-else:
-    matrix_norms = lazy_module("cellc.ops.functional.matrix_norms")
 
 def _reduce(
     op: str, x: Tensor, axis: Any, keepdims: bool, what: str = "", **attrs: Any

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ...calls.hooks import remove_from_tensor
 from ...core.declared import misuse
@@ -15,15 +15,11 @@ from ...tensors.tensor import Tensor
 from ..functional import linalg
 from .overloaded import assign_value, placed
 
-if TYPE_CHECKING:
+with lazy_imports:
     from cellc_runtime import files
 
     from ...tensors import sharing
     from .. import untyped
-else:
-    files = lazy_module("cellc_runtime.files")
-    sharing = lazy_module("cellc.tensors.sharing")
-    untyped = lazy_module("cellc.ops.untyped")
 
 
 def untyped_storage(self: Tensor) -> untyped.UntypedStorage:

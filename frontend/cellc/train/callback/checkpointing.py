@@ -11,9 +11,9 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.world import world
 
 from ...core.declared import NonNegative, checks_arguments, instance, one_of
@@ -25,10 +25,8 @@ from ..rules import DIRECTORY, NO_KEY, PREFIX
 from ..serialization import finish_saves, save_checkpoint
 from .callback import Callback, RunContext
 
-if TYPE_CHECKING:
+with lazy_imports:  # one process needs none
     from .. import parts
-else:
-    parts = lazy_module("cellc.train.parts")  # one process needs none
 
 _COUNTS = ("save_checkpoint_steps", "save_checkpoint_seconds", "keep_checkpoint_max",
            "keep_checkpoint_per_n_minutes")

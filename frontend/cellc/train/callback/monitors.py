@@ -8,21 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ...core.declared import Flag, NonNegative
 from ...tensors.tensor import Tensor
 from .callback import Callback, RunContext
 
-if TYPE_CHECKING:
+with lazy_imports:  # it takes a while to load, and is of use only where a bar is shown
     from rich import console as consoles
     from rich import progress as bars
-else:  # it takes a while to load, and is of use only where a bar is shown
-    consoles, bars = lazy_module("rich.console"), lazy_module("rich.progress")
 
 
 def loss_of(outputs: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
@@ -29,12 +29,10 @@ from ..rules.blocked import problem
 from .epilogues import Attached, signature
 
 if TYPE_CHECKING:
+    from ..kernels.blocked.tile import BlockConv
+with lazy_imports:  # loads where a network has blocked convolutions
     from ..kernels.blocked import conv, pack
     from ..kernels.blocked import pair as pairs
-    from ..kernels.blocked.tile import BlockConv
-else:  # loads where a network has blocked convolutions
-    conv, pack, pairs = (lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
-                         for name in ("conv", "pack", "pair"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
@@ -13,12 +11,8 @@ from ....lower.plan import KernelPlan
 from ...along_axis import RUNNING, Running, Scatter, running_form, scatter_form
 from .table import lowers
 
-if TYPE_CHECKING:
+with lazy_imports:  # kernel families load when one is generated
     from ..kernels import concat, cumulative, scatter, sort
-else:  # kernel families load when one is generated
-    cumulative, concat, scatter, sort = (
-        lazy_module(f"cellc_compiler.backends.cpu.kernels.{name}")
-        for name in ("cumulative", "concat", "scatter", "sort"))
 
 
 def running(node: Node, target: Target) -> KernelPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
@@ -12,14 +12,10 @@ from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, 
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
+    from ..nests.epilogue import BlockFused
+with lazy_imports:  # kernel families load when one is generated
     from ..kernels import pool_axes
     from ..kernels.blocked import conv, pack, pool, regroup, tile
-    from ..nests.epilogue import BlockFused
-else:  # kernel families load when one is generated
-    conv, pack, pool, regroup, tile = (
-        lazy_module(f"cellc_compiler.backends.cpu.kernels.blocked.{name}")
-        for name in ("conv", "pack", "pool", "regroup", "tile"))
-    pool_axes = lazy_module("cellc_compiler.backends.cpu.kernels.pool_axes")
 
 Border = tuple[int, int, int, int]
 NONE: Border = (0, 0, 0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.target import Target
 
 from ....ir.dims import estimate
@@ -17,15 +17,12 @@ from ....lower.plan import KernelPlan, operand, result
 from .table import adopt, lowers, with_epilogue
 
 if TYPE_CHECKING:
-    from ...llvm import convert
     from ...llvm.text import Function, V
+    from ..nests.epilogue import Fused
+with lazy_imports:  # kernel families load when one is generated
+    from ...llvm import convert
     from ..kernels.gemm import product as gemm
     from ..kernels.gemm import small
-    from ..nests.epilogue import Fused
-else:  # kernel families load when one is generated
-    convert = lazy_module("cellc_compiler.backends.llvm.convert")
-    gemm, small = (lazy_module(f"cellc_compiler.backends.cpu.kernels.gemm.{name}")
-                   for name in ("product", "small"))
 
 _FETCHED_BYTES = 1 << 18  # A smaller operand of an epilogue is likely to be near
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.target import Target
 
 from ....ir.dims import estimate
@@ -16,15 +16,12 @@ from .table import adopt, lowers, with_epilogue
 
 if TYPE_CHECKING:
     from ...llvm.text import Function, V
+    from ..kernels.conv import taps
+    from ..nests.epilogue import Fused
+with lazy_imports:  # kernel families load when one is generated
     from ..kernels import pool, scatter, winograd
     from ..kernels.conv import plans as families
-    from ..kernels.conv import taps
     from ..kernels.gemm import product as gemm
-    from ..nests.epilogue import Fused
-else:  # kernel families load when one is generated
-    families, gemm, pool, scatter, winograd = (
-        lazy_module(f"cellc_compiler.backends.cpu.kernels.{name}")
-        for name in ("conv.plans", "gemm.product", "pool", "scatter", "winograd"))
 
 
 def conv_spec(x: TensorType, w: TensorType, attrs: dict[str, Any]) -> families.ConvSpec:
