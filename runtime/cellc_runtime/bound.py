@@ -238,5 +238,3 @@ def updated(program: Program) -> tuple[str, ...]:
 def suits(slot: Slot, array: Array | None) -> bool:
     """Whether an array is what a slot takes."""
     return (array is not None and array.shape == slot.shape and array.dtype == slot.dtype.numpy)
-
-

@@ -183,4 +183,3 @@ def load(path: str | os.PathLike[str]) -> dict[str, Array]:
         OSError: it cannot be read.
     """
     return decode(read_file(path))[0]
-

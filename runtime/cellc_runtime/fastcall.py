@@ -318,4 +318,3 @@ def _descr(dtype: DType) -> np.dtype[Any]:
     """The element type object that numpy gives its own arrays."""
     found: np.dtype[Any] = np.empty(0, dtype.numpy).dtype
     return found
-

@@ -347,5 +347,3 @@ class Conv2dBackwardWeight(_Convolution):
                      pads=(1, 0, 2, 1), groups=2),
                 case((2, 1, 1, 9), (2, 2, 1, 2), kernel=(1, 4), stride=(1, 3)),
                 case((0, 2, 4, 4), (0, 1, 2, 2), kernel=(3, 3)))
-
-

@@ -243,4 +243,3 @@ def name_constructor(cls: type) -> None:
         text: Any = declared.Described(cls.__doc__, init)  # Python reads a class's text through it
         cls.__doc__ = text
     cls.__init__ = __init__  # type: ignore[misc]  # the same, with its errors told
-

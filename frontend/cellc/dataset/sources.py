@@ -408,5 +408,3 @@ class PaddedDataset(ArrayDataset):
         self.padded_samples = padded_samples
         self._arrays = {name: [row[name] for row in padded_samples] for name in padded_samples[0]}
         super().__init__(None)
-
-

@@ -391,8 +391,6 @@ def reset_algo_parameters() -> None:
     _algorithm.update(_ALGORITHM)
 
 
-
-
 __all__ = [
     "ParallelMode", "get_algo_parameters", "get_auto_parallel_context", "get_ps_context",
     "reset_algo_parameters", "reset_auto_parallel_context", "reset_ps_context",

@@ -154,4 +154,3 @@ def cells_inside(container: Any, names: Names) -> list[Node]:
 def _identifiers(node: ast.AST) -> set[str]:
     return {getattr(n, field) for n in ast.walk(node) for kind, field in (
         (ast.Name, "id"), (ast.arg, "arg")) if isinstance(n, kind)}
-

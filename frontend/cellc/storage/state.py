@@ -212,4 +212,3 @@ def storage_of(tensor: Any) -> Storage:
     if found is None:
         found = tensor.__dict__.setdefault("_storage", Storage())
     return found
-

@@ -46,7 +46,6 @@ Key = tuple[Any, ...]
 keyword arguments, and which of several results it is."""
 
 
-
 class Written(NamedTuple):
     """The result of a program for a call that changes tensors of its arguments: its own result, and
     their new elements by their numbers."""

@@ -561,4 +561,3 @@ def _source(row: Row) -> str:
 
 
 __all__ = ["Event", "Profile", "Row", "Site", "profile_traced"]
-

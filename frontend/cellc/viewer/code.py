@@ -170,5 +170,3 @@ class Code:
             return Listing(f"# not available: {e}", [0])
         store.put(key, json.dumps([made.assembly, made.lines]).encode())
         return made
-
-

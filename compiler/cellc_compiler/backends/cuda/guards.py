@@ -73,5 +73,3 @@ def _copy(nbytes: int, size: int, target: Target) -> KernelCode:
         with f.given(number.cmp("sge", whole)), f.given(number.cmp("slt", units)):
             move("i8", number + (whole * size - whole), 1)
     return f.finished_for(units)
-
-

@@ -431,4 +431,3 @@ def _align(place: Place) -> int:
     for _, step in place.steps:
         offset |= step
     return offset
-

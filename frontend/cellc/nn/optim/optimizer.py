@@ -493,4 +493,3 @@ class Optimizer(SteadySteps):
             raise misuse("Optimizer", "the property 'target' must be string", type(value),
                          TypeError)
         self._target = device("target", value)
-

@@ -492,8 +492,6 @@ bitwise_right_shift = _of_two(
 bitwise_not = _of_one("bitwise_not", "All bits flipped (the logical not of bools).", same)
 
 
-
-
 def invert(x: Tensor) -> Tensor:
     """~x: each bit of the integers flipped, -x - 1 for signed types. Floats are a TypeError."""
     return bitwise_not(x)

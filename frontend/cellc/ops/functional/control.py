@@ -26,7 +26,6 @@ with lazy_imports:
     from . import matrix_norms
 
 
-
 def cond(
     pred: Any = None, true_fun: Any = None, false_fun: Any = None, *operands: Any, A: Any = None,
     p: Any = None,

@@ -91,5 +91,3 @@ def dense(numbers: Tensor, values: Tensor, shape: Ints) -> Tensor:
     lead = shape[: len(shape) - len(rest)]
     flat = summed(values, numbers, math.prod(lead))
     return shapes.reshape(flat, shape)
-
-

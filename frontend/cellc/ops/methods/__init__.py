@@ -671,5 +671,3 @@ def install() -> None:
     for name, method in tensor_methods().items():
         if name not in own:
             setattr(Tensor, name, method)
-
-

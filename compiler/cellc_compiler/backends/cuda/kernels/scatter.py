@@ -222,5 +222,3 @@ def copied(nbytes: int, itemsize: int, target: Target) -> KernelCode:
         return f.finished_for(count)
 
     return aligned(code(gcd(nbytes, VECTOR_BYTES)), code(itemsize))
-
-

@@ -16,7 +16,6 @@ Rule = Callable[[Node, Target], KernelPlan | None]
 """The kernels of a node; None if it is best left to plain loops."""
 
 
-
 class Fusable(Protocol):
     """A node computed by tiles, whose stores may run an epilogue."""
 

@@ -175,5 +175,3 @@ class Invert(Bijector):
 
     def _inverse_log_jacobian(self, y: Tensor) -> Tensor:
         return self._bijector.forward_log_jacobian(y)
-
-
