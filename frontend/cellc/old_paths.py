@@ -82,8 +82,10 @@ _HOMES: dict[str, dict[str, str]] = {
         "transforms": "dataset.vision dataset.vision.base",
         "utils": "dataset.vision dataset.vision.pillow", "validators": "dataset.transforms",
     },
-    **{f"device_context.{name}": {"device": f"device_context.{name}"}
-       for name in ("ascend", "cpu", "gpu")},
+    **{f"device_context.{name}": dict.fromkeys(modules.split(), f"device_context.{name}")
+       for name, modules in (("ascend", "device op_debug op_precision op_tuning"),
+                             ("cpu", "device op_tuning"),
+                             ("gpu", "device op_precision op_tuning"))},
     "experimental.optim": dict.fromkeys(
         ("adadelta", "adagrad", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop"),
         "experimental.optim"),
