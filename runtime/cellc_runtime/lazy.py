@@ -66,26 +66,25 @@ def lazy_module(name: str) -> Any:
 
 
 class _LazyImports:
-    """A block whose `import` statements give modules that load at their first use.
+    """A block of `import` statements, which give modules that load at their first use.
 
-    It takes the place of `builtins.__import__`, as long as a block is open, and hands on all that
-    other modules import meanwhile (in other threads). What is imported in a block must be modules:
-    names of classes and functions would be taken for modules.
+    While a block is open, a method replaces `builtins.__import__`. It passes the imports of other
+    threads to the original. A block imports modules only, no classes or functions.
     """
 
     def __init__(self) -> None:
         self._lock = _thread.allocate_lock()
-        self._open: list[str] = []  # the modules whose blocks are open
+        self._open: list[int] = []  # the threads that are within a block
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._open:
                 self._import, builtins.__import__ = builtins.__import__, self._imported
-            self._open.append(sys._getframe(1).f_globals["__name__"])
+            self._open.append(_thread.get_ident())
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
-            self._open.remove(sys._getframe(1).f_globals["__name__"])
+            self._open.remove(_thread.get_ident())
             if not self._open:
                 builtins.__import__ = self._import
 
@@ -94,9 +93,10 @@ class _LazyImports:
         locals: Mapping[str, Any] | None = None, fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        if globals is None or globals.get("__name__") not in self._open:
+        if _thread.get_ident() not in self._open:
             return self._import(name, globals, locals, fromlist or (), level)
         if level:
+            assert globals is not None  # an import statement has them
             above = globals["__package__"].rsplit(".", level - 1)[0]
             name = f"{above}.{name}" if name else above
         if not fromlist:
