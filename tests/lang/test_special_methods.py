@@ -175,3 +175,112 @@ def test_verify_and_the_tools_of_cells_call_none(name: str) -> None:
     net.update_parameters_name("a.")
     net.load_state_dict(net.state_dict())
     assert CALLED == []
+
+
+# --- hints of a length ----------------------------------------------------------------------------
+
+
+class Noted:
+    """An object that notes the calls of its methods in a list that both modes can change."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def __iter__(self) -> Any:
+        self.log.append("iter")
+        return iter([1, 2])
+
+
+class Sized(Noted):
+    def __len__(self) -> int:
+        self.log.append("len")
+        return 2
+
+
+class Hinted(Noted):
+    def __length_hint__(self) -> int:
+        self.log.append("hint")
+        return 2
+
+
+class Unsized(Hinted):
+    def __len__(self) -> int:
+        self.log.append("len")
+        raise TypeError("no length")
+
+
+class Hidden(Sized, Hinted):
+    __len__ = None
+
+
+class Negative(Sized):
+    def __len__(self) -> int:
+        self.log.append("len")
+        return -1
+
+
+class Elements(list[int]):
+    def __init__(self, log: list[str]) -> None:
+        super().__init__([1, 2])
+        self.log = log
+
+    def __len__(self) -> int:
+        self.log.append("len")
+        return 2
+
+
+class Members(set[int]):
+    def __init__(self, log: list[str]) -> None:
+        super().__init__([1, 2])
+        self.log = log
+
+    def __len__(self) -> int:
+        self.log.append("len")
+        return 2
+
+
+def last(*args: Any) -> Any:
+    return args[-1]
+
+
+class Walking(nn.Cell):
+    """Walks through an object in each way that asks for a hint, or in each that asks for none."""
+
+    def __init__(self, noted: Any, hints: bool) -> None:
+        super().__init__()
+        self.noted, self.hints = noted, hints
+
+    def construct(self, x: Tensor) -> Tensor:
+        o = self.noted
+        if self.hints:
+            a: list[int] = []
+            a += o
+            a.extend(o)
+            return x + sum(list(o)) + tuple(o)[1] + [*o][1] + (0, *o)[1] + last(0, *o) \
+                + sorted(o)[0] + sum(a)
+        b = [0]
+        b[:] = o
+        first, *rest = o
+        for v in o:
+            x = x + v
+        return x + max(o) + sum(v for v in o) + list(zip(o))[1][0] + len({*o}) + b[0] \
+            + first + rest[0]
+
+
+@pytest.mark.parametrize("hints", [True, False])
+@pytest.mark.parametrize("kind", [Noted, Sized, Hinted, Unsized, Hidden, Elements, Members])
+def test_a_list_asks_for_a_hint_where_python_does(kind: Any, hints: bool) -> None:
+    noted: dict[int, Any] = {}
+    for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        ms.set_context(mode=mode)
+        log: list[str] = []
+        net = Walking(kind(log), hints)
+        noted[mode] = [net(X).asnumpy().tolist() for _ in range(2)], log
+    assert noted[ms.GRAPH_MODE] == noted[ms.PYNATIVE_MODE]
+
+
+def test_a_hint_that_raises_is_an_error() -> None:
+    for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        ms.set_context(mode=mode)
+        with pytest.raises(ValueError, match=r"__len__\(\) should return >= 0"):
+            Walking(Negative([]), True)(X)

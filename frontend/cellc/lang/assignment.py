@@ -26,7 +26,7 @@ from . import _model
 from .access import mangle, read_attribute, subscript
 from .asking import asked_index
 from .budget import GROWING, check_growth
-from .iteration import items
+from .iteration import in_list, items
 from .journal import BOXES
 from .lengths import added, joined
 from .operators import BINARY, IN_PLACE, operated
@@ -35,7 +35,7 @@ from .pieces import operations
 from .pieces.operations import is_piece
 from .places import PlainlyStored, Stored, plain_method
 from .recipes import recipe_of
-from .trust import is_user_function, may_change, own_method
+from .trust import is_own_class, is_user_function, may_change, own_method
 from .values import MISSING, as_key, describe, holds_runtime, is_number, is_runtime, scalar
 
 if TYPE_CHECKING:
@@ -262,6 +262,7 @@ def _settled(vm: Interpreter, holder: Any, index: Any, *value: Any) -> list[Any]
     if isinstance(holder, list) and isinstance(known, slice):
         if known is not index:
             with_open_length(vm.tracer, holder)
+        values = [items(vm, v) if is_own_class(type(v)) else v for v in values]
         if values and isinstance(values[0], (list, tuple)):
             joined(vm, "[...] = ", holder, values[0], holder)
     elif isinstance(holder, list):
@@ -356,6 +357,8 @@ def _operate(vm: Interpreter, operate: Any, node: ast.AugAssign, old: Any, frame
         return operations.operated(vm, operate, [old, value], frame)
     if type(value) is PerTrip:
         return in_place(type(node.op), operate, old, value)
+    if operate is operator.iadd and vm.special(old, "__iadd__") is None:
+        value = in_list(vm, old, value)
     if is_exactly(old, GROWING):
         check_growth(operate, old, value)
     found = vm.special(old, f"__{operate.__name__}__")

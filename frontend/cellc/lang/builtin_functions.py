@@ -28,7 +28,7 @@ from .asking import Ordered, decided
 from .assignment import delete_attribute, delete_item, set_attribute, set_item
 from .control import Known, as_bool, choose, logical, truth
 from .errors import CompileError
-from .iteration import Through, Walk, backwards, items, walk
+from .iteration import Through, Walk, backwards, items, listed, walk
 from .lengths import carried, measured
 from .operators import contains, operated
 from .pieces import operations
@@ -164,7 +164,7 @@ def _reduce(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 @_handles(sorted)
 def _sorted(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    elements = items(vm, args[0])
+    elements = listed(vm, args[0])
     return vm.fresh([elements[i] for i in _order(vm, elements, kwargs, frame)])
 
 
@@ -394,8 +394,9 @@ def _repr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 
 def _container(cls: Any) -> Handler:
     def handler(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-        elements = items(vm, args[0]) if args else []
-        if cls is set or cls is frozenset:
+        take = listed if cls is list or cls is tuple else items
+        elements = take(vm, args[0]) if args else []
+        if take is items:
             run_by_python(vm, elements)
             elements = [as_key(v) for v in elements]
         return carried(vm, vm.fresh(cls(elements)), *args)

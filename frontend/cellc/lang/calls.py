@@ -40,7 +40,7 @@ from .dataclass_fields import is_generated, set_fields
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .generators import generator
-from .iteration import asked_ranges, items
+from .iteration import asked_ranges, in_list, items
 from .journal import BOXES
 from .lengths import arguments, carried, measured
 from .operators import counted, of_the_graph, position
@@ -543,6 +543,8 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         return handler(vm, args, kwargs, frame)
     owner = fn.__self__
     if isinstance(owner, (list, dict, set, tuple, str, frozenset)):
+        if fn.__name__ == "extend":
+            args = [in_list(vm, owner, a) for a in args]
         args = compared(vm, fn, args, kwargs)
         if fn.__name__ == "sort" and isinstance(owner, list):
             return BUILTINS[list.sort](vm, [owner, *args], kwargs, frame)

@@ -17,7 +17,7 @@ from .calls import call
 from .control import as_bool, choose, logical, short_circuit, truth
 from .frames import Frame
 from .functions import InterpretedFunction
-from .iteration import Foreign, Walk, asked_range, items, walk
+from .iteration import Foreign, Walk, asked_range, items, listed, walk
 from .operators import BINARY, UNARY, compare, operated
 from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
@@ -108,12 +108,15 @@ def _if_exp(vm: Interpreter, node: ast.IfExp, frame: Frame) -> Any:
                   lambda: vm.eval(node.orelse, frame))
 
 
-def elements(vm: Interpreter, nodes: Sequence[ast.expr], frame: Frame) -> list[Any]:
+def elements(
+    vm: Interpreter, nodes: Sequence[ast.expr], frame: Frame,
+    spread: Callable[[Interpreter, Any], list[Any]] = listed,
+) -> list[Any]:
     """The values of a display or argument list, stars spread."""
     out: list[Any] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
-            more = items(vm, vm.eval(node.value, frame))
+            more = spread(vm, vm.eval(node.value, frame))
             check_length(len(out) + len(more))
             out.extend(more)
         else:
@@ -122,7 +125,7 @@ def elements(vm: Interpreter, nodes: Sequence[ast.expr], frame: Frame) -> list[A
 
 
 def _set(vm: Interpreter, node: ast.Set, frame: Frame) -> Any:
-    found = elements(vm, node.elts, frame)
+    found = elements(vm, node.elts, frame, items)
     run_by_python(vm, found)
     return vm.fresh({as_key(v) for v in found})
 

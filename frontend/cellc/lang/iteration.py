@@ -7,6 +7,8 @@ step back (both branches of a run-time `if` start at the same one).
 
 from __future__ import annotations
 
+import operator
+from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,7 +23,10 @@ from ..tracing.pytree import RunObject
 from ..tracing.reads import in_class, is_iterator
 from . import _model
 from .asking import asked_int
+from .errors import CompileError
 from .pieces import operations
+from .protocols import checked
+from .trust import is_own_class
 from .values import MISSING, Position, RuntimeRange, Text, scalar, with_parts
 from .world import refuse_iterators
 
@@ -142,6 +147,9 @@ class Elements(Walk):
         return [self]
 
 
+_KEYED: tuple[Any, ...] = (OrderedDict, dict, set, frozenset)
+
+
 class Keys(Walk):
     """Over a set, a dict or a view of one, whose keys must stay what they are.
 
@@ -149,17 +157,18 @@ class Keys(Walk):
         RuntimeError: the keys, or their order, are not what they were at the first step.
     """
 
-    __slots__ = ("box", "keys", "native", "order", "source")
+    __slots__ = ("box", "keys", "native", "order", "own", "source")
 
     def __init__(self, vm: Interpreter, source: Any) -> None:
         super().__init__(vm)
         self.source = source
         self.box = getattr(source, "mapping", source)
-        self.keys = list(self.box)
+        self.own: Any = next((k for k in _KEYED if isinstance(self.box, k)), type(self.box))
+        self.keys = [*self.own.__iter__(self.box)]
         self._rewind(0)
 
     def _rewind(self, taken: int) -> None:
-        self.native, self.order = iter(self.source), iter(self.box)
+        self.native, self.order = iter(self.source), self.own.__iter__(self.box)
         for _ in range(taken):
             next(self.native)
             next(self.order)
@@ -179,7 +188,7 @@ class Keys(Walk):
 
     def put(self, value: Any) -> None:
         self.place = value
-        if value is not MISSING and len(self.box) == len(self.keys):
+        if value is not MISSING and self.own.__len__(self.box) == len(self.keys):
             self._rewind(value.taken)
 
 
@@ -293,7 +302,7 @@ def walk(vm: Interpreter, value: Any) -> Walk:
         given = vm.call(found, [value], {}, vm.frame)
         if not isinstance(given, Walk) and not is_iterator(given):
             raise TypeError(f"iter() returned non-iterator of type '{type(given).__name__}'")
-        return walk(vm, given)
+        return given if isinstance(given, Walk) else Foreign(vm, given)
     return _walk_natively(vm, value, vm.frame)
 
 
@@ -351,6 +360,49 @@ def items(vm: Interpreter, value: Any) -> list[Any]:
         TypeError: it is not iterable, or its length depends on run-time values.
     """
     return list(value) if is_exactly(value, (list, tuple)) else list(walk(vm, value))
+
+
+def listed(vm: Interpreter, value: Any) -> list[Any]:
+    """As `items`, where Python makes a list or a tuple of them: before the first element it asks an
+    object for the length as a hint, which may have effects."""
+    if is_exactly(value, (list, tuple)):
+        return list(value)
+    source = walk(vm, value)
+    if is_own_class(type(value)):
+        vm.catching += 1
+        try:
+            _ask_for_length(vm, value)
+        finally:
+            vm.catching -= 1
+    return list(source)
+
+
+def in_list(vm: Interpreter, box: Any, value: Any) -> Any:
+    """The value that is put at the end of a list: the elements of an object of the user."""
+    return listed(vm, value) if isinstance(box, list) and is_own_class(type(value)) else value
+
+
+def _ask_for_length(vm: Interpreter, value: Any) -> None:
+    """Call `__len__` or `__length_hint__` of an object: a TypeError means that it has none."""
+    frame = vm.frame
+    assert frame is not None
+    for name in ("__len__", "__length_hint__"):
+        found = vm.special(value, name)
+        if found is None and in_class(type(value), name, None) is not None:
+            return  # Python's own, without effects
+        if found is None:
+            continue
+        try:
+            hint = vm.call(found, [value], {}, frame)
+            if name == "__len__":
+                checked(name, hint)
+                return
+        except CompileError:
+            raise
+        except TypeError:
+            vm.frame = frame
+        else:
+            operator.length_hint(type("Checked", (), {name: lambda _, hint=hint: hint})())
 
 
 def ahead(source: Walk) -> tuple[list[Any], list[Sequence[Any]]] | None:

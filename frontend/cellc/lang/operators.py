@@ -24,7 +24,7 @@ from .lengths import carried, joined
 from .pieces import operations
 from .pieces.operations import COMPARE, is_piece
 from .protocols import of_operator, run_by_python
-from .values import MISSING, Text, as_key, as_known, holds, holds_runtime, is_runtime
+from .values import MISSING, Text, as_key, as_known, held_in, holds, holds_runtime, is_runtime
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -209,14 +209,15 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
     found = vm.special(box, "__contains__")
     if found is not None:
         return as_bool(truth(vm, vm.call(found, [box, item], {}, frame), frame))
-    tensors = isinstance(box, (list, tuple)) and any(isinstance(v, Tensor) for v in (item, *box))
+    held = held_in(box) if isinstance(box, (list, tuple)) else None
+    tensors = held is not None and any(isinstance(v, Tensor) for v in (item, *held))
     if isinstance(box, (dict, set, frozenset, *VIEWS)):
         item = as_key(item)
     if isinstance(box, (dict, str, range)) or not (tensors or holds_runtime([item, box])):
         run_by_python(vm, (item, box))
         return item in box
     result: Any = False
-    for element in items(vm, box):
+    for element in items(vm, box) if held is None else held:
         same = _found(vm, element, item, frame)
         if same is True:
             return True

@@ -21,7 +21,7 @@ from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
 from .structure import names_in
 from .trust import is_foreign_class, is_own_class, is_user_function
-from .values import MISSING, any_runtime, as_key, is_runtime, refuse_open
+from .values import MISSING, any_runtime, as_key, held_in, is_runtime, refuse_open
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -44,7 +44,7 @@ _RESULTS = (bool, int, float, complex, str, bytes, type(None))
 def of_builtin(vm: Interpreter, fn: Any, args: list[Any], frame: Frame) -> Any:
     """Return a builtin's result for an object of the user; MISSING if it calls no method of it."""
     if fn.__name__ == "extend" and isinstance(args[0], (list, tuple)):
-        check_length(len(fn.__self__) + len(args[0]))
+        check_length(len(fn.__self__) + len(held_in(args[0])))
     names = _OF_BUILTIN.get(fn)
     if names is None or not is_own_class(type(args[0])):
         return MISSING

@@ -71,8 +71,8 @@ def own_method(value: object, name: str) -> FunctionType | None:
     if not is_own_class(kind):
         return None
     for base in kind.__mro__:
-        found = base.__dict__.get(name)
-        if found is not None:
+        if name in base.__dict__:  # (None hides that of a base)
+            found = base.__dict__[name]
             return found if is_interpreted(found) else None
     return None
 

@@ -478,6 +478,12 @@ def as_known(value: Any, depth: int = 4) -> Any:
     return with_parts(value, lambda v: as_known(v, depth - 1))
 
 
+def held_in(box: list[Any] | tuple[Any, ...]) -> list[Any]:
+    """The elements of a list or tuple without a call of its class's own methods."""
+    own: Any = list if isinstance(box, list) else tuple
+    return [*own.__iter__(box)]
+
+
 def refuse_open(value: Any) -> None:
     """Refuse an object that holds an open size, where Python runs a method of its class."""
     parts = [*(own_attributes(value) or {}).values()]
