@@ -338,6 +338,16 @@ def test_errors(text: str, kind: type[Exception], message: str) -> None:
         eval(text, {"ops": ops, "nn": nn, "np": np, "Tensor": Tensor})
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_number_of_true_classes_set_later_is_checked(mode: int) -> None:
+    ms.set_context(mode=mode)
+    loss = nn.SampledSoftmaxLoss(2, 4)
+    loss.num_true = 0
+    weights, inputs = Tensor(MATRICES[0]), Tensor(MATRICES[1][:2])
+    with pytest.raises(ValueError, match="'num_true' must be a positive int, but got 0"):
+        loss(weights, Tensor(np.zeros(4, np.float32)), Tensor(np.zeros((2, 1), np.int32)), inputs)
+
+
 def test_products_with_jacobians() -> None:
     class Two(nn.Cell):
         def construct(self, x: Tensor, y: Tensor) -> Any:

@@ -650,6 +650,8 @@ class SampledSoftmaxLoss(LossBase):
         self, weights: Tensor, biases: Tensor, labels: Tensor, logits: Tensor
     ) -> Tensor:
         """Weights (C, d) and biases (C) of the classes, labels (N, num_true), inputs (N, d)."""
+        if self.num_true < 1:  # (set after the layer was made)
+            raise misuse("SampledSoftmaxLoss", "'num_true' must be a positive int", self.num_true)
         if labels.ndim == 1:
             labels = ops.expand_dims(labels, 1)
         drawn, of_true, of_drawn = self.sampled_values if self.sampled_values is not None else \
