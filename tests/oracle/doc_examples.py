@@ -127,9 +127,15 @@ def outcomes(
     return done
 
 
-def expectations(oracle: str, mode: str, examples: Mapping[str, str]) -> dict[str, Outcome]:
-    """What MindSpore gives, from the cache where it has been asked before."""
-    folder = os.environ.get("CELLC_ORACLE_CACHE", "")
+def expectations(
+    oracle: str, mode: str, examples: Mapping[str, str], folder: str = "",
+) -> dict[str, Outcome]:
+    """What MindSpore gives, from the cache where it has been asked before.
+
+    Args:
+        folder: of the cache; the one that CELLC_ORACLE_CACHE names if empty.
+    """
+    folder = folder or os.environ.get("CELLC_ORACLE_CACHE", "")
     if not folder:
         return outcomes(oracle, "mindspore", mode, examples)
     source = "".join(WORKER.with_name(f).read_text(encoding="utf-8")
@@ -158,7 +164,7 @@ def close(a: str, b: str, tolerance: float) -> bool:
     return a == b or math.isclose(x, y, rel_tol=tolerance, abs_tol=1e-6) or (x != x and y != y)
 
 
-def _words(text: str) -> str:
+def words_of(text: str) -> str:
     """The text without its spaces, numbers ("#" for an integer, "#." for a float) and the modules
     of its classes."""
     text = INNER.sub(r"\1", text)
@@ -167,7 +173,7 @@ def _words(text: str) -> str:
 
 def alike(expected: str, found: str, drawn: bool, tolerance: float = TOLERANCE) -> bool:
     """Whether two outputs agree: words exactly, numbers closely (any numbers if drawn)."""
-    if _words(expected) != _words(found):
+    if words_of(expected) != words_of(found):
         return False
     pairs = zip(NUMBER.findall(expected), NUMBER.findall(found), strict=True)
     return drawn or all(close(a, b, tolerance) for a, b in pairs)

@@ -5,7 +5,8 @@ every way that must give the same), `alone` (one op with attributes and sizes fa
 samples), `graphs` (the IR, its passes and derivatives, without code),
 `ranks` (graphs cut over ranks and into stages), `states` (Cells with assignments, views, changes in
 place, draws and open sizes), `effects` (Cells that print and check in branches and loops),
-`edits` (everything that Python can edit, between calls),
+`edits` (everything that Python can edit, between calls), `attributes` (those of layers and
+optimizers, edited between calls),
 `training` (layers, optimizers, loss scales, copies), `spread` (the same on several ranks),
 `programs` (Python with control flow),
 `arguments` (functions, methods, layers and primitives with what nobody meant), `files` (damaged

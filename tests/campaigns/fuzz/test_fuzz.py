@@ -28,6 +28,7 @@ from cellc_runtime.container import parse_json
 from . import (
     alone,
     arguments,
+    attributes,
     campaign,
     concurrency,
     effects,
@@ -158,6 +159,24 @@ def test_a_printed_line_that_is_lost_is_found(monkeypatch: pytest.MonkeyPatch) -
         for arrays, said, raised in right(source, in_mode)])
     found = next(filter(None, (effects.trial(seed).finding for seed in range(9))))
     assert found.what.startswith("Prints: call 0") and found.case.count("print") == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_attributes(seed: int) -> None:
+    found = attributes.trial(seed).finding
+    assert found is None, f"{found.what}\n{found.case}"
+
+
+def test_an_attribute_that_is_out_of_date_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def construct(self: Any, x: Any) -> Any:
+        at = self.threshold if ms.get_context("mode") == ms.PYNATIVE_MODE else 0.1
+        return ms.ops.threshold(x, at, self.value)
+
+    edit = attributes.Edit("nn.Threshold(0.1, 2.0) [(3, 4)]", "", "threshold", "-old - 0.5")
+    assert edit._replace(value="-old") in attributes.edits(edit.subject)
+    assert attributes.told_by(edit) == ""
+    monkeypatch.setattr(ms.nn.Threshold, "construct", construct)
+    assert attributes.told_by(edit).startswith("Stale: Edit(subject='nn.Threshold(")
 
 
 @pytest.mark.parametrize("seed", [*range(4), 7, 15])
