@@ -9,7 +9,7 @@ too, which decides whether the example works at all. Its answers are kept in `--
     differs  prints something else
     raises   ends in an error, and MindSpore runs it or nobody here can
     device   ends in an error, and its text names no CPU
-    needs    ends in an error here and there, for want of a file or of several ranks
+    needs    ends in an error there, and is about a file or several ranks that are not there
     broken   ends in an error here and there
 """
 
@@ -81,14 +81,16 @@ def sort(example: Example, ours: Outcome, theirs: Outcome | None, drawn: bool) -
         if theirs:  # (the text of what MindSpore does not run here was perhaps written by hand)
             outputs += [(SEPARATORS.sub(" ", example.want), SEPARATORS.sub(" ", ours.out))
                         if theirs.error else (theirs.out, ours.out)]
-        same = any(agrees(want, out, drawn, example.program) for want, out in outputs)
-        return judged("equal" if same else "differs")
-    if not example.on_cpu:
+        if any(agrees(want, out, drawn, example.program) for want, out in outputs):
+            return judged("equal")
+    elif not example.on_cpu:
         return judged("device")
+    failed = "raises" if ours.error else "differs"
     if theirs is None or not theirs.error:
-        return judged("raises")
-    missing = NEEDS.search(f"{example.program}\n{theirs.error}\n{ours.error}")
-    return judged("needs" if missing else "broken")
+        return judged(failed)
+    if NEEDS.search(f"{example.program}\n{theirs.error}\n{ours.error}"):
+        return judged("needs")
+    return judged("broken" if ours.error else failed)
 
 
 def judge(examples: Mapping[str, Example], cellc: Run, mindspore: Run | None) -> dict[str, Judged]:
@@ -105,23 +107,28 @@ def judge(examples: Mapping[str, Example], cellc: Run, mindspore: Run | None) ->
     return judged
 
 
-def in_workers(examples: Mapping[str, Example], mode: str, workers: int, cache: Path) \
-        -> dict[str, Judged]:
-    """Run examples in so many processes at a time; say how far it is."""
-    size = 100
-    pieces = [dict(list(examples.items())[i:i + size]) for i in range(0, len(examples), size)]
+def in_workers(
+    examples: Mapping[str, Example], mode: str, workers: int, cache: Path, path: Path | None,
+) -> dict[str, Judged]:
+    """Run examples in so many processes at a time; say how far it is, and write what is done."""
+    names, size, done = list(examples), 100, {}
+    pieces = [names[i:i + size] for i in range(0, len(names), size)]
 
-    def piece(number: int) -> dict[str, Judged]:
+    def piece(number: int) -> None:
         folder = cache / str(number)
         folder.mkdir(parents=True, exist_ok=True)
-        judged = judge(pieces[number], lambda e: outcomes(sys.executable, "cellc", mode, e),
+        judged = judge({n: examples[n] for n in pieces[number]},
+                       lambda e: outcomes(sys.executable, "cellc", mode, e),
                        lambda e: expectations(ORACLE, mode, e, str(folder)))
-        print(f"{number + 1}/{len(pieces)}: {dict(Counter(j.kind for j in judged.values()))}",
+        done.update(judged)
+        print(f"{len(done)} of {len(examples)}: {dict(Counter(j.kind for j in judged.values()))}",
               flush=True)
-        return judged
+        if path is not None:
+            path.write_text(json.dumps({n: asdict(j) for n, j in list(done.items())}, indent=1))
 
     with ThreadPoolExecutor(workers) as pool:
-        return {n: j for part in pool.map(piece, range(len(pieces))) for n, j in part.items()}
+        list(pool.map(piece, range(len(pieces))))
+    return {n: done[n] for n in names}
 
 
 def known() -> dict[str, str]:
@@ -168,9 +175,7 @@ def main() -> int:
     examples = {n: e for n, e in collect(package).items()
                 if n.startswith(places) or place_of(n) in places}
     print(f"{len(examples)} examples of {package}", flush=True)
-    judged = in_workers(examples, args.mode, args.workers, args.cache)
-    if args.json:
-        args.json.write_text(json.dumps({n: asdict(j) for n, j in judged.items()}, indent=1))
+    judged = in_workers(examples, args.mode, args.workers, args.cache, args.json)
     print(*report(judged), sep="\n")
     return int(any(j.kind in ("differs", "raises") for j in judged.values()))
 

@@ -11,61 +11,47 @@ import pytest
 
 from ...oracle.doc_examples import Outcome, outcomes
 from . import __main__ as campaign
-from .__main__ import Judged, agrees, judge, report, sort
+from .__main__ import judge, report, sort
 from .collecting import Example, collect, place_of
 
 TEXT = '''
 class Planted:
     """Examples:
-        >>> import mindspore
         >>> net = mindspore.nn.ReLU()
         >>> net.set_train()
         >>> print(net(mindspore.Tensor([-1.0, 3.0])))
         [0.    3.00001]
     """
-
     def wrong(self):
-        """
-        Supported Platforms:
+        """Supported Platforms:
             ``Ascend`` ``CPU``
 
         Examples:
             >>> print(mindspore.ops.abs(mindspore.Tensor([-1.0, 2.0])))
             [1. 3.]
         """
-
     def _private(self):
         """Examples:
             >>> print(1)
             1
         """
-
-
 def raises():
     """Examples:
         >>> mindspore.ops.no_such_function(1)
     """
-
-
 def raises_elsewhere():
-    """
-    Supported Platforms:
+    """Supported Platforms:
         ``Ascend``
 
     Examples:
         >>> mindspore.ops.no_such_function(2)
     """
-
-
 def drawn():
     """Examples:
-        >>> import numpy as np
         >>> mindspore.set_seed(3)
-        >>> print(mindspore.ops.standard_normal((2,)).shape, mindspore.ops.standard_normal((2,)))
-        (2,) [0.5 1.5]
+        >>> print(mindspore.ops.standard_normal((2,)))
+        [0.5 1.5]
     """
-
-
 attach_docstr("attached", """Examples:
     >>> print({}, "abc")
     {...abc
@@ -107,24 +93,19 @@ def test_planted_examples_are_sorted(planted: dict[str, Example]) -> None:
         "all: 60.0 % of 5 (3 equal, 1 differs, 1 raises, 1 device, 0 needs, 0 broken)"
 
 
-@pytest.mark.parametrize(("program", "on_cpu", "ours", "theirs", "kind"), [
-    ("f()", True, Outcome("", "E: x"), Outcome("", "E: y"), "broken"),
-    ("f()", True, Outcome("", "E: x"), None, "raises"),
-    ("f('/path/to/file')", True, Outcome("", "E: x"), Outcome("", "E: y"), "needs"),
-    ("f()", True, Outcome("2", ""), Outcome("2", ""), "equal"),
-    ("f()", True, Outcome("2", ""), Outcome("3", ""), "differs"),
-    ("f()", True, Outcome("[1, 5]", ""), Outcome("", "E: y"), "equal"),
-    ("f()", True, Outcome("[1, 5]", ""), Outcome("", ""), "differs"),
+@pytest.mark.parametrize(("program", "ours", "theirs", "kind"), [
+    ("f()", Outcome("", "E: x"), Outcome("", "E: y"), "broken"),
+    ("f()", Outcome("", "E: x"), None, "raises"),
+    ("f('/path/to/file')", Outcome("", "E: x"), Outcome("", "E: y"), "needs"),
+    ("init()", Outcome("2", ""), Outcome("", "E: y"), "needs"),
+    ("f()", Outcome("2", ""), Outcome("", "E: y"), "differs"),
+    ("f()", Outcome("2", ""), Outcome("2", ""), "equal"),
+    ("f()", Outcome("2", ""), Outcome("3", ""), "differs"),
+    ("f()", Outcome("[1, 5]", ""), Outcome("", "E: y"), "equal"),
+    ("f()", Outcome("[1, 5]", ""), Outcome("", ""), "differs"),
 ])
-def test_kinds(
-    program: str, on_cpu: bool, ours: Outcome, theirs: Outcome | None, kind: str,
-) -> None:
-    assert sort(Example(program, "1 5", on_cpu), ours, theirs, False).kind == kind
-
-
-def test_an_ellipsis_is_any_text() -> None:
-    assert agrees("a ... c", "a b\nc", False, "")
-    assert not agrees("a ... c", "a b d", False, "")
+def test_kinds(program: str, ours: Outcome, theirs: Outcome | None, kind: str) -> None:
+    assert sort(Example(program, "1 5", True), ours, theirs, False).kind == kind
 
 
 def test_nothing_runs_without_mindspore(
@@ -134,8 +115,3 @@ def test_nothing_runs_without_mindspore(
     monkeypatch.setattr(sys, "argv", ["examples"])
     assert campaign.main() == 0
     assert capsys.readouterr().out == "nothing runs: CELLC_ORACLE_PYTHON is not set\n"
-
-
-def test_known_differences_are_named() -> None:
-    judged = {"mindspore.ops.operations.nn_ops.CTCLoss": Judged("differs", "", "")}
-    assert "(known: the label is the blank" in report(judged)[0]
