@@ -12,13 +12,17 @@ from cellc_runtime.dtypes import DType, int8
 from cellc_runtime.lazy import no_attribute
 
 from . import mint, ops
+from .mint import linalg
 from .mint.nn import functional
+from .ops.functional import decompositions
 from .ops.functional.heads import multi_head_attention_forward as multi_head_attention_forward
 from .ops.primitives.tables import make_primitives
 from .tensors.tensor import Tensor
 
 _ENDS = ("_ext_view", "_ext", "_view")
-_OTHERS = {"clamp_scalar": "clamp", "clamp_tensor": "clamp"}
+_OTHERS = {"clamp_scalar": "clamp", "clamp_tensor": "clamp", "clone": "clone",
+           "inplace_elu": "elu_", "inplace_hardtanh": "hardtanh_", "kthvalue": "kthvalue",
+           "linalg_qr": "qr"}
 
 
 def add_ext(input: Any, other: Any, alpha: Any = 1) -> Tensor:
@@ -30,6 +34,16 @@ def add_ext(input: Any, other: Any, alpha: Any = 1) -> Tensor:
 def sub_ext(input: Any, other: Any, alpha: Any = 1) -> Tensor:
     """`mint.sub`, whose factor may be given by position. Source: `ops.auto_generate.sub_ext`."""
     out: Tensor = mint.sub(input, other, alpha=alpha)
+    return out
+
+
+def mean_ext(
+    input: Any, axis: Any = None, keep_dims: bool = False, dtype: Any = None, *, dim: Any = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """`mint.mean` by the names of `ops.function.math_func.mean_ext`, or by its own (`dim`,
+    `keepdim`), as in `ops.auto_generate`."""
+    out: Tensor = mint.mean(input, dim if axis is None else axis, keep_dims or keepdim, dtype=dtype)
     return out
 
 
@@ -46,6 +60,23 @@ def expand_dims_view(input: Tensor, dim: int) -> Tensor:
 def view(input: Tensor, shape: Any) -> Tensor:
     """A view of another shape. Source: `ops.auto_generate.view`."""
     return input.view(shape)
+
+
+def new_ones(input: Tensor, size: Any, dtype: DType | None = None) -> Tensor:
+    """Ones, of the tensor's type unless it is given. Source: `ops.function.array_func.new_ones`."""
+    return input.new_ones(size, dtype=dtype)
+
+
+def new_zeros(input: Tensor, size: Any, dtype: DType | None = None) -> Tensor:
+    """Zeros, of the tensor's type unless it is given. Source:
+    `ops.function.array_func.new_zeros`."""
+    return input.new_zeros(size, dtype=dtype)
+
+
+def index(input: Tensor, indices: Any) -> Tensor:
+    """Elements by tensors of positions, one for each axis. Source: `ops.auto_generate.index`."""
+    out: Tensor = input[tuple(indices)]
+    return out
 
 
 def _quantized(
@@ -71,22 +102,41 @@ def _copied(x: Tensor, value: Tensor, begin: Any, end: Any, strides: Any) -> Ten
     return out
 
 
-def _nearest(x: Tensor, output_size: Any, scales: Any) -> Tensor:
+def _upsampled(x: Tensor, output_size: Any, scales: Any, mode: str, **options: Any) -> Tensor:
     out: Tensor = functional.interpolate(
-        x, tuple(output_size) if output_size else None, scales or None, mode="nearest")
+        x, tuple(output_size) if output_size else None, scales or None, mode=mode, **options)
     return out
 
 
+def _nearest(x: Tensor, output_size: Any, scales: Any) -> Tensor:
+    return _upsampled(x, output_size, scales, "nearest")
+
+
+def _bilinear(x: Tensor, output_size: Any, scales: Any, align_corners: bool = False) -> Tensor:
+    return _upsampled(x, output_size, scales, "bilinear", align_corners=align_corners)
+
+
+def _eigenvalues(x: Tensor, compute_v: bool = True) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and vectors of symmetric matrices; no vectors unless they are asked for."""
+    values, vectors = decompositions.eigh(x)
+    return values, vectors if compute_v else ops.zeros((0,), x.dtype)
+
+
 PRIMITIVES = make_primitives({
+    "AddV2": ops.add, "AvgPool2D": functional.avg_pool2d, "InnerIndex": index,
+    "LinSpaceExt": lambda start, end, steps, dtype=None: mint.linspace(
+        start, end, steps, dtype=dtype),
+    "ScatterAddExt": lambda input, dim, index, src: mint.scatter_add(input, dim, index, src),
+    "UpsampleBilinear2D": _bilinear, "XLogYScalarOther": mint.xlogy,
+    "XLogYScalarSelf": mint.xlogy,
     "Embedding": functional.embedding, "ExpandDimsView": ops.expand_dims, "ListToTuple": tuple,
     "MaxDim": lambda input, dim, keepdim=False: mint.max(input, dim, keepdim),
     "MinDim": lambda input, dim, keepdim=False: mint.min(input, dim, keepdim),
-    "NewOnes": lambda input, size, dtype=None: input.new_ones(size, dtype=dtype),
-    "NewZeros": lambda input, size, dtype=None: input.new_zeros(size, dtype=dtype),
+    "NewOnes": new_ones, "NewZeros": new_zeros,
     "QuantV2": _quantized,
     "SliceExtView": _sliced, "TensorCopySlices": _copied, "TupleToList": list,
     "UpsampleNearest1D": _nearest, "UpsampleNearest2D": _nearest,
-}, {})
+}, {"SelfAdjointEig": (_eigenvalues, {"compute_v": True})})
 """Primitives of `ops.auto_generate` by name."""
 
 if not TYPE_CHECKING:
@@ -95,7 +145,7 @@ if not TYPE_CHECKING:
             return PRIMITIVES[name]
         stem = _OTHERS.get(name) or next(
             (name.removesuffix(end) for end in _ENDS if name.endswith(end)), "")
-        for home in (functional, mint) if stem else ():
+        for home in (functional, mint, linalg) if stem else ():
             if stem in home.__all__:
                 return getattr(home, stem)
         ready = "".join(word.title() for word in name.split("_"))

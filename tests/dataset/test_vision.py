@@ -216,6 +216,17 @@ def test_draws_in_a_pipeline_follow_the_seed():
     assert epochs(1) != [first]
 
 
+def test_transforms_run_on_the_cpu():
+    crop = vision.Crop((0, 0), 1)
+    assert crop.device() is crop and crop.device("CPU") is crop
+    assert crop.device()(SMALL).shape == (1, 1, 3)
+    assert isinstance(vision.Decode().device(), vision.Decode)
+    with pytest.raises(ValueError, match=r"For 'Crop', 'device_target' must be 'CPU'.*'Ascend'"):
+        crop.device("Ascend")
+    with pytest.raises(TypeError, match="For 'Decode', 'device_target' must be a str, but got 1"):
+        vision.Decode().device(1)
+
+
 def test_errors():
     for make, kind, message in (
         (lambda: vision.HorizontalFlip()([1, 2]), TypeError, "NumPy or PIL image, got .*list"),

@@ -307,6 +307,49 @@ def test_what_a_program_puts_in_the_place_of_primitives() -> None:
         graph.register_custom_pass("fused", "/a/plugin.so", pass_type=0)
 
 
+def test_inner_names_of_functions_of_mint() -> None:
+    from cellc.ops import auto_generate
+
+    x = Tensor([[-1.0, 2.0, 3.0], [4.0, -5.0, 6.0]])
+    array_func = ops.function.array_func
+    assert array_func.new_ones(x, (2,)).tolist() == [1.0, 1.0]
+    assert array_func.new_zeros(x, (2,), dtype=ms.int32).dtype is ms.int32
+    rows, columns = Tensor([0, 1, 1]), Tensor([1, 2, 1])
+    assert auto_generate.index(x, [rows, columns]).tolist() == [2.0, 6.0, -5.0]
+    assert auto_generate.InnerIndex()(x, [rows, columns]).tolist() == [2.0, 6.0, -5.0]
+    assert auto_generate.clone(x) is not x and auto_generate.clone is ms.mint.clone
+    assert auto_generate.kthvalue(x, 2, 1)[0].tolist() == [2.0, 4.0]
+    assert array_func.mean_ext(x, 1, True).tolist() == auto_generate.mean_ext(
+        x, dim=1, keepdim=True).tolist() == np.mean(x.asnumpy(), 1, keepdims=True).tolist()
+    assert array_func.mean_ext(Tensor([1, 2]), axis=0, keep_dims=True, dtype=ms.float32).tolist() \
+        == [1.5]
+    assert auto_generate.linalg_qr is ms.mint.linalg.qr
+    auto_generate.inplace_hardtanh(x, -2.0, 2.0)
+    assert x.tolist() == [[-1.0, 2.0, 2.0], [2.0, -2.0, 2.0]]
+    auto_generate.inplace_elu(x)
+    assert np.allclose(x.asnumpy()[:, 0], [np.expm1(-1.0), 2.0])
+
+
+def test_primitives_of_other_devices_have_values() -> None:
+    from cellc.ops import auto_generate
+
+    image = Tensor(np.arange(9.0, dtype=np.float32).reshape(1, 1, 3, 3))
+    assert auto_generate.AvgPool2D()(image, 2, 1).tolist() == [[[[2.0, 3.0], [5.0, 6.0]]]]
+    up = auto_generate.UpsampleBilinear2D()(image, [5, 5], None, True)
+    assert up.asnumpy()[0, 0, 1].tolist() == [1.5, 2.0, 2.5, 3.0, 3.5]
+    assert auto_generate.LinSpaceExt()(1, 3, 3, dtype=ms.float32).tolist() == [1.0, 2.0, 3.0]
+    added = auto_generate.ScatterAddExt()(
+        ops.zeros((1, 3)), 1, Tensor([[2, 2]]), Tensor([[8.0, 1.0]]))
+    assert added.tolist() == [[0.0, 0.0, 9.0]]
+    from cellc.ops.operations import math_ops
+
+    assert math_ops.AddV2()(Tensor([1, 2]), Tensor([3, 4])).tolist() == [4, 6]
+    assert math_ops.AddV2 is auto_generate.AddV2
+    for primitive, given in (("XLogYScalarSelf", (3, Tensor([np.e]))),
+                             ("XLogYScalarOther", (Tensor([3.0]), np.e))):
+        assert np.allclose(getattr(auto_generate, primitive)()(*given).asnumpy(), 3)
+
+
 def test_names_of_generated_primitives() -> None:
     from cellc.ops import auto_generate
     from cellc.ops.operations import _infer_ops

@@ -196,6 +196,13 @@ def test_symmetric_eigenvalues(mode: int) -> None:
     close(upper, w.asnumpy())
 
 
+def test_eigenvalues_by_the_primitive_of_cpus() -> None:
+    primitive = ops.operations.math_ops.SelfAdjointEig
+    values, vectors = primitive()(Tensor(np.diag([2.0, 1.0]).astype(np.float32)))
+    assert values.tolist() == [1.0, 2.0] and np.abs(vectors.asnumpy()).tolist() == [[0, 1], [1, 0]]
+    assert primitive(False)(Tensor(np.eye(2, dtype=np.float32)))[1].shape == (0,)
+
+
 @MODES
 def test_matrix_exp(mode: int) -> None:
     close(run(mode, ops.matrix_exp, Tensor([[1.0, 2.0], [0.0, 1.0]])),

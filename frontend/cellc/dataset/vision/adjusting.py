@@ -10,7 +10,7 @@ import numpy as np
 from ...core.declared import NonNegativeNumber, integer, number
 from ..declared import argument
 from ..rules import about_zero, span
-from .base import Drawn, ImageTransform
+from .base import Drawn, ImageTransform, OnDevice
 from .colours import AdjustBrightness
 from .opencv import converted, weighted
 
@@ -28,7 +28,7 @@ def _mixed(image: Array, other: Any, factor: float) -> Array:
     return weighted(np.broadcast_to(other, image.shape), 1 - part, image, part)
 
 
-class AdjustContrast(ImageTransform):
+class AdjustContrast(OnDevice, ImageTransform):
     """The image mixed with its mean brightness."""
 
     contrast_factor: NonNegativeNumber = argument(text="0 is grey, 1 the image.")
@@ -39,7 +39,7 @@ class AdjustContrast(ImageTransform):
         return _mixed(image, mean, self.contrast_factor)
 
 
-class AdjustSaturation(ImageTransform):
+class AdjustSaturation(OnDevice, ImageTransform):
     """The image mixed with its brightness."""
 
     saturation_factor: NonNegativeNumber = argument(text="0 is grey, 1 the image.")
@@ -49,7 +49,7 @@ class AdjustSaturation(ImageTransform):
         return _mixed(image, brightness(image)[..., None], self.saturation_factor)
 
 
-class AdjustHue(ImageTransform):
+class AdjustHue(OnDevice, ImageTransform):
     """Hues moved around the circle."""
 
     hue_factor: Annotated[float, number(-0.5, 0.5)] = argument(
@@ -90,7 +90,7 @@ class RandomColorAdjust(Drawn):
         return super()._apply(self._of_colours(image))
 
 
-class Posterize(ImageTransform):
+class Posterize(OnDevice, ImageTransform):
     """Fewer bits for each value, of uint8 images."""
 
     bits: Annotated[int, integer(0, 8)] = argument(text="how many are kept: 0 to 8.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, IntEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ...core.declared import (
     Share,
     integer,
     is_int,
+    misuse,
     one_of,
     per_axis,
 )
@@ -99,6 +100,24 @@ class ImageTransform(Fields, Transform):
 
         Drawn in the order in which MindSpore does, so that the same seed gives the same.
         """
+
+
+class OnDevice:
+    """The method of transforms that MindSpore can run on another device."""
+
+    def device(self, device_target: str = "CPU") -> Self:
+        """The transform itself, which runs on the CPU.
+
+        Raises:
+            ValueError: another device.
+        """
+        if not isinstance(device_target, str):
+            raise misuse(type(self).__name__, "'device_target' must be a str", device_target,
+                         TypeError)
+        if device_target != "CPU":
+            raise misuse(type(self).__name__, "'device_target' must be 'CPU': transforms run on no "
+                         "other device", repr(device_target))
+        return self
 
 
 ImageTensorOperation = ImageTransform  # MindSpore's inner name

@@ -20,7 +20,7 @@ from ...core.declared import (
 )
 from ..declared import argument, state
 from ..rules import several, span
-from .base import ImageTransform, Perhaps, RandomImageTransform
+from .base import ImageTransform, OnDevice, Perhaps, RandomImageTransform
 
 Array = np.ndarray[Any, Any]
 _PART = "which part."
@@ -51,7 +51,7 @@ Means = Annotated[Any, _listed(number(0, 255))]
 Deviations = Annotated[Any, _listed(number(0, 255, "(]"))]
 
 
-class Normalize(ImageTransform):
+class Normalize(OnDevice, ImageTransform):
     """Less a mean and divided by a deviation, for each channel, as float32.
 
     Raises:
@@ -100,7 +100,7 @@ def inverted(image: Array) -> Array:
     return np.asarray(255 - image, image.dtype)
 
 
-class Invert(ImageTransform):
+class Invert(OnDevice, ImageTransform):
     """255 less the values, of images of 3 channels."""
 
     def _apply(self, image: Any) -> Any:
@@ -145,7 +145,7 @@ class RandomGrayscale(Perhaps):
         return Grayscale(3)._apply(image) if image.ndim == 3 and image.shape[2] == 3 else image
 
 
-class AdjustBrightness(ImageTransform):
+class AdjustBrightness(OnDevice, ImageTransform):
     """Values times a factor, within 0 to 255 for uint8."""
 
     brightness_factor: NonNegativeNumber = argument(text="0 is black, 1 the image.")
@@ -158,7 +158,7 @@ class AdjustBrightness(ImageTransform):
         return made.astype(image.dtype)
 
 
-class Solarize(ImageTransform):
+class Solarize(OnDevice, ImageTransform):
     """Values within a range inverted, for uint8."""
 
     threshold: Annotated[Any, span(0, 255, one=lambda value: (value, value))] = argument(
@@ -170,7 +170,7 @@ class Solarize(ImageTransform):
         return np.where(inside, 255 - image, image).astype(image.dtype)
 
 
-class Erase(ImageTransform):
+class Erase(OnDevice, ImageTransform):
     """A part of the image filled with a value."""
 
     top: NonNegative = argument(text=_PART)

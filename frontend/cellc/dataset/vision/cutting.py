@@ -14,7 +14,7 @@ from ...core.declared import NON_NEGATIVE, Flag, NonNegative, Positive
 from ..declared import argument
 from ..decoding import pillow
 from ..rules import Byte, several
-from .base import Border, Drawn, Fill, ImageTransform, Inter, Size, is_picture
+from .base import Border, Drawn, Fill, ImageTransform, Inter, OnDevice, Size, is_picture
 from .shapes import Resize, Shorter, cropped, with_border
 
 Array = np.ndarray[Any, Any]
@@ -135,7 +135,7 @@ class PadToSize(ImageTransform):
                            self.padding_mode)
 
 
-class ResizedCrop(ImageTransform):
+class ResizedCrop(OnDevice, ImageTransform):
     """A part of an image in another size.
 
     Raises:

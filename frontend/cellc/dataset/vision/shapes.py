@@ -20,6 +20,7 @@ from .base import (
     Fill,
     ImageTransform,
     Inter,
+    OnDevice,
     Padding,
     Perhaps,
     Plain,
@@ -58,14 +59,14 @@ def with_border(
     return made
 
 
-class HorizontalFlip(ImageTransform):
+class HorizontalFlip(OnDevice, ImageTransform):
     """The image mirrored left to right."""
 
     def _apply(self, image: Any) -> Any:
         return np.ascontiguousarray(image[:, ::-1])
 
 
-class VerticalFlip(ImageTransform):
+class VerticalFlip(OnDevice, ImageTransform):
     """The image upside down."""
 
     def _apply(self, image: Any) -> Any:
@@ -80,7 +81,7 @@ class RandomVerticalFlip(Perhaps, VerticalFlip):
     """Perhaps the image upside down."""
 
 
-class Crop(ImageTransform):
+class Crop(OnDevice, ImageTransform):
     """A part of the image.
 
     Raises:
@@ -120,7 +121,7 @@ class CenterCrop(ImageTransform):
         return np.ascontiguousarray(image)
 
 
-class Pad(ImageTransform):
+class Pad(OnDevice, ImageTransform):
     """Pixels added at the edges."""
 
     padding: Padding
@@ -185,7 +186,7 @@ Shorter = Annotated[Any, Rule(
 """A size, where an int is that of the shorter edge, and stays one."""
 
 
-class Resize(ImageTransform):
+class Resize(OnDevice, ImageTransform):
     """Another size."""
 
     size: Shorter = argument(
@@ -254,7 +255,7 @@ class RandomResizedCrop(RandomImageTransform):
         return (height - h) // 2, (width - w) // 2, h, w
 
 
-class Rotate(ImageTransform):
+class Rotate(OnDevice, ImageTransform):
     """The image rotated counter-clockwise."""
 
     degrees: Number = argument(text="by how much.")
@@ -314,7 +315,7 @@ class ToType(Fields, Transform):
         return args[0].astype(self.data_type)
 
 
-class Decode(Fields, Transform):
+class Decode(OnDevice, Fields, Transform):
     """A picture file's bytes as uint8[height, width, 3].
 
     Raises:

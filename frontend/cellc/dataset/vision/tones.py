@@ -22,7 +22,7 @@ from ...core.declared import (
 from ..declared import argument
 from ..rules import several, span
 from .adjusting import Posterize, brightness
-from .base import Drawn, ImageTransform, Likely, Perhaps, RandomImageTransform, Size
+from .base import Drawn, ImageTransform, Likely, OnDevice, Perhaps, RandomImageTransform, Size
 from .colours import Solarize
 from .opencv import converted, equalized, sharpened, smoothed, weighted
 
@@ -36,7 +36,7 @@ def _by_channel(image: Array, one: Any) -> Array:
     return np.stack([one(image[..., i]) for i in range(image.shape[2])], -1)
 
 
-class AutoContrast(ImageTransform):
+class AutoContrast(OnDevice, ImageTransform):
     """The range of each channel stretched to 0 to 255, for uint8."""
 
     cutoff: Annotated[float, number(0, 50, "[)")] = argument(
@@ -64,7 +64,7 @@ class AutoContrast(ImageTransform):
         return np.asarray(np.clip(table, 0, 255), np.uint8)[plane]
 
 
-class Equalize(ImageTransform):
+class Equalize(OnDevice, ImageTransform):
     """Values of each channel spread so that all are as common, for uint8."""
 
     def _apply(self, image: Any) -> Any:
@@ -85,7 +85,7 @@ class AdjustGamma(ImageTransform):
         return np.clip(made, 0, 1).astype(image.dtype)
 
 
-class AdjustSharpness(ImageTransform):
+class AdjustSharpness(OnDevice, ImageTransform):
     """The image mixed with a smooth one."""
 
     sharpness_factor: NonNegativeNumber = argument(text="0 is smooth, 1 the image, 2 sharper.")
@@ -140,7 +140,7 @@ class RandomColor(RandomImageTransform):
         return weighted(image, part, grey, 1 - part)
 
 
-class GaussianBlur(ImageTransform):
+class GaussianBlur(OnDevice, ImageTransform):
     """The image smoothed by a Gaussian kernel; what is beyond the edges is the mirrored image."""
 
     kernel_size: Size = argument(text="odd: an int, or (width, height).")
@@ -184,7 +184,7 @@ class ConvertMode(IntEnum):
     COLOR_RGBA2GRAY = 11
 
 
-class ConvertColor(ImageTransform):
+class ConvertColor(OnDevice, ImageTransform):
     """Channels in another order, added or left out, or their brightness, for uint8.
 
     Raises:

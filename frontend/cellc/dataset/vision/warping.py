@@ -12,7 +12,7 @@ from ...core.declared import Number, PositiveNumber, Rule, Share, number, one_of
 from ..declared import argument, state
 from ..decoding import pillow
 from ..rules import about_zero, several, span
-from .base import Drawn, Fill, ImageTransform, Inter, Plain, RandomImageTransform
+from .base import Drawn, Fill, ImageTransform, Inter, OnDevice, Plain, RandomImageTransform
 from .opencv import projected, warped
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 Shear = Annotated[Any, several(number(), 2, one=lambda value: (value, 0.0))]
 
 
-class Affine(ImageTransform):
+class Affine(OnDevice, ImageTransform):
     """The image rotated clockwise, sheared, scaled and moved, about its middle."""
 
     degrees: Number = argument(text="of the rotation.")
@@ -97,7 +97,7 @@ class RandomAffine(Drawn):
 Corners = Annotated[Any, several(several(number(-1e9, 1e9), 2), 4)]
 
 
-class Perspective(ImageTransform):
+class Perspective(OnDevice, ImageTransform):
     """The image seen from elsewhere.
 
     Raises:
