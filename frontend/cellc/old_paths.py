@@ -27,7 +27,8 @@ _HOMES: dict[str, dict[str, str]] = {
     "": {"_checkparam": "checking", "_extends": "nn.registering",
          "_c_expression": "inner_names common", "graph": "common ops.op_customs",
          "version": "",
-         **dict.fromkeys(("device_manager", "onnx", "run_check", "safeguard"), ".")},
+         "onnx": "train.onnx_names",
+         **dict.fromkeys(("device_manager", "run_check", "safeguard"), ".")},
     "_c_expression": {"typing": "tensors.type_classes"},
     "_extends": {"utils": "nn.registering", "builtin_operations": "ops"},
     "boost": {
@@ -143,7 +144,7 @@ _HOMES: dict[str, dict[str, str]] = {
     "numpy": dict.fromkeys(
         ("array_creations", "array_ops", "dtypes", "logic_ops", "math_ops"), "numpy")
     | dict.fromkeys(("utils", "utils_const"), "numpy.inner_names"),
-    "onnx": {"onnx_export": "."},
+    "onnx": {"onnx_export": "train.onnx_names"},
     "ops": {
         "deprecated": "ops", "vm_impl_registry": "ops",
         "_grad_experimental": "ops.register_info", "_primitive_cache": "ops.primitives.user",
