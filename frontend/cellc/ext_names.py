@@ -134,7 +134,8 @@ PRIMITIVES = make_primitives({
     "MinDim": lambda input, dim, keepdim=False: mint.min(input, dim, keepdim),
     "NewOnes": new_ones, "NewZeros": new_zeros,
     "QuantV2": _quantized,
-    "SliceExtView": _sliced, "TensorCopySlices": _copied, "TupleToList": list,
+    "SliceExtView": _sliced, "SparseSegmentMean": ops.sparse_segment_mean,
+    "TensorCopySlices": _copied, "TupleToList": list,
     "UpsampleNearest1D": _nearest, "UpsampleNearest2D": _nearest,
 }, {"SelfAdjointEig": (_eigenvalues, {"compute_v": True})})
 """Primitives of `ops.auto_generate` by name."""

@@ -450,6 +450,15 @@ def test_auto_parallel_that_would_cut_nothing(mode: int, told: str) -> None:
         run_ranks(2, lambda rank: nets[rank](Tensor(X)))
 
 
+def test_layouts_are_shown_as_dicts() -> None:
+    layout = Layout((2, 2), ("dp", "mp"))
+    shown = repr(ops.MatMul().shard((layout("dp", "None"), layout("None", "mp"))))
+    assert shown.endswith(
+        "in_layout=({'device_matrix': (2, 2), 'tensor_map': (1, -1), 'interleaved_parallel': "
+        "False, 'alias_name': ('dp', 'mp')}, {'device_matrix': (2, 2), 'tensor_map': (-1, 0), "
+        "'interleaved_parallel': False, 'alias_name': ('dp', 'mp')})>")
+
+
 def test_strategies_change_nothing_elsewhere() -> None:
     """In one process, in other modes and in PyNative mode."""
     product = ops.MatMul().shard(((2, 1), (1, 2)), ((2, 2),))

@@ -13,7 +13,7 @@ from typing import Any
 from cellc_runtime.errors import counted
 
 from ..core.dispatch import active_tracer, apply
-from ..ranks.layout import Placement, check_strategy, placements
+from ..ranks.layout import Layout, Placement, check_strategy, placements
 from ..ranks.settings import cuts_networks, ranks_of_a_stage
 from ..tensors.tensor import Tensor
 from ..tracing.pytree import put_together, take_apart
@@ -39,6 +39,21 @@ def check_strategies(what: str, in_strategy: Any, out_strategy: Any) -> None:
     for name, strategy in (("in_strategy", in_strategy), ("out_strategy", out_strategy)):
         if strategy is not None:
             check_strategy(strategy, name, what)
+
+
+def attribute_of(name: str, strategy: Any) -> tuple[str, Any]:
+    """The attribute that shows a strategy: `Layout`s as dicts, as `in_layout` or `out_layout`."""
+    def as_dicts(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(as_dicts, part))
+        if not isinstance(part, Layout):
+            return part
+        return {k: v for k, v in part.to_dict().items() if k != "rank_list"}
+
+    parts = [p for s in strategy for p in (s if isinstance(s, tuple) else (s,))]
+    if not any(isinstance(p, Layout) for p in parts):
+        return name, strategy
+    return name.replace("strategy", "layout"), as_dicts(strategy)
 
 
 def placements_of(primitive: Any, what: str) -> tuple[list[Placement], list[Placement]]:

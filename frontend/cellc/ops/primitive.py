@@ -162,7 +162,7 @@ class Primitive:
         sharding.check_strategies(self.name, in_strategy, out_strategy)
         for name, strategy in (("in_strategy", in_strategy), ("out_strategy", out_strategy)):
             if strategy is not None:
-                self.add_prim_attr(name, strategy)
+                self.add_prim_attr(*sharding.attribute_of(name, strategy))
         self.sharded = (in_strategy, out_strategy) if in_strategy else None
         self._told("sharded")
         return self

@@ -83,7 +83,7 @@ def sort(example: Example, ours: Outcome, theirs: Outcome | None, drawn: bool) -
                         if theirs.error else (theirs.out, ours.out)]
         if any(agrees(want, out, drawn, example.program) for want, out in outputs):
             return judged("equal")
-    elif not example.on_cpu:
+    elif not example.on_cpu and (theirs is None or theirs.error):
         return judged("device")
     failed = "raises" if ours.error else "differs"
     if theirs is None or not theirs.error:
