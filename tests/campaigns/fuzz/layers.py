@@ -290,8 +290,8 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "Nesterov": partial(nn.Momentum, learning_rate=0.1, momentum=0.9, use_nesterov=True),
     "SGD momentum": partial(nn.SGD, learning_rate=0.1, momentum=0.9, weight_decay=1e-3),
     "Adam amsgrad": partial(nn.Adam, learning_rate=0.01, use_amsgrad=True),
-    "Adam decayed": partial(nn.Adam, learning_rate=nn.ExponentialDecayLR(0.1, 0.9, 2),
-                            weight_decay=0.01),
+    "Adam decayed": lambda params: nn.Adam(  # (a schedule of its own)
+        params, nn.ExponentialDecayLR(0.1, 0.9, 2), weight_decay=0.01),
     "Adam groups": lambda params: nn.Adam(_grouped(params), 0.01),
     "LARS": lambda params: nn.LARS(nn.Momentum(params, 0.1, 0.9)),
     "RMSProp centered": partial(nn.RMSProp, learning_rate=0.01, centered=True),
