@@ -26,7 +26,7 @@ from ...core.declared import (
     one_of,
 )
 from ...ops.arguments import ranked
-from ...ops.functional.loss import softmax_cross_entropy
+from ...ops.functional.loss import softmax_cross_entropy, sparse_softmax_cross_entropy
 from ...tensors.tensor import Tensor
 from ..cell import Cell
 from ..layer.activation import LogSoftmax, get_activation
@@ -219,7 +219,9 @@ class PoissonNLLLoss(LossBase):
 class SoftmaxCrossEntropyWithLogits(LossBase):
     """The cross entropy of logits (N, C). As in MindSpore, labels have no gradient.
 
-    That of the logits is softmax - labels, also for labels that do not sum to 1.
+    That of the logits is softmax - labels, also for labels that do not sum to 1. The mean for
+    class indices also takes logits (d..., C) and labels (d...); `CrossEntropyLoss` takes logits
+    with the classes on the second axis.
 
     Args:
         sparse: the labels are class indices (N), else probabilities (N, C).
@@ -240,7 +242,7 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
                 f"be {wanted}, but got {labels.dtype}."
             )
         if self.sparse:
-            return ops.cross_entropy(logits, labels, reduction=self.reduction)
+            return sparse_softmax_cross_entropy(logits, labels, self.reduction)
         return softmax_cross_entropy(logits, labels, self.reduction)
 
 

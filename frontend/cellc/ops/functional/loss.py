@@ -144,14 +144,37 @@ def softmax_cross_entropy(
 ) -> Tensor:
     """The cross entropy of logits (N, C) against labels that sum to 1 and have no gradient."""
     what = "SoftmaxCrossEntropyWithLogits"
-    x, t = tensor(logits, what, "logits"), tensor(labels, what, "labels")
+    x, t = ranked(logits, 2, 2, what, "logits"), tensor(labels, what, "labels")
     if t.shape != x.shape:
         raise ValueError(f"For '{what}', labels that are probabilities must have the shape of the "
                          f"logits {x.shape}, but got {t.shape}{class_labels(t)}.")
     wide = arith.wide(inexact(x))
     each = apply_one(SoftmaxCrossEntropy.name, wide, indexing.stop_gradient(cast_to(t, wide.dtype)),
-                     axis=0 if x.ndim == 1 else 1)
+                     axis=1)
     return cast_to(_reduced(each, reduction, what), inexact(x).dtype)
+
+
+def sparse_softmax_cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+    """The cross entropy of logits (N, C) against class indices (N).
+
+    The mean also takes logits (d..., C) with the classes on the last axis, and labels (d...).
+    """
+    most = None if reduction == "mean" else 2
+    return cross_entropy(*label_rows(logits, labels, "SoftmaxCrossEntropyWithLogits", most),
+                         reduction=reduction)
+
+
+def label_rows(
+    logits: Tensor, labels: Tensor, what: str, most: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Logits (d..., C) of at most so many axes as (N, C), and their class indices (d...) as (N)."""
+    x, t = ranked(logits, 2, most, what, "logits"), tensor(labels, what, "labels")
+    if x.ndim == 2:
+        return x, t
+    if t.shape != x.shape[:-1]:
+        raise misuse(what, "'labels' must have the shape of the logits without their last axis, "
+                     f"{x.shape[:-1]}", t.shape)
+    return shapes.reshape(x, (-1, x.shape[-1])), shapes.reshape(t, (-1,))
 
 
 def _by_class(

@@ -266,10 +266,12 @@ def _softmax_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tens
 
 
 def _sparse_cross_entropy(logits: Tensor, labels: Tensor, *, is_grad: bool = False) -> Tensor:
+    rows, t = loss.label_rows(logits, labels, "SparseSoftmaxCrossEntropyWithLogits")
     if not is_grad:
-        return loss.cross_entropy(logits, labels)
-    hot = cast_to(grid.one_hot(labels, logits.shape[1], 1.0, 0.0), logits.dtype)
-    return arith.div(arith.sub(activation.softmax(logits, 1), hot), float(logits.shape[0]))
+        return loss.cross_entropy(rows, t)
+    hot = cast_to(grid.one_hot(t, rows.shape[1], 1.0, 0.0), rows.dtype)
+    gradient = arith.div(arith.sub(activation.softmax(rows, 1), hot), float(rows.shape[0]))
+    return gradient if logits.ndim == 2 else shapes.reshape(gradient, logits.shape)
 
 
 def _nll(
