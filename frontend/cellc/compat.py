@@ -124,17 +124,17 @@ class JitConfig:
 
 def get_rng_state() -> Tensor:
     """The state of the global generator: uint8[16]."""
-    return default_generator().get_state()
+    return default_generator.get_state()
 
 
 def set_rng_state(state: Tensor) -> None:
     """Set the state of the global generator."""
-    default_generator().set_state(state)
+    default_generator.set_state(state)
 
 
 def initial_seed() -> int:
     """The seed of the global generator."""
-    return default_generator().initial_seed()
+    return default_generator.initial_seed()
 
 
 def run_check() -> None:

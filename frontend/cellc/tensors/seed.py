@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import int64, uint64
+
 from ..core.declared import misuse
 from ..core.dispatch import active_tracer, apply, assign
 from ..core.journal import before_write
@@ -65,6 +67,10 @@ class Generator:
         self.state._data[:] = (int(seed) % 2**64, 0)
         return self
 
+    def __call__(self) -> Generator:
+        """Return itself: `default_generator()` is `default_generator`."""
+        return self
+
     def initial_seed(self) -> int:
         """The seed this generator runs from."""
         return int(self.state._data[0])
@@ -105,18 +111,27 @@ class Generator:
         assign(self.state, apply("add", before, tensor_of(np.array([0, 1], np.uint64))))
         return before
 
+    def _step(self, step: Tensor | int) -> tuple[Tensor, Tensor]:
+        """The seed and the offset as Tensors int64; the offset advances by `step`. MindSpore's
+        random functions and libraries over it take them from here."""
+        by = Tensor(step).astype(uint64)
+        before: Tensor = tensor_of(self.state._data.copy()) if active_tracer() is None else \
+            apply("reshape", self.state, shape=(2,))
+        assign(self.state, before + by.reshape((1,)) * tensor_of(np.array([0, 1], np.uint64)))
+        now = before.astype(int64)
+        return now[0], now[1]
+
+
+default_generator = Generator(_random_seed(), "global_generator")
+"""The generator random ops draw from when none is given."""
+
 
 class _Global:
     """The process-wide seed set by the user, and the generators random ops draw from."""
 
     seed: int | None = None
-    generator = Generator(_random_seed(), "global_generator")
+    generator = default_generator
     streams: dict[int, Generator] = {}  # Of functions with a seed of their own, by that seed
-
-
-def default_generator() -> Generator:
-    """The generator random ops draw from when none is given."""
-    return _Global.generator
 
 
 def _mixed(seed: int) -> int:

@@ -321,7 +321,7 @@ class _Random:
 
     def __init__(self) -> None:
         self.seed = seeds.get_seed()
-        self.state = seeds.default_generator().get_state()
+        self.state = seeds.default_generator.get_state()
         self.streams = {k: g.get_state() for k, g in seeds.streams().items()}
         self.numpy = np.random.get_state()
         self.environment = dict(os.environ)
@@ -330,7 +330,7 @@ class _Random:
     def restore(self) -> None:
         """Put them back."""
         seeds.restore_seed(self.seed)
-        seeds.default_generator().set_state(self.state)
+        seeds.default_generator.set_state(self.state)
         for k, stream in seeds.streams().items():
             if k in self.streams:
                 stream.set_state(self.streams[k])
@@ -344,7 +344,7 @@ class _Random:
 def random_table() -> Table:
     """Where all random generators are now."""
     out = Table()
-    out["the global generator"] = _array(seeds.default_generator().state).copy()
+    out["the global generator"] = _array(seeds.default_generator.state).copy()
     for k, stream in seeds.streams().items():
         out[f"the stream of seed {k}"] = _array(stream.state).copy()
     out["numpy.random"] = repr(np.random.get_state())
