@@ -476,7 +476,9 @@ def net(x):
         "the run makes the change. It cannot where the run could not do the same: a Parameter or a "
         "Cell (they belong into `__init__`), a function or an iterator that the trace made, an "
         "attribute of a module or function, one behind a property that is not yours or a "
-        "`__setattr__` of yours.",
+        "`__setattr__` of yours. A Parameter or a Cell that the function makes for itself is new "
+        "in each call. It is refused if its values are drawn or known to the run only, or if it is "
+        "made under a condition or in a loop of the run.",
         '''
 class Net(Cell):
     def construct(self, x):

@@ -66,7 +66,7 @@ class Net(Cell):
         return x
 
     def make(self, x: Any) -> Any:
-        return x + Parameter(Tensor([1.0]))
+        return x + Parameter(x)
 
     def absent(self, x: Any) -> Any:
         return self.weight * x

@@ -7,7 +7,7 @@ import functools
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 from string import Template
@@ -43,6 +43,13 @@ from .generators import generator
 from .iteration import asked_ranges, in_list, items
 from .journal import BOXES
 from .lengths import arguments, carried, measured
+from .made_parameters import (
+    begin_parameters,
+    made_parameter,
+    parameters_in,
+    refuse_drawn,
+    undrawn,
+)
 from .operators import counted, of_the_graph, position
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
@@ -335,10 +342,10 @@ def _made_by_python(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, fram
                 else _as_callback(vm, a, frame) for a in args]
     if not _model.is_cell_class(cls) and not module_of(cls).startswith("cellc."):
         return vm.state.new(vm.fresh(cls(*args, **kwargs)))
-    with tracing(None):
+    with undrawn(vm, cls, frame), tracing(None):
         made = cls(*args, **kwargs)
     if _model.is_cell(made):
-        _refuse_parameters(vm, made, _parameters([*args, *kwargs.values()]), frame)
+        begin_parameters(vm, made, parameters_in([*args, *kwargs.values()]), frame)
     return vm.state.new(made)
 
 
@@ -346,56 +353,12 @@ def _init(vm: Interpreter, init: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     """`super().__init__(...)` of a user's class whose base is one of cellc."""
     made, *given = args
     is_cell = _model.is_cell(made)
-    known = [*_parameters([*given, *kwargs.values()])]
+    known = [*parameters_in([*given, *kwargs.values()])]
     known += made.get_parameters() if is_cell and "_params" in made.__dict__ else ()
-    with tracing(None):
+    with undrawn(vm, type(made), frame), tracing(None):
         (init.__func__ if isinstance(init, MethodType) else init)(made, *_asked(given), **kwargs)
     if is_cell:
-        _refuse_parameters(vm, made, known, frame)
-
-
-def _refuse_parameters(
-    vm: Interpreter, cell: Any, given: Iterable[Parameter], frame: Frame
-) -> None:
-    """A Cell with Parameters of its own has new ones in each call of PyNative.
-
-    Raises:
-        CompileTypeError: it holds some that it was not given (CE501).
-    """
-    known = set(map(id, given))
-    for parameter in cell.get_parameters():
-        if id(parameter) not in known:
-            raise vm.error(
-                "CE501", TypeError, f"a {type(cell).__name__} holds the Parameter "
-                f"'{parameter.name}', and cannot be made while a graph is compiled", frame,
-                hint="make it in __init__",
-            )
-
-
-def _parameters(values: Iterable[Any]) -> Iterator[Parameter]:
-    for value in values:
-        if isinstance(value, Parameter):
-            yield value
-        elif _model.is_cell(value):
-            yield from value.get_parameters()
-        elif isinstance(value, (list, tuple, dict)):
-            yield from _parameters(value.values() if isinstance(value, dict) else value)
-
-
-def _refuse_drawn(vm: Interpreter, made: Any, frame: Frame) -> Any:
-    """`made`, unless it is a Tensor of initial values that each call of PyNative would draw.
-
-    Raises:
-        CompileTypeError: it is (CE501).
-    """
-    if type(made) is Tensor and made.init is not None and made.init.draws \
-            and made.init.seed is None:
-        raise vm.error(
-            "CE501", TypeError, f"initial values of {type(made.init).__name__} cannot be drawn "
-            "while a graph is compiled: each call would have the same", frame,
-            hint="draw them in __init__, or use ops.rand, ops.randn",
-        )
-    return made
+        begin_parameters(vm, made, known, frame)
 
 
 def _interpreted_object(
@@ -438,7 +401,7 @@ def _interpreted_object(
         if found is not None:
             raise TypeError(f"__init__() should return None, not '{type(found).__name__}'")
         if _model.is_cell(made):
-            next(_parameters([made]), None)  # raises if it has left out super().__init__()
+            next(parameters_in([made]), None)  # raises if it has left out super().__init__()
     return made
 
 
@@ -482,13 +445,10 @@ def _tensor(
 ) -> Any:
     """`Tensor(...)`: a constant, or the run-time tensor it is given."""
     if issubclass(cls, Parameter):
-        raise vm.error(
-            "CE501", TypeError, "a Parameter cannot be made while a graph is compiled", frame,
-            hint="make it in __init__",
-        )
+        return made_parameter(vm, cls, _asked(args), kwargs, runtime, frame)
     if not runtime:
         with tracing(None):
-            return vm.state.new(_refuse_drawn(vm, cls(*args, **kwargs), frame))
+            return vm.state.new(refuse_drawn(vm, cls(*args, **kwargs), frame))
     source = args[0] if args else kwargs.get("input_data")
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     if not isinstance(source, Tensor):
@@ -611,7 +571,7 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     if vm.pieces is not None and is_variable(owner) and name in _ELEMENTS:
         return of_tensor(vm, fn, args, kwargs, frame)
     try:
-        result = _refuse_drawn(vm, called(vm, fn, given, named), frame)
+        result = refuse_drawn(vm, called(vm, fn, given, named), frame)
         vm.state.new_of_library(result)
         if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)):
             vm.note_result(fn, name, partial(fn, *args, **kwargs), result)  # a setting

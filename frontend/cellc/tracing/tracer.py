@@ -164,6 +164,7 @@ class Tracer:
         graph = Graph(name)
         self.regions: list[Region] = [Region(graph, Builder(graph))]
         self.parameters: dict[Tensor, Value] = {}
+        self.made: set[Tensor] = set()  # Parameters that the traced function makes
         # Tensors from outside that the graph changes in place, by identity: they are read and
         # written as Parameters are
         self.variables: dict[int, Tensor] = {}
@@ -409,13 +410,21 @@ class Tracer:
         self.regions[-1].env[parameter] = new
         self.regions[-1].assigned[parameter] = None
 
+    def begin(self, parameter: Parameter) -> None:
+        """A Parameter that the traced function makes: each run begins with the value it has now,
+        and what it is assigned is gone after the run."""
+        first = tensor_of(parameter._snapshot())
+        for level, region in enumerate(self.regions):
+            region.env[parameter] = self.lift(first, level)
+        self.made.add(parameter)
+
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
         """Set outputs and updates; the finished outermost graph."""
         region = self.regions[0]
         region.graph.outputs = [self.lift(t) for t in outputs]
         region.graph.updates = [
             (self.parameters[p], region.env[p]) for p in region.assigned
-            if region.env[p] is not self.parameters[p]
+            if p not in self.made and region.env[p] is not self.parameters[p]
         ]
         return region.graph
 
