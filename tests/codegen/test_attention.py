@@ -156,3 +156,52 @@ def test_gradients_are_those_of_separate_kernels(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(driver, "source_stamp", lambda: "separate")
     for a, b in zip(one, driver.compile_graph(step)(inputs), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+NORM = """
+graph norm(%x: float32[{M},{K}] input, %y: float32[{N},{K}] input, %r: float32[{M},{N}] input,
+           %z: float32[{C},{N}] input) {{
+  %0: float32[{M},{N}] = matmul(%x, %y) {{transpose_a=False, transpose_b=True}}
+  %1: float32[{M},{N}] = add(%r, %0) {{}}
+  %2: float32[{M},1] = reduce_mean(%1) {{axes=(1,), keepdims=True}}
+  %3: float32[{M},{N}] = sub(%1, %2) {{}}
+  %4: float32[{M},{C}] = matmul(%3, %z) {{transpose_a=False, transpose_b=True}}
+  return %4
+}}
+"""
+"""Two dense layers with a normalisation between them."""
+
+
+def norm(m: int, k: int, n: int, c: int) -> Graph:
+    """The graph of a size: rows, and features after each layer."""
+    return parse_graph(NORM.format(M=m, K=k, N=n, C=c))
+
+
+@pytest.mark.parametrize("target", x86_targets(), ids=lambda t: t.name)
+def test_weights_that_are_not_near_are_not_read_for_every_block(target: Target) -> None:
+    """1 MiB of weights may be read again for each block of rows, more may not: the products then
+    run by themselves."""
+    assert fused(norm(768, 256, 256, 768), target)
+    assert not fused(norm(768, 272, 256, 768), target)
+    assert not fused(norm(64, 2304, 768, 768), target)
+
+
+def test_scores_larger_than_all_else_are_never_in_memory() -> None:
+    """Keys and values of 4096 positions are 2 MiB, the scores 64."""
+    assert fused(attention((1, 4096, 4096, 64, 64)), host_targets()[0])
+    assert not fused(attention((1, 48, 4096, 64, 64)), host_targets()[0])
+
+
+def test_two_layers_and_the_rows_between_them_have_the_bits_of_separate_kernels(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last block has fewer rows than the others, the last tile fewer columns."""
+    shape = (133, 70, 130, 90)
+    m, k, n, c = shape
+    rng = np.random.default_rng(8)
+    inputs = [rng.standard_normal(s).astype(np.float32) for s in ((m, k), (n, k), (m, n), (c, n))]
+    graph, target = norm(*shape), host_targets()[0]
+    assert fused(graph, target)
+    one = run(graph, target, inputs)
+    separate(monkeypatch)
+    np.testing.assert_array_equal(one[0], run(graph, target, inputs)[0])

@@ -9,6 +9,10 @@ unless something else reads them. The products are the register tiles of `gemm/t
 softmax is the nest of the separate ops, so every element is computed by the arithmetic of those:
 the chain over k, the order of the row's reductions. Blocks of 16-bit floats are widened on the
 stack before a product reads them, as they are in `gemm`.
+
+Each block reads both right matrices again. Keys and values of a head are small; weights of two
+dense layers with a normalisation between them may be larger than the second-level cache, and would
+come from beyond it for every block. Such products run by themselves (`_pays`).
 """
 
 from __future__ import annotations
@@ -29,11 +33,19 @@ from ...llvm.text import Function, V, buffer_table, kernel_function, module
 from ..nests.emitter import rows_function
 from .gemm.arith import Arith
 from .gemm.pack import LINE, ceil_div
-from .gemm.plan import Pack, Problem, Schedule, at_least, choose_tile, sweep_cycles
+from .gemm.plan import (
+    FAR_BYTES,
+    STACK_BYTES,
+    Pack,
+    Problem,
+    Schedule,
+    at_least,
+    choose_tile,
+    sweep_cycles,
+)
 from .gemm.product import GemmWriter, MatmulSpec, PackWriter, problem_of
 from .gemm.tile import Prefetch
 
-_BLOCK_BYTES = 128 << 10  # Bytes of scores that a task keeps on its stack
 _BLOCK_ROWS = 96
 _TASKS = 32
 _OPEN_COLUMNS = 1024
@@ -72,6 +84,8 @@ def attention_kernels(
         return None  # (a block that is widened on the stack has a known size)
     if not _plain(first, spec.scores) or not _plain(second, spec.mix):
         return None
+    if not _pays(first, second, arith):
+        return None
     nest = rows_function(spec.nest, target, "softmax")
     roles = tuple((b is spec.source, b is spec.weights) for b in nest[1])
     key = ("attention", spec.scores, spec.mix, spec.local, roles, nest[0].text())
@@ -92,6 +106,19 @@ def _plain(p: Problem, spec: MatmulSpec) -> bool:
     return (not p.swapped and not p.trans_a and p.m == spec.m and p.n == spec.n
             and p.matrices == math.prod(spec.batch) and p.m > 1 and p.n > 1
             and 0 < estimate(p.k) <= _LONGEST and estimate(p.n) <= 4 * _LONGEST)
+
+
+def _pays(first: Problem, second: Problem, arith: Arith) -> bool:
+    """Whether blocks of rows cost no more than the products by themselves.
+
+    They do where the right matrices are near for every block, or where the scores are much larger
+    than all else, so that they should not be in memory.
+    """
+    right = estimate(first.k * first.n + second.k * second.n)
+    if right * arith.acc_size <= FAR_BYTES:
+        return True
+    scores, others = estimate(first.m * first.n), estimate(first.m * (first.k + second.n))
+    return scores > others + right
 
 
 def _is_open(p: Problem) -> bool:
@@ -154,7 +181,10 @@ class _AttentionWriter:
         step, columns = math.lcm(self.scores.s.rows, self.mix.s.rows), estimate(p.n)
         if _is_open(p):
             columns = max(2 * columns, _OPEN_COLUMNS)
-        most = min(_BLOCK_BYTES // (columns * self.arith.acc_size), max(_BLOCK_ROWS, step))
+        each = columns * self.arith.dtype.itemsize
+        if self.arith.converts:  # copies of the rows of both left matrices, one after the other
+            each += max(p.n, p.k) * self.arith.acc_size
+        most = min(STACK_BYTES // each, max(_BLOCK_ROWS, step))
         wanted = max(1, estimate(p.matrices * p.m) // _TASKS)
         return min(most, max(step, wanted)) // step * step
 
@@ -170,7 +200,7 @@ class _AttentionWriter:
         blocks = ceil_div(p.m, self.rows)
         if self.open:
             rest = p.matrices * blocks * self.nbytes
-            scratch[_FAR] = choose(self.nbytes, _BLOCK_BYTES + 1, rest, LINE)
+            scratch[_FAR] = choose(self.nbytes, STACK_BYTES + 1, rest, LINE)
             roles.insert(3, _FAR)
         self._write(buffers, real, blocks)
         functions = [*self.scores.functions(self.rows), softmax,
@@ -196,7 +226,7 @@ class _AttentionWriter:
         """The entry: per task the three functions, with buffers moved so that the block's part
         of the scores (and weights) falls on the stack."""
         f = self.f
-        stack = f.alloca(_BLOCK_BYTES if self.open else self.nbytes)
+        stack = f.alloca(STACK_BYTES if self.open else self.nbytes)
         tables = [buffer_table(f, count) for count in (3, len(buffers), 3)]
         given = [f.load("ptr", f.gep(f.arg("bufs"), i, "ptr"))
                  for i in range(4 + len(real) + self.open)]
@@ -239,4 +269,4 @@ class _AttentionWriter:
             return stack
         f = self.f
         there = f.gep(far, task * self.nbytes)
-        return f.select(f.cmp("sle", f.i64(self.nbytes), _BLOCK_BYTES), stack, there)
+        return f.select(f.cmp("sle", f.i64(self.nbytes), STACK_BYTES), stack, there)

@@ -123,7 +123,7 @@ class Schedule:
 
 UNROLL = 4  # Most k per iteration of a tile's loop
 _PACK_FROM = 24  # B stored `[k][n]` is read in place for at most this many rows of the output
-_STACK = 240 << 10  # Bytes of stack a task may use for packed blocks
+STACK_BYTES = 240 << 10  # Bytes of stack a task may use for packed blocks
 _K_BLOCK_BYTES = {64: 192 << 10, 32: 24 << 10, 16: 24 << 10}
 """Bytes of a panel's block of k, by the bytes of a vector."""
 _PREPACKED_BYTES = {64: 384 << 10, 32: 24 << 10, 16: 24 << 10}
@@ -139,7 +139,7 @@ _FEW_ROWS = 3
 _MOST_JOINED = 8
 """The same of matrices that change from call to call, caches, if the registers suffice."""
 _NEAR_BYTES = 512 << 10
-_FAR_BYTES = 1 << 20  # Matrices of more bytes come from beyond the second-level cache
+FAR_BYTES = 1 << 20  # Matrices of more bytes come from beyond the second-level cache
 _FAR_PER_CYCLE = 6  # Bytes of them that a core reads in a cycle
 
 
@@ -272,7 +272,7 @@ def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sch
     grid = _Grid(p, arith, rows, width, cycles, pack_a == "local", packs_b, prepacked)
     row_groups, col_groups = grid.best(least)
     shared = prepacked or grid.repack(row_groups) > grid.pack_once() \
-        or panel_bytes(arith, width, kc) > _STACK
+        or panel_bytes(arith, width, kc) > STACK_BYTES
     pack_b: Pack = "none" if not packs_b else "shared" if shared else "local"
     if pack_b == "local":
         cycles += grid.repack(row_groups)
@@ -288,13 +288,13 @@ def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sch
 def streaming_cycles(p: Problem, arith: Arith) -> float:
     """Cycles in which B is read from far memory, however little is computed; 0 if it is near."""
     nbytes = estimate(p.b_matrices * p.k * p.n) * arith.right.dtype.itemsize
-    return nbytes / _FAR_PER_CYCLE if nbytes > _FAR_BYTES else 0.0
+    return nbytes / _FAR_PER_CYCLE if nbytes > FAR_BYTES else 0.0
 
 
 def _transposes(p: Problem, arith: Arith, target: Target, b_constant: bool) -> bool:
     """Whether B is transposed in registers: it is stored along k, and read once."""
     packed = b_constant or p.b_matrices < p.matrices
-    fits = not arith.converts or block_bytes(p, arith, p.m, p.k)[0] <= _STACK
+    fits = not arith.converts or block_bytes(p, arith, p.m, p.k)[0] <= STACK_BYTES
     most = min(_MOST_JOINED, target.vector_registers - arith.lanes - 4) if p.b_pitch else _FEW_ROWS
     return p.trans_b and p.m <= most and arith.parts == 1 and p.k > 0 and fits and not packed
 
@@ -417,9 +417,9 @@ def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool
     else:
         nbytes = (_PREPACKED_BYTES if prepacked else _K_BLOCK_BYTES)[target.vector_bytes]
         if pack_a == "local" and not prepacked:
-            nbytes = min(nbytes, _STACK // 2)  # both share the stack
+            nbytes = min(nbytes, STACK_BYTES // 2)  # both share the stack
         limit = nbytes // (width * arith.acc_size * arith.parts)
-    whole_a = _STACK // 2 // (p.m * arith.acc_size * arith.parts)
+    whole_a = STACK_BYTES // 2 // (p.m * arith.acc_size * arith.parts)
     if pack_a == "local":
         # Either all of A's rows fit the stack, and one row group can serve, or a few tiles do.
         limit = min(limit, whole_a if whole_a >= 128 else 512)
@@ -433,7 +433,7 @@ def _block_k(p: Problem, arith: Arith, target: Target, width: int, packs_b: bool
 
 def _least_row_groups(p: Problem, arith: Arith, rows: int, kc: int, width: int) -> int:
     """Row groups enough for a block of A, and a panel, to fit the stack."""
-    room = _STACK - panel_bytes(arith, width, kc)
+    room = STACK_BYTES - panel_bytes(arith, width, kc)
     row_tiles = groups = ceil_div(p.m, rows)
     for groups in range(1, row_tiles):
         if block_bytes(p, arith, ceil_div(row_tiles, groups) * rows, kc)[0] <= room:
