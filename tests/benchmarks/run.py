@@ -42,6 +42,10 @@ STOLEN = 0.02  # part of the processors' time that other guests of a virtual mac
 AGAIN = 4  # times a slice is measured again that lost more
 LOOK = 0.05  # seconds between looks at the memory of a peer that starts
 BEFORE = " before"  # ends the names of peers that are the cellc of another checkout
+STARTS = 3
+"""Processes of each checkout one after the other, with `--against`. Processes of equal code may
+differ by 8 to 14 % for as long as they live, whatever the order of turns: by the places of their
+memory, it seems."""
 STOPS = hasattr(signal, "SIGSTOP")
 
 
@@ -253,7 +257,7 @@ def run_case(case: str, peers: list[str], plan: Plan) -> list[Result]:
         running: list[Running] = []
         try:
             start_peers(case, results, root, plan, running)
-            take_rounds(case, running, plan)
+            take_rounds(case, running, plan, lambda: replace_checkouts(case, root, plan, running))
             for worker, result, new in running:
                 if worker.process.poll() is None:
                     setattr(result, "cold" if new else "warm", worker.close())
@@ -282,13 +286,39 @@ def start_peers(case: str, results: list[Result], root: Path, plan: Plan,
         running.append((worker, result, new))
 
 
-def take_rounds(case: str, running: list[Running], plan: Plan) -> None:
-    """Ask the peers in turn for times; one whose time is used up is asked no more."""
+def replace_checkouts(case: str, root: Path, plan: Plan, running: list[Running]) -> None:
+    """New processes for both checkouts, started in the other order than those before; their places
+    in `running` change with it. One that fails has a note why."""
+    both = [r for r in running if r[1].peer.startswith("cellc ")]
+    others = [r for r in running if r not in both]
+    for worker, result, new in both:
+        if worker.process.poll() is None:
+            setattr(result, "cold" if new else "warm", worker.close())
+    running[:] = others
+    for _, result, _ in reversed(both):
+        try:
+            folder, _ = folder_of(root, case, result.peer)
+            running.append((Worker(result.peer, case, folder, plan), result, False))
+        except (RuntimeError, OSError) as error:
+            result.note = str(error)
+
+
+def take_rounds(case: str, running: list[Running], plan: Plan,
+                replace: Callable[[], None] | None = None) -> None:
+    """Ask the peers in turn for times, each second round from the last to the first. One whose time
+    is used up is asked no more.
+
+    Args:
+        replace: starts new processes of two checkouts, between rounds.
+    """
     spent: dict[str, float] = {}
     gauge = issue.Gauge()
+    each = -(-plan.rounds // STARTS)
     for i in range(plan.rounds):
         note(f"{case}: round {i + 1} of {plan.rounds}")
-        for worker, result, _ in running:
+        if replace and plan.against and i and i % each == 0:
+            replace()
+        for worker, result, _ in (running if i % 2 == 0 else running[::-1]):
             if spent.get(result.peer, 0.0) > plan.budget or worker.process.poll() is not None:
                 continue
             start = time.perf_counter()

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -70,6 +71,67 @@ def test_a_slice_that_lost_much_is_measured_again(monkeypatch: pytest.MonkeyPatc
     assert slices([0.5, 0.01]) == (2.0, 2)
     assert slices([0.5, 0.4, 0.1, 0.3, 0.2]) == (3.0, 5)
     assert benchmark.stolen() >= 0
+
+
+class FakeWorker:
+    """Writes down when it starts, is asked and is closed."""
+
+    events: list[str]
+    process = SimpleNamespace(poll=lambda: None)
+
+    def __init__(self, peer: str, case: str = "", folder: Path | None = None,
+                 plan: benchmark.Plan | None = None) -> None:
+        self.peer = peer
+        self.events.append(f"{peer} starts")
+
+    def ask(self, seconds: float) -> float:
+        self.events.append(self.peer)
+        return 1.0
+
+    def close(self) -> Start:
+        self.events.append(f"{self.peer} ends")
+        return Start(0.1, 0.2, 0.3)
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What fake workers do, in order."""
+    found: list[str] = []
+    monkeypatch.setattr(FakeWorker, "events", found, raising=False)
+    monkeypatch.setattr(benchmark, "Worker", FakeWorker)
+    monkeypatch.setattr(benchmark, "PAUSE", 0.0)
+    monkeypatch.setattr(benchmark.issue, "Gauge", lambda: SimpleNamespace(each=lambda: [1.0]))
+    monkeypatch.setattr(benchmark, "quiet_slice", lambda worker, wanted: (worker.ask(wanted), 0.0))
+    return found
+
+
+def running_peers(*peers: str) -> list[benchmark.Running]:
+    return [(FakeWorker(p), Result(p), True) for p in peers]  # type: ignore[misc]
+
+
+def test_turns_go_forth_and_back(events: list[str]) -> None:
+    """Whoever is asked second in one round is asked first in the next."""
+    running = running_peers("a", "b", "c")
+    del events[:]
+    benchmark.take_rounds("tiny", running, benchmark.Plan(3, False, 9.0, 9.0, ""))
+    assert events == ["a", "b", "c", "c", "b", "a", "a", "b", "c"]
+    assert [len(r.rounds) for _, r, _ in running] == [3, 3, 3]
+
+
+def test_checkouts_start_several_times_in_turn(events: list[str], tmp_path: Path) -> None:
+    """What a process gets by chance, its memory, and what it gets by starting first, is shared."""
+    mine, theirs = "cellc graph", "cellc graph before"
+    running = running_peers("torch eager", mine, theirs)
+    plan = benchmark.Plan(2 * benchmark.STARTS, False, 9.0, 9.0, "", against=str(tmp_path))
+    benchmark.take_rounds("tiny", running, plan, lambda: benchmark.replace_checkouts(
+        "tiny", tmp_path, plan, running))
+    starts = [e.removesuffix(" starts") for e in events if e.endswith(" starts")]
+    assert starts == ["torch eager", mine, theirs, theirs, mine, mine, theirs]
+    assert [e for e in events if e.endswith(" ends")] == [
+        f"{p} ends" for p in (mine, theirs, theirs, mine)]
+    for _, result, new in running:
+        assert len(result.rounds) == plan.rounds
+        assert new == (result.peer == "torch eager") == (result.cold is None)
 
 
 @pytest.mark.skipif(memory.resident(0) is None, reason="only Linux says")
