@@ -10,11 +10,11 @@ optimizers, edited between calls),
 `training` (layers, optimizers, loss scales, copies), `spread` (the same on several ranks),
 `programs` (Python with control flow),
 `arguments` (functions, methods, layers and primitives with what nobody meant), `files` (damaged
-ones), `concurrency` (threads that share networks), `processes` (killed, interrupted, short of
-disk, memory, descriptors or threads), `jobs` (ranks of `mpirun`, one of
-which dies, hangs or errs). `campaign` runs them in processes of their own, so that a crash or a
-hang is a finding too, makes what fails small, writes it to the corpus and adds a line to the
-ledger.
+ones), `models` (mutated ONNX and MindIR files), `concurrency` (threads that share networks),
+`processes` (killed, interrupted, short of disk, memory, descriptors or threads), `jobs` (ranks of
+`mpirun`, one of which dies, hangs or errs). `campaign` runs them in processes of their own, so that
+a crash or a hang is a finding too, makes what fails small, writes it to the corpus and adds a line
+to the ledger.
 `test_fuzz.py` plays the corpus and a few trials of each kind.
 """
 

@@ -19,7 +19,8 @@ from typing import Any
 from .finding import CORPUS, Finding
 
 KINDS = ("networks", "alone", "graphs", "ranks", "states", "effects", "edits", "attributes",
-         "training", "spread", "programs", "arguments", "files", "concurrency", "processes", "jobs")
+         "training", "spread", "programs", "arguments", "files", "models", "concurrency",
+         "processes", "jobs")
 ROOT = Path(__file__).parents[3]
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 PATIENCE = 180.0

@@ -5,15 +5,20 @@ The rest by the clock: `python -m tests.campaigns.fuzz --minutes 60`.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cellc as ms
@@ -35,7 +40,9 @@ from . import (
     files,
     graphs,
     jobs,
+    models,
     networks,
+    onnx_sample,
     processes,
     ranks,
     spread,
@@ -281,6 +288,45 @@ def test_a_reader_that_is_wrong_is_found(
     monkeypatch.setattr(files, "FORMATS", {**files.FORMATS, "portable": form})
     found = files.trial(sorted(files.FORMATS).index("portable")).finding
     assert found is not None and told in found.what
+
+
+@pytest.mark.parametrize("seed", [0, 1], ids=["onnx", "mindir"])
+def test_models(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "_AT_ONCE", 60)
+    found = models.trial(seed).finding
+    assert found is None, f"{found.what}\n{found.case[:2000]}"
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "mindir"])
+def test_whole_models_are_read(suffix: str) -> None:
+    """Mutants of models that are refused anyway would find little."""
+    whole = models.models(suffix)
+    path = models.folder() / f"sample.{suffix}"
+    read = 0
+    for data in whole[:: max(1, len(whole) // 40)]:
+        path.write_bytes(data)
+        with contextlib.suppress(ValueError, TypeError, RuntimeError):  # (a rule is missing)
+            onnx_sample.read(path)
+            read += 1
+    assert read > 30
+
+
+@pytest.mark.parametrize("read, told", [
+    (lambda _: os.kill(os.getpid(), signal.SIGKILL), "the process ends with -9"),
+    (lambda _: time.sleep(60), "reading does not end"),
+    (lambda _: np.ones(3 << 20).sum(), "MiB"), (lambda _: [][0], "IndexError"),
+    (lambda _: sys.exit(3), "the process ends with 1")])
+def test_a_model_reader_that_is_wrong_is_found(
+    read: Any, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """At the file that shows it, which goes into the corpus."""
+    monkeypatch.setattr(models, "_PATIENCE", 2.0)
+    wanted, whole = models.mutant("mindir", 1, 7), onnx_sample.read
+    monkeypatch.setattr(onnx_sample, "read", lambda p: (
+        read(p) if p.read_bytes() == wanted else whole(p)))
+    found = models.trial(1).finding
+    assert found is not None and told in found.what
+    assert base64.b64decode(found.case.split()[1]) == wanted
 
 
 def test_threads_that_disturb_one_another_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
