@@ -2,7 +2,7 @@
 
     python -m tests.onnx_import.timm_networks export FOLDER [NAME ...]   # by a Python with timm
     python -m tests.onnx_import.timm_networks export-own FOLDER BATCH [NAME ...]
-    python -m tests.onnx_import.timm_networks compare FOLDER             # by one with cellc
+    python -m tests.onnx_import.timm_networks compare FOLDER [NAME ...]  # by one with cellc
 
 `export` writes each network with random weights for one image of the smallest size that it takes:
 `model.onnx`, `input.npy` and `output.npy`; `export-own` writes it for a batch of images of its own
@@ -129,6 +129,8 @@ def compare(folder: Path) -> dict[str, Any]:
     found = nn.GraphCell(ms.load(path))(ms.Tensor(x)).asnumpy()
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     scale = float(np.abs(wanted).max())
+    if not scale:
+        raise ValueError("all logits are zero, which says nothing: export it again")
     return {"image": x.shape[-1], "nodes": len(read_model(path).model.graph.nodes),
             "largest": float(f"{scale:.3g}"),
             "difference": float(f"{np.abs(found - wanted).max() / scale:.1e}")}

@@ -2,27 +2,32 @@
 
     python -m tests.torch_backend.networks             # all of them
     python -m tests.torch_backend.networks resnet18 bert
+    python -m tests.torch_backend.networks --new       # those without a figure in networks.json
 
 Weights are random, images are small where the network allows it, configurations of language models
 are small. Each runs with two batches. A line is the largest difference of a result in parts of the
-largest number in it, and what torch ran itself; the exit status is 1 if one differs by more than
-1e-4.
+largest number in it, and what torch ran itself; it is also written to `networks.json`. The exit
+status is 1 if one differs by more than 1e-4.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch._dynamo.utils import counters
 
 from cellc import torch_backend
 
 from ..onnx_import.timm_networks import declare_torchvision
 
+FIGURES = Path(__file__).with_name("networks.json")
 CLOSE = 1e-4
 TORCHVISION = {
     "resnet18": 96, "vgg11_bn": 64, "mobilenet_v2": 96, "mobilenet_v3_small": 96,
@@ -35,6 +40,19 @@ TIMM = {
     "ghostnet_100": 96, "hrnet_w18_small": 96, "poolformer_s12": 96, "mobilevit_xxs": 96,
     "edgenext_xx_small": 96, "xcit_nano_12_p16_224": 224, "coat_tiny": 224, "res2net50_26w_4s": 64,
     "skresnet18": 96, "repvgg_a0": 96, "inception_v3": 128,
+    "regnetx_002": 96, "mobilenetv4_conv_small": 96, "fastvit_t8": 128, "repvit_m0_9": 96,
+    "efficientvit_b0": 96, "starnet_s050": 96, "pvt_v2_b0": 96, "mambaout_femto": 96,
+    "cait_xxs24_224": 224, "fasternet_t0": 96, "lcnet_050": 96, "dla46_c": 96, "gmlp_ti16_224": 224,
+    "resmlp_12_224": 224, "efficientformer_l1": 224, "tinynet_e": 96, "mobilevitv2_050": 96,
+    "nf_regnet_b0": 96, "resnest14d": 96, "rexnet_100": 96, "dpn68": 96, "pit_ti_224": 224,
+    "efficientvit_m0": 224, "inception_next_atto": 96, "crossvit_9_240": 240, "cspresnet50": 96,
+    "focalnet_tiny_srf": 96, "gcresnet33ts": 96, "hgnetv2_b0": 96, "mixnet_s": 96,
+    "mobileone_s0": 96, "visformer_tiny": 224, "tiny_vit_5m_224": 224, "halonet26t": 256,
+    "lambda_resnet26t": 256, "sebotnet33ts_256": 256, "eva02_tiny_patch14_224": 224,
+    "selecsls42b": 96, "davit_tiny": 96, "twins_svt_small": 224, "convmixer_768_32": 64,
+    "sequencer2d_s": 224, "maxvit_pico_rw_256": 256, "coatnet_pico_rw_224": 224,
+    "swinv2_cr_tiny_224": 224, "mvitv2_tiny": 224, "nest_tiny": 224, "volo_d1_224": 224,
+    "xception41": 96, "tresnet_m": 64,
 }
 SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
          "intermediate_size": 128, "vocab_size": 500, "max_position_embeddings": 64}
@@ -96,15 +114,16 @@ def disturb(network: torch.nn.Module) -> None:
                 t.add_(0.1 * torch.rand_like(t))
 
 
-def compare(made: Callable[[], tuple[torch.nn.Module, list[Any]]]) -> tuple[bool, str]:
-    """Whether a network gives what eager torch gives, and a line about it."""
+def compare(made: Callable[[], tuple[torch.nn.Module, list[Any]]]) -> dict[str, Any]:
+    """Figures of a network beside eager torch: the largest difference, and how torch cut it."""
     torch.manual_seed(0)
     torch._dynamo.reset()
+    counters.clear()
     torch_backend.report(clear=True)
     network, batches = made()
     disturb(network.eval())
     compiled = torch.compile(network, backend=torch_backend.compile_graph)
-    worst, start = 0.0, time.monotonic()
+    worst = 0.0
     with torch.no_grad():
         for batch in batches:
             for a, b in zip(tensors(compiled(batch)), tensors(network(batch)), strict=True):
@@ -113,26 +132,31 @@ def compare(made: Callable[[], tuple[torch.nn.Module, list[Any]]]) -> tuple[bool
                 worst = max(worst, float(part))
     graphs = torch_backend.report()
     lacking = {f"{m.op} ({n}: {m.why})" for g in graphs for m, n in g.missing.items()}
-    notes = [n for g in graphs for n in g.notes]
-    line = (f"{worst:.1e}, {len(graphs)} graphs, {sum(g.nodes for g in graphs)} operators, "
-            f"{sum(g.parts for g in graphs)} programs, torch runs "
-            f"{sum(g.missing.total() for g in graphs)}, {time.monotonic() - start:.0f} s")
-    return worst <= CLOSE, "; ".join([line, *sorted(lacking), *notes])
+    return {"difference": float(f"{worst:.1e}"), "breaks": counters["graph_break"].total(),
+            "graphs": len(graphs), "operators": sum(g.nodes for g in graphs),
+            "programs": sum(g.parts for g in graphs),
+            "torch runs": sorted(lacking), "notes": [n for g in graphs for n in g.notes]}
 
 
 def main() -> int:
-    """Compare the networks that are named, or all; 1 if one differs or fails."""
+    """Compare the networks that are named, the new ones, or all; 1 if one differs or fails."""
     logging.getLogger("cellc").setLevel(logging.ERROR)
-    wrong = 0
+    figures: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    names, wrong = set(sys.argv[1:]), 0
     for name, made in networks():
-        if sys.argv[1:] and name not in sys.argv[1:]:
+        if name in figures if names == {"--new"} else names and name not in names:
             continue
+        start = time.monotonic()
         try:
-            good, line = compare(made)
+            figures[name] = found = compare(made)
+            good = found["difference"] <= CLOSE
+            FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+            line = ", ".join(f"{k} {v}" for k, v in found.items() if v != [])
         except Exception as e:
             good, line = False, f"{type(e).__name__}: {str(e).partition(chr(10))[0][:300]}"
         wrong += not good
-        print("ok " if good else "NOT", name, line, flush=True)
+        print("ok " if good else "NOT", name, f"{line}, {time.monotonic() - start:.0f} s",
+              flush=True)
     return 1 if wrong else 0
 
 
