@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import subprocess
 import sys
@@ -200,6 +201,43 @@ def test_changes_of_arguments_and_results_that_are_arguments() -> None:
     close(x, a)
     assert got[0] is x and got[1] is y and got[2].data_ptr() != y.data_ptr()
     assert got[3].data_ptr() == y.data_ptr() and got[4].data_ptr() == y.data_ptr() + 4
+
+
+X, Y = torch.rand(2, 8, 9, 9), torch.rand(4, 6)
+PLACES = torch.tensor([0, 2, 1])
+
+
+def _put(x: Tensor, places: Any, values: Tensor) -> Tensor:
+    """A copy with other values at some places."""
+    y = x.clone()
+    y[places] = values
+    return y
+
+
+@pytest.mark.parametrize("fn, x", [
+    (lambda x: x.unfold(2, 3, 2).unfold(3, 3, 3), X), (lambda x: x.unfold(1, 2, 1), Y),
+    (lambda x: F.fold(x, (5, 5), 3), torch.rand(2, 72, 9)),
+    (lambda x: _put(x, (slice(None), PLACES[:2]), x[:, :2]), Y),
+    (lambda x: _put(x, (PLACES[::2], slice(None), PLACES[::2]), x[:, :, 0]), X),
+    (lambda x: x.scatter(1, PLACES.expand(4, 3), x), Y),
+    (lambda x: x.scatter_reduce(1, (x * 5).long(), x, "amax"), Y),
+    (lambda x: (x.kthvalue(2, 1)[0], x.kthvalue(3)[0], x.median(1, True)[0], x.median(0)[0]), Y),
+    (lambda x: torch.where(x > 0.5, math.nan, x).median(1)[0], Y),
+    (lambda x: (torch.cdist(x, x + 1), torch.logaddexp(x, x), torch.addmv(x[:, 0], x, x[0])), Y),
+    (lambda x: (torch.fmax(x, x.flip(0)), torch.fmin(x / (x - x), x)), Y),
+    (lambda x: ((x > 0.5) * (x < 0.7), (x > 0.7) + (x < 0.2), torch.ldexp(x, PLACES[1])), Y),
+    (lambda x: torch.bucketize(x, torch.tensor([0.2, 0.5, 0.9])), Y),
+    (lambda x: x[tuple(torch.tril_indices(4, 4))], Y),
+    (lambda x: torch.view_as_real(torch.view_as_complex(x.reshape(4, 3, 2)) * 2), Y),
+    (lambda x: (F.max_pool2d(x[0], 3), F.max_pool2d(x[0], 3, return_indices=True)[1],
+                F.avg_pool2d(x[0], 2)), X),
+    (lambda x: F.adaptive_max_pool3d(x[:, None, :, :8, :8], 2), X),
+    (nn.InstanceNorm2d(8, affine=True), X), (nn.BatchNorm2d(8, track_running_stats=False), X)])
+def test_graphs_that_are_whole(fn: Any, x: Tensor) -> None:
+    """Operators outside of torch's core set, which need no part of torch."""
+    with torch.no_grad():
+        close(compiled(fn)(x), fn(x))
+    assert all(not g.missing and not g.notes and g.parts == 1 for g in torch_backend.report())
 
 
 def test_layouts_of_results() -> None:

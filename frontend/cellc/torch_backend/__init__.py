@@ -51,11 +51,18 @@ _WHOLE = (
 """Operators that stay whole although torch can take them apart: there is an op for each."""
 
 
+_APART = ("aten.adaptive_max_pool3d", "aten.addmv", "aten.bucketize", "aten.ldexp",
+          "aten.tril_indices", "aten.triu_indices")
+"""Operators outside of torch's core set that are taken apart, too."""
+
+
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """How torch takes apart all other operators."""
-    return {op: how for op, how in decomp.core_aten_decompositions().items()
-            if str(op).split(".")[1] not in _WHOLE}
+    more = {op: how for op, how in decomp.decomposition_table.items()
+            if str(op).rpartition(".")[0] in _APART}
+    return more | {op: how for op, how in decomp.core_aten_decompositions().items()
+                   if str(op).split(".")[1] not in _WHOLE}
 
 
 def compile_graph(

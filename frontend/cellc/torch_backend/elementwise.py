@@ -8,6 +8,7 @@ from typing import Any
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply_one
+from ..ops.functional import arith, special
 from ..tensors.tensor import Tensor
 from .table import Call, Refused, dtype_of, like, rule, rules, to
 
@@ -94,10 +95,14 @@ _BINARY = {
 }
 
 
+_OF_BOOLS = {"add": "logical_or", "mul": "logical_and"}
+
+
 def _binary(op: str) -> Callable[[Call, Any, Any], Tensor]:
     def apply(c: Call, a: Any, b: Any) -> Tensor:
         dtype = c.dtype if op == "div" else c.common()
-        return A(op, like(a, dtype), like(b, dtype))
+        own = _OF_BOOLS.get(op, op) if dtype is dtypes.bool_ else op
+        return A(own, like(a, dtype), like(b, dtype))
 
     return apply
 
@@ -109,6 +114,8 @@ rules({name: _binary(op) for name, op in _BINARY.items()})
 def _add(c: Call, a: Any, b: Any, alpha: Any = 1) -> Tensor:
     dtype = c.common()
     a, b = like(a, dtype), like(b, dtype)
+    if dtype is dtypes.bool_ and alpha == 1:
+        return A(_OF_BOOLS.get(c.name, c.name), a, b)
     return A(c.name, a, b if alpha == 1 else A("mul", b, like(alpha, dtype)))
 
 
@@ -138,6 +145,15 @@ rules({
     "lerp.Scalar lerp.Tensor": lambda c, a, b, weight:
         A("add", a, A("mul", like(weight, a.dtype), A("sub", b, a))),
 })
+
+
+@rule("fmax", "fmin")
+def _extremum_of_numbers(c: Call, a: Tensor, b: Tensor) -> Tensor:
+    a, b = like(a, c.dtype), like(b, c.dtype)
+    found = A("maximum" if c.name == "fmax" else "minimum", a, b)
+    if not c.dtype.is_float:
+        return found
+    return A("where", A("isnan", a), b, A("where", A("isnan", b), a, found))
 
 
 @rule("addcmul", "addcdiv")
@@ -195,6 +211,10 @@ def _dropout(c: Call, x: Tensor, p: float, train: bool | None = None) -> list[Te
 rules({
     "zeros ones new_zeros new_ones": lambda c, *given, **ignored:
         A("broadcast_to", like(int(c.name.endswith("ones")), c.dtype), shape=tuple(given[-1])),
+    "complex": lambda c, a, b: arith.complex(a, b),
+    "view_as_complex": lambda c, x: arith.complex(*(
+        A("gather", x, like(i, dtypes.int64), axis=x.ndim - 1) for i in (0, 1))),
+    "view_as_real": lambda c, x: special.view_as_real(x),
     "scalar_tensor": lambda c, value, **ignored: like(value, c.dtype),
     "prims.iota": lambda c, length, start=0, step=1, **ignored: _steps(c, length, start, step),
     "view.dtype": lambda c, x, dtype: A("bitcast", x, dtype=dtype_of(dtype)),

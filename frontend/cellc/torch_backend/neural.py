@@ -54,8 +54,10 @@ def _convolution(
 def _max_pool(c: Call, x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0,
               dilation: Any = 1, ceil: bool = False) -> Any:
     n = 3 if "3d" in c.name else 2
-    if x.ndim != n + 2:
-        raise Refused("an input without a batch")
+    if x.ndim == n + 1:
+        found = _max_pool(c, shapes.expand_dims(x, 0), kernel, stride, padding, dilation, ceil)
+        return [t if t is None else shapes.squeeze(t, 0) for t in found] \
+            if isinstance(found, list) else shapes.squeeze(found, 0)
     k, p, d = (_each(v, n) for v in (kernel, padding, dilation))
     s = _each(stride, n) if stride else k
     used = len(c.values) > 1 and c.reads(1)
@@ -71,8 +73,9 @@ def _max_pool(c: Call, x: Tensor, kernel: Any, stride: Any = (), padding: Any = 
 def _avg_pool(c: Call, x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0,
               ceil: bool = False, counted: bool = True, divisor: int | None = None) -> Tensor:
     n = int(c.name[-2])
-    if x.ndim != n + 2:
-        raise Refused("an input without a batch")
+    if x.ndim == n + 1:
+        return shapes.squeeze(_avg_pool(c, shapes.expand_dims(x, 0), kernel, stride, padding, ceil,
+                                        counted, divisor), 0)
     k, p = _each(kernel, n), _each(padding, n)
     s = _each(stride, n) if stride else k
     if n == 3:
@@ -119,6 +122,17 @@ def _native_batch_norm(c: Call, x: Tensor, w: Any, b: Any, mean: Any, variance: 
     if training:
         raise Refused("statistics that are updated")
     return _batch_norm(c, x, w, b, mean, variance, momentum, eps)
+
+
+@rule("_native_batch_norm_legit.no_stats")
+def _own_statistics(c: Call, x: Tensor, w: Tensor | None, b: Tensor | None, training: bool,
+                    momentum: float, eps: float) -> list[Any]:
+    if c.reads(1, 2):
+        raise Refused("the statistics of a normalisation")
+    axes = tuple(i for i in range(x.ndim) if i != 1)
+    y = apply("normalize", x, axes=axes, eps=float(eps))[0]
+    ends = (x.shape[1], *(1,) * (x.ndim - 2))
+    return [_scaled(y, *(None if p is None else reshaped(p, ends) for p in (w, b))), None, None]
 
 
 @rule("native_layer_norm")

@@ -9,7 +9,7 @@ from typing import Any
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply_one
-from ..ops.functional import linalg, shapes, sorting
+from ..ops.functional import linalg, reductions, shapes, sorting
 from ..tensors.tensor import Tensor
 from .table import Call, Refused, axes_of, axis_of, like, reshaped, rule, rules, to, wide
 
@@ -94,6 +94,11 @@ def _norm(c: Call, x: Tensor, order: Any = 2, axes: Any = None, keep: bool = Fal
     return A("pow", powers, like(1 / order, x.dtype))
 
 
+@rule("_cdist_forward")
+def _distances(c: Call, a: Tensor, b: Tensor, p: float, mode: int | None = None) -> Tensor:
+    return reductions.cdist(a, b, float(p))
+
+
 rules({
     "max.default min.default": lambda c, x: _reduced(f"reduce_{c.name}", x, None, False),
     "max.dim min.dim": lambda c, x, axis, keep=False:
@@ -126,6 +131,30 @@ def _topk(c: Call, x: Tensor, k: Any, axis: int = -1, largest: bool = True, orde
           ) -> list[Tensor]:
     values, places = sorting.topk(x, k, axis_of(axis, x.ndim), largest, True)
     return [values, to(places, dtypes.int64)]
+
+
+@rule("kthvalue", "median.dim")
+def _ranked(c: Call, x: Tensor, *given: Any) -> list[Any]:
+    if c.name == "median":
+        given = (None, *given)
+    number, axis, keep = (*given, *(-1, False)[len(given) - 1 :])
+    if not x.ndim or c.reads(1):
+        raise Refused("a position among equal elements")
+    a = axis_of(axis, x.ndim)
+    at = (x.shape[a] - 1) // 2 if number is None else number - 1
+    value = _at(sorting.sort(x, a, False)[0], a, at, keep)
+    if number is None and x.dtype.is_float:
+        unknown = A("reduce_any", A("isnan", x), axes=(a,), keepdims=keep)
+        value = A("where", unknown, like(math.nan, x.dtype), value)
+    return [value, None]
+
+
+def _at(x: Tensor, axis: int, at: Any, keep: bool) -> Tensor:
+    """The elements at one position of an axis."""
+    start, stop = [0] * x.ndim, list(x.shape)
+    start[axis], stop[axis] = at, at + 1
+    part = A("slice", x, start=tuple(start), stop=tuple(stop), step=(1,) * x.ndim)
+    return part if keep else shapes.squeeze(part, axis)
 
 
 # --- products -------------------------------------------------------------------------------------

@@ -163,6 +163,23 @@ def _diagonal(c: Call, x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Te
     return A("diagonal", A("transpose", x, perm=(*rest, first, second)), offset=offset)
 
 
+@rule("unfold")
+def _unfold(c: Call, x: Tensor, axis: int, size: int, step: int) -> Tensor:
+    if not x.ndim:
+        raise Refused("windows of a number")
+    a = axis_of(axis, x.ndim)
+    count = (x.shape[a] - size) // step + 1
+    if step == size:
+        flat = sliced(x, a, 0, count * size)
+    else:
+        first = A("mul", A("iota", shape=(count, 1), axis=0, dtype=dtypes.int64),
+                  like(step, dtypes.int64))
+        places = A("add", first, A("iota", shape=(1, size), axis=1, dtype=dtypes.int64))
+        flat = indexing.gather(x, reshaped(places, (count * size,)), a)
+    windows = reshaped(flat, (*x.shape[:a], count, size, *x.shape[a + 1:]))
+    return A("transpose", windows, perm=(*(i for i in range(x.ndim + 1) if i != a + 1), a + 1))
+
+
 # --- gathers and scatters -------------------------------------------------------------------------
 
 
@@ -190,7 +207,19 @@ def _scatter(c: Call, x: Tensor, axis: int, index: Tensor, source: Any) -> Tenso
         for i, n in enumerate(index.shape):
             new = new if surely_equal(new.shape[i], n) else sliced(new, i, 0, n)
     return indexing.tensor_scatter_elements(x, index, to(new, x.dtype), a,
-                                            "add" if c.name == "scatter_add" else "update")
+                                            "add" if c.name == "scatter_add" else "none")
+
+
+@rule("scatter_reduce.two")
+def _scatter_reduce(c: Call, x: Tensor, axis: int, index: Tensor, source: Tensor, how: str, *,
+                    include_self: bool = True) -> Tensor:
+    op = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(how)
+    if op is None or not include_self or not x.ndim:
+        raise Refused(f"the reduction {how!r}, with include_self={include_self}")
+    for i, n in enumerate(index.shape):
+        source = source if surely_equal(source.shape[i], n) else sliced(source, i, 0, n)
+    return indexing.tensor_scatter_elements(x, index, to(source, x.dtype), axis_of(axis, x.ndim),
+                                            op)
 
 
 @rule("index.Tensor", "_unsafe_index")
@@ -239,13 +268,27 @@ def _index_put(c: Call, x: Tensor, given: Sequence[Tensor | None], values: Tenso
     if len(index) == 1 and index[0].dtype is dtypes.bool_ and values.size == 1:
         mask = reshaped(index[0], (*index[0].shape, *(1,) * (x.ndim - index[0].ndim)))
         return A("where", mask, reshaped(values, ()), x)
-    if len(index) != len(given) or any(not t.dtype.is_integer for t in index):
-        raise Refused("places that are masks, or of later axes alone")
+    if any(not t.dtype.is_integer or t.dtype is dtypes.uint8 for t in index):
+        raise Refused("places that are masks")
+    axes = [i for i, t in enumerate(given) if t is not None]
+    rest = [i for i in range(x.ndim) if i not in axes]
     ends = _broadcast([t.shape for t in index])
-    points = A("stack", *(A("broadcast_to", _counted(to(t, dtypes.int64), n), shape=ends)
-                          for t, n in zip(index, x.shape, strict=False)), axis=len(ends))
-    new = A("broadcast_to", to(values, x.dtype), shape=(*ends, *x.shape[len(index):]))
-    return A("scatter_nd", x, points, new, mode="add" if accumulate else "update")
+    points = A("stack", *(A("broadcast_to", _counted(to(t, dtypes.int64), x.shape[a]), shape=ends)
+                          for t, a in zip(index, axes, strict=True)), axis=len(ends))
+    new = _placed_first(to(values, x.dtype), ends, axes, [x.shape[i] for i in rest])
+    moved = A("transpose", x, perm=(*axes, *rest))
+    found = A("scatter_nd", moved, points, new, mode="add" if accumulate else "update")
+    return A("transpose", found, perm=tuple((*axes, *rest).index(i) for i in range(x.ndim)))
+
+
+def _placed_first(values: Tensor, ends: tuple[Any, ...], axes: list[int], rest: list[Any]
+                  ) -> Tensor:
+    """Values for indexed places, in the shape of the places and then that of the other axes. torch
+    has the places where the indexed axes are, and first where those do not lie side by side."""
+    at = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+    new = A("broadcast_to", values, shape=(*rest[:at], *ends, *rest[at:]))
+    places = range(at, at + len(ends))
+    return A("transpose", new, perm=(*places, *(i for i in range(new.ndim) if i not in places)))
 
 
 @rule("as_strided")
