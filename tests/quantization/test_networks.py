@@ -294,12 +294,13 @@ BAD: list[tuple[Any, type[Exception], str]] = [
      "For 'quantize', '0.weight' must be finite, but got -inf at [1, 2]."),
     (lambda: ms.quantize(with_weight(1e5), "float16"), ValueError,
      "For 'quantize', '0.weight' must fit into float16, but got 100000.0."),
-    (lambda: ms.quantize(nn.Conv2d(3, 4, 3)), ValueError,
-     "For 'quantize', 'network' must have a Dense, Linear, Embedding or MultiheadAttention "
-     "of float32 or 16-bit floats, but got Conv2d."),
+    (lambda: ms.quantize(nn.LayerNorm((3,))), ValueError,
+     "For 'quantize', 'network' must have a Dense, Linear, Embedding, MultiheadAttention, "
+     "convolution or recurrent layer of float32 or 16-bit floats, but got LayerNorm."),
     (lambda: ms.quantize(nn.Dense(3, 4), skip=""), ValueError,
-     "For 'quantize', 'network' must have a Dense, Linear, Embedding or MultiheadAttention "
-     "of float32 or 16-bit floats that is not skipped, but got Dense."),
+     "For 'quantize', 'network' must have a Dense, Linear, Embedding, MultiheadAttention, "
+     "convolution or recurrent layer of float32 or 16-bit floats that is not skipped, but got "
+     "Dense."),
     (lambda: ms.quantize(_Training()), TypeError,
      "For 'quantize', 'network' must be without an optimizer, whose Parameters stay floats, but "
      "got SGD in it."),

@@ -14,6 +14,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
 from ..ir.graph import Builder, Graph, Node, Value, clone_into
+from ..ir.op import lookup
 from ..ir.types import differentiable, seedable
 from ..passes.base import copy_graph
 from .checkpointing import CheckpointedLoop, count_trips, first_inputs
@@ -182,9 +183,12 @@ def _grow(node: Node, body: Graph) -> None:
 def with_residuals(body: Graph, carried: int, sequences: int) -> Graph:
     """The body of a scan that also gives whatever any gradient of it may read."""
     inputs = body.inputs
+    constant = {v for node in body.nodes if (first := lookup(node.op).first_constant) is not None
+                for v in node.operands[first:]}
 
     def chosen(lo: int, hi: int) -> tuple[int, ...]:
-        return tuple(i for i in range(hi - lo) if differentiable(inputs[lo + i].type))
+        return tuple(i for i in range(hi - lo)
+                     if differentiable(inputs[lo + i].type) and inputs[lo + i] not in constant)
 
     first = carried + sequences + 1
     outputs = tuple(i for i in range(carried, len(body.outputs))

@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush, nlargest
 from cellc_runtime.records import dataclass, field
 
 from ..ir.dims import estimate
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph, Node, Reuse, Value
 from ..ir.op import has_effect, lookup
 from ..ir.types import prod
 from ..loops.build import Domain, Group, Incompatible, NestBuilder, block_rows, joined, piece
@@ -446,8 +446,35 @@ class Fuser:
         if any(lookup(n.op).collective and not n.results for n in self.graph.nodes):
             return in_program_order(self.clusters)
         first = self._early_checks() if self.graph.updates else 0
-        return overlap.spread_out(self, sorted(self.clusters, key=lambda c: (
-            not first >> c.number & 1, c.ancestors.bit_count(), c.number)))
+        return overlap.spread_out(self, self._with_weights_late(sorted(
+            self.clusters, key=lambda c: (
+                not first >> c.number & 1, c.ancestors.bit_count(), c.number))))
+
+    def _with_weights_late(self, ordered: list[Cluster]) -> list[Cluster]:
+        """Clusters that follow from frozen parameters alone, such as weights that are widened,
+        stand before the first that reads them: one of their buffers is in use at a time."""
+        late: dict[int, Cluster] = {}
+        for c in ordered:
+            if c.after and all(n in late for n in c.before) and self._reads_frozen(c):
+                late[c.number] = c
+        out: list[Cluster] = []
+
+        def place(c: Cluster) -> None:
+            for n in sorted(c.before):
+                if n in late:
+                    place(late.pop(n))
+            out.append(c)
+
+        for c in ordered:
+            if c.number not in late:
+                place(c)
+        return out
+
+    def _reads_frozen(self, cluster: Cluster) -> bool:
+        """Whether a nest reads frozen parameters, and no other input of the graph."""
+        given = {v for n in cluster.nodes for v in self.sources(n) if v.node is None}
+        return cluster.domain is not None and bool(given) and all(
+            v.reuse is Reuse.FROZEN for v in given)
 
     def _early_checks(self) -> int:
         """The checks of what little is computed for, and that: bits by number. Before the last

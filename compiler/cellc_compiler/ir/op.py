@@ -108,6 +108,8 @@ class Op:
     """Each element of the only result follows from those that the operands, broadcast, have at its
     place, and from no size: PyNative compiles the op once for all shapes."""
     differentiable: ClassVar[bool] = True
+    first_constant: ClassVar[int | None] = None
+    """From which operand on they have no gradient, though they are floats (`why_no_gradient`)."""
     function: ClassVar[str | None] = None
     """Name in `cellc.ops` generated from this definition (None: written by hand there)."""
     method: ClassVar[str | None] = None  # Name of the Tensor method generated from this definition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -264,6 +265,7 @@ class DequantizedMatmul(Op):
     name = "dequantized_matmul"
     opaque = True
     operands = ("input", "weight", "*scales")
+    first_constant = 1
     attrs = {"columns": attr.size(least=1), "group": attr.size(0)}
     dtypes = (dtypes.float32,)
     cost = "heavy"
@@ -276,77 +278,48 @@ class DequantizedMatmul(Op):
                             f"bfloat16, float16, int8 or uint8, got {x} and {w}")
         k = x.shape[-1] if x.rank else 0
         panels = -(-columns // SMALL_COLUMNS)
-        steps = -(-k // 2) if w.dtype is dtypes.uint8 else k
-        if not x.rank or w.shape != (panels, steps, SMALL_COLUMNS):
+        shape = panels, _stored(w, k), SMALL_COLUMNS
+        if not x.rank or w.shape != shape:
             raise ValueError(f"dequantized_matmul of {x} to {columns} columns needs a weight of "
-                             f"shape {(panels, steps, SMALL_COLUMNS)}, got {w}")
-        if group % 32:
-            raise ValueError(f"dequantized_matmul needs a group of a multiple of 32, got {group}")
-        shape = (panels, -(-k // group) if group else 1, SMALL_COLUMNS)
-        least = w.dtype.is_integer
-        if not least <= len(scales) <= 2 * least or any(s.shape != shape for s in scales):
-            needed = f"scales and at most zeros of shape {shape}" if least else "no scales"
-            raise ValueError(f"dequantized_matmul by {w} needs {needed}, got "
-                             + (", ".join(map(str, scales)) or "none"))
-        if any(s.dtype not in kinds for s, kinds in zip(scales, _SCALES, strict=False)):
-            raise TypeError("dequantized_matmul takes scales of float16 or float32 and zeros of "
-                            "int8, uint8 or float32, got " + ", ".join(map(str, scales)))
+                             f"shape {shape}, got {w}")
+        _check_scales(self, w, scales, k, group)
         return x.with_shape((*x.shape[:-1], columns))
 
     def flops(self, node: Node) -> int:
         return 2 * node.operands[0].shape[-1] * node.result.type.size
 
     def reference(self, x: Array, w: Array, *scales: Array, columns: int, group: int) -> Array:
-        k, zero = x.shape[-1], 0
-        if w.dtype == np.uint8:
-            w, zero = np.stack((w & 15, w >> 4), axis=2).reshape(w.shape[0], -1, SMALL_COLUMNS), 8
-        wide, parts = w[:, :k].astype(x.dtype), (np.ones((1, 1, 1)), np.full((1, 1, 1), zero))
-        scale, zeros = (np.repeat(s, group or k, axis=1)[:, :k] if s.shape[2] > 1 else s
-                        for s in (*scales, *parts[len(scales):]))
-        wide = (wide - zeros.astype(x.dtype)) * scale.astype(x.dtype)
+        k = x.shape[-1]
+        wide = _widened(w, scales, k, group, x.dtype)
         out: Array = np.matmul(x, np.moveaxis(wide, 1, 2).reshape(-1, k)[:columns].T)
         return out
 
     def composition(self, b: Builder, x: Value, w: Value, *scales: Value, columns: int,
                     group: int) -> Value:
-        wide = self._widened(b, x, w, scales, columns, group)
+        wide = self._matrix(b, x, w, scales, columns, group)
         rows = b.reshape(x, shape=(prod(x.shape[:-1]), x.shape[-1]))
         out: Value = b.reshape(b.matmul(rows, wide, transpose_b=True),
                                shape=(*x.shape[:-1], columns))
         return out
 
-    def _widened(self, b: Builder, x: Value, w: Value, scales: Sequence[Value], columns: int,
-                 group: int) -> Value:
+    def _matrix(self, b: Builder, x: Value, w: Value, scales: Sequence[Value], columns: int,
+                group: int) -> Value:
         """The weight in float32, (n, k)."""
-        panels, k, four = w.shape[0], x.shape[-1], w.dtype is dtypes.uint8
-
-        def first(v: Value) -> Value:
-            v = b.slice(v, start=(0, 0, 0), stop=(panels, k, SMALL_COLUMNS))
-            return b.cast(v, dtype=x.dtype)
-
-        if four:
-            halves = (b.bitwise_and(w, b.scalar(15, like=w)), b.shift_right(w, b.scalar(4, like=w)))
-            w = b.reshape(b.stack(*halves, axis=2), shape=(panels, 2 * w.shape[1], SMALL_COLUMNS))
-        wide = first(w)
-        if scales:
-            scale, *zero = (first(b.repeat(s, repeats=group or k, axis=1)) for s in scales)
-            if not zero and four:
-                zero = [b.scalar(8, like=wide)]
-            wide = b.mul(b.sub(wide, *zero) if zero else wide, scale)
-        wide = b.reshape(b.transpose(wide, perm=(0, 2, 1)), shape=(panels * SMALL_COLUMNS, k))
+        k = x.shape[-1]
+        wide = b.transpose(b.dequantized(w, *scales, steps=k, group=group), perm=(0, 2, 1))
+        wide = b.reshape(wide, shape=(w.shape[0] * SMALL_COLUMNS, k))
         out: Value = b.slice(wide, start=(0, 0), stop=(columns, k))
         return out
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         """That of the input, by the weight in float32."""
         x, w, *scales = node.operands
-        wide = self._widened(b, x, w, scales, **node.attrs)
+        wide = self._matrix(b, x, w, scales, **node.attrs)
         dy = b.reshape(dys[0], shape=(prod(x.shape[:-1]), wide.shape[0]))
         return [b.reshape(b.matmul(dy, wide), shape=x.shape), None, *[None] * len(scales)]
 
     def why_no_gradient(self, node: Node) -> str:
-        return ("weights stored in few bits, and their scales, have no gradient; train the network "
-                "before cellc.quantize, or leave its layer out (skip)")
+        return _NO_GRADIENT
 
     def batch(self, b: Builder, node: Node, xs: Sequence[Value], mapped: Sequence[bool],
               n: int) -> Sequence[Value] | None:
@@ -354,20 +327,10 @@ class DequantizedMatmul(Op):
         return b.node(node.op, xs, node.attrs).results if not any(mapped[1:]) else None
 
     def samples(self) -> Sequence[Sample]:
-        rng = np.random.default_rng(5)
-
         def weight(kind: DType, columns: int, k: int, group: int = 0, zeros: DType | None = None,
                    scales: DType = dtypes.float16, x: tuple[int, ...] = (3,)) -> Sample:
-            panels, groups = -(-columns // SMALL_COLUMNS), -(-k // group) if group else 1
-            steps = -(-k // 2) if kind is dtypes.uint8 else k
-            low, high = (0, 256) if kind is dtypes.uint8 else (-128, 128)
-            w = rng.integers(low, high, (panels, steps, SMALL_COLUMNS))
-            parts = [(w if kind.is_integer else w / 64).astype(kind.numpy)]
-            shape = panels, groups, SMALL_COLUMNS
-            if kind.is_integer:
-                parts.append(rng.uniform(0.01, 0.02, shape).astype(scales.numpy))
-            if zeros is not None:
-                parts.append(rng.integers(0, 15, shape).astype(zeros.numpy))
+            parts = _sample(kind, -(-columns // SMALL_COLUMNS), k, SMALL_COLUMNS, group, zeros,
+                            scales)
             return case((*x, k), *parts, grad=False, columns=columns, group=group)
 
         f32 = dtypes.float32
@@ -380,6 +343,139 @@ class DequantizedMatmul(Op):
             weight(dtypes.int8, 3, 40, scales=f32, x=(0,)))
 
 
+class Dequantized(Op):
+    """A weight in float32 that is stored in 4, 8 or 16 bits. `(a, k, b)` gives `(a, k, b)`. Only in
+    cellc.
+
+    The weight is bfloat16, float16 or int8, or uint8 `(a, ceil(k / 2), b)`, whose low four bits are
+    of an even step of k and whose high ones of the step after it. An int q stands for `(q - zero) *
+    scale`, computed in float32 and rounded after each operation. Scales and zeros are `(a, groups,
+    b)`. Without zeros, zero is 0 for int8 and 8 for four bits.
+
+    Attributes:
+        steps: k.
+        group: steps of k that share a scale, a multiple of 32; 0: all of them.
+    """
+
+    name = "dequantized"
+    operands = ("weight", "*scales")
+    first_constant = 0
+    attrs = {"steps": attr.size(), "group": attr.size(0)}
+    dtypes = (dtypes.bfloat16, dtypes.float16, dtypes.int8, dtypes.uint8)
+
+    def infer(self, w: TensorType, *scales: TensorType, steps: int, group: int) -> TensorType:
+        if w.dtype not in _SMALL:
+            raise TypeError(f"dequantized takes a weight of bfloat16, float16, int8 or uint8, got "
+                            f"{w}")
+        if w.rank != 3 or w.shape[1] != _stored(w, steps):
+            raise ValueError(f"dequantized to {steps} steps needs a weight of shape "
+                             f"(a, {_stored(w, steps)}, b), got {w}")
+        _check_scales(self, w, scales, steps, group)
+        return TensorType((w.shape[0], steps, w.shape[2]), dtypes.float32)
+
+    def expand(self, b: Builder, w: Value, *scales: Value, steps: int, group: int) -> Value:
+        shape, four = (w.shape[0], steps, w.shape[2]), w.dtype is dtypes.uint8
+
+        def first(v: Value) -> Value:
+            """The first steps of some."""
+            out: Value = b.slice(v, start=(0, 0, 0), stop=shape)
+            return out
+
+        if four:  # (not two halves put together, which would be kept from call to call)
+            pairs = b.reshape(w, shape=(*w.shape[:2], 1, w.shape[2]))
+            shifts = b.literal(np.array([0, 4], np.uint8).reshape(1, 1, 2, 1), dtypes.uint8)
+            halves = b.bitwise_and(b.shift_right(pairs, shifts), b.scalar(15, like=w))
+            w = b.reshape(halves, shape=(w.shape[0], 2 * w.shape[1], w.shape[2]))
+        w = first(w)
+        wide: Value = b.cast(w, dtype=dtypes.float32)
+        if scales:
+            scale, *zero = (b.cast(first(b.repeat(s, repeats=group or steps, axis=1)),
+                                   dtype=dtypes.float32) for s in scales)
+            if not zero and four:
+                zero = [b.scalar(8, like=wide)]
+            wide = b.mul(b.sub(wide, *zero) if zero else wide, scale)
+        return wide
+
+    def reference(self, w: Array, *scales: Array, steps: int, group: int) -> Array:
+        kind = np.float64 if w.dtype == np.float64 or any(
+            s.dtype == np.float64 for s in scales) else np.float32
+        return _widened(w, scales, steps, group, np.dtype(kind))
+
+    def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
+        return [None] * len(node.operands)
+
+    def why_no_gradient(self, node: Node) -> str:
+        return _NO_GRADIENT
+
+    def samples(self) -> Sequence[Sample]:
+        return tuple(
+            case(*_sample(kind, a, k, c, group, zeros, scales), grad=False, steps=k, group=group)
+            for kind, (a, k, c), group, zeros, scales in (
+                (dtypes.int8, (5, 7, 1), 0, None, dtypes.float16),
+                (dtypes.uint8, (2, 33, 3), 32, None, dtypes.float16),
+                (dtypes.int8, (3, 200, 1), 64, dtypes.int8, dtypes.float32),
+                (dtypes.uint8, (4, 65, 1), 32, dtypes.float32, dtypes.float32),
+                (dtypes.uint8, (1, 9, 2), 0, dtypes.uint8, dtypes.float16),
+                (dtypes.bfloat16, (2, 40, 1), 0, None, dtypes.float16),
+                (dtypes.float16, (17, 3, 2), 0, None, dtypes.float16),
+                (dtypes.int8, (0, 40, 1), 0, None, dtypes.float16)))
+
+
 _SMALL = (dtypes.bfloat16, dtypes.float16, dtypes.int8, dtypes.uint8)
 _SCALES = ((dtypes.float16, dtypes.float32), (dtypes.int8, dtypes.uint8, dtypes.float32))
 """Element types of scales, of zeros."""
+_NO_GRADIENT = ("weights stored in few bits, and their scales, have no gradient; train the network "
+                "before cellc.quantize, or leave its layer out (skip)")
+
+
+def _stored(w: TensorType, k: int) -> int:
+    """Elements that hold k steps."""
+    return -(-k // 2) if w.dtype is dtypes.uint8 else k
+
+
+def _check_scales(
+    op: Op, w: TensorType, scales: Sequence[TensorType], k: int, group: int
+) -> None:
+    """Raise unless scales and zeros are of the groups that a weight (a, k, b) has."""
+    if group % 32:
+        raise ValueError(f"{op.name} needs a group of a multiple of 32, got {group}")
+    shape = (w.shape[0], -(-k // group) if group else 1, w.shape[2])
+    least = w.dtype.is_integer
+    if not least <= len(scales) <= 2 * least or any(s.shape != shape for s in scales):
+        needed = f"scales and at most zeros of shape {shape}" if least else "no scales"
+        raise ValueError(f"{op.name} by {w} needs {needed}, got "
+                         + (", ".join(map(str, scales)) or "none"))
+    if any(s.dtype not in kinds for s, kinds in zip(scales, _SCALES, strict=False)):
+        raise TypeError(f"{op.name} takes scales of float16 or float32 and zeros of "
+                        "int8, uint8 or float32, got " + ", ".join(map(str, scales)))
+
+
+def _widened(
+    w: Array, scales: Sequence[Array], k: int, group: int, dtype: np.dtype[Any]
+) -> Array:
+    """The elements (a, k, b) that stored ones stand for."""
+    zero = 0
+    if w.dtype == np.uint8:
+        w = np.stack((w & 15, w >> 4), axis=2).reshape(w.shape[0], -1, w.shape[2])
+        zero = 8
+    wide, parts = w[:, :k].astype(dtype), (np.ones((1, 1, 1)), np.full((1, 1, 1), zero))
+    scale, zeros = (*(np.repeat(s, group or k, axis=1)[:, :k] for s in scales),
+                    *parts[len(scales):])
+    out: Array = (wide - zeros.astype(dtype)) * scale.astype(dtype)
+    return out
+
+
+def _sample(kind: DType, a: int, k: int, width: int, group: int, zeros: DType | None,
+            scales: DType) -> list[Array]:
+    """A weight (a, k, width) with its scales and zeros."""
+    rng = np.random.default_rng(5)
+    steps = -(-k // 2) if kind is dtypes.uint8 else k
+    low, high = (0, 256) if kind is dtypes.uint8 else (-128, 128)
+    w = rng.integers(low, high, (a, steps, width))
+    parts = [(w if kind.is_integer else w / 64).astype(kind.numpy)]
+    shape = a, -(-k // group) if group else 1, width
+    if kind.is_integer:
+        parts.append(rng.uniform(0.01, 0.02, shape).astype(scales.numpy))
+    if zeros is not None:
+        parts.append(rng.integers(0, 15, shape).astype(zeros.numpy))
+    return parts

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from cellc_compiler.loops.order import SMALL_COLUMNS
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from .. import ops
 from ..core.declared import misuse
-from ..core.dispatch import apply_one
+from ..core.dispatch import apply_one, precision
 from ..nn.cell import Cell
 from ..nn.layer.transformer import MultiheadAttention
 from ..ops.functional import arith, shapes
@@ -20,7 +22,7 @@ from ..ops.functional.indexing import check_index
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
-from .weights import MIDDLE, SmallWeight, paired, panels
+from .weights import SmallWeight, paired, panels
 
 A = apply_one
 
@@ -33,7 +35,10 @@ class _Small(Cell):
         kind, group: as those of `SmallWeight`.
         rows, columns: n and k.
         scales, zeros, order: None where there are none.
+        width: rows of a panel.
     """
+
+    width = SMALL_COLUMNS
 
     def _hold(self, prefix: str, weight: SmallWeight, like: _Small | None) -> None:
         """Hold a matrix, or that of a layer which has the same one."""
@@ -44,7 +49,7 @@ class _Small(Cell):
                 setattr(self, name, getattr(like, name))
             return
         values = paired(weight.values) if weight.kind == "int4" else weight.values
-        arrays = {name: None if a is None else panels(a) for name, a in (
+        arrays = {name: None if a is None else panels(a, self.width) for name, a in (
             ("panels", values), ("scales", weight.scales), ("zeros", weight.zeros))}
         for name, array in {**arrays, "order": weight.order}.items():
             held = None
@@ -58,24 +63,20 @@ class _Small(Cell):
         """Bytes of the matrix in few bits."""
         return sum(p.nbytes for p in self.get_parameters(expand=False) if p.is_small)
 
+    def parts(self) -> list[Tensor]:
+        """The matrix as it is stored: panels, scales and zeros."""
+        return [p for p in (self.panels, self.scales, self.zeros) if p is not None]
+
     @property
     def weight(self) -> Tensor:
         """The matrix in float32, computed at each reading."""
-        wide = shapes.transpose(self._real(self.panels, self.scales, self.zeros), (0, 2, 1))
+        wide = shapes.transpose(self._wide(*self.parts()), (0, 2, 1))
         wide = shapes.reshape(wide, (-1, self.columns))[:self.rows]
         return wide if self.order is None else A("gather", wide, _inverse(self.order), axis=1)
 
-    def _real(self, values: Tensor, scales: Tensor | None, zeros: Tensor | None) -> Tensor:
-        """The elements (a, k, b) that stored ones stand for, each operation rounded as
-        `dequantized_matmul` has it."""
-        wide = _unpaired(values, self.kind, self.columns)
-        if scales is None:
-            return wide
-        scale, *zero = (_spread(s, self.group, self.columns) for s in (scales, zeros)
-                        if s is not None)
-        if not zero and self.kind == "int4":
-            zero = [tensor_of(np.array(MIDDLE["int4"], np.float32))]
-        return A("mul", A("sub", wide, *zero) if zero else wide, scale)
+    def _wide(self, *parts: Tensor) -> Tensor:
+        """The elements (a, k, b) in float32 of stored ones."""
+        return A("dequantized", *parts, steps=self.columns, group=self.group)
 
 
 class SmallDense(_Small):
@@ -108,16 +109,23 @@ class SmallDense(_Small):
                          TypeError)
         if not x.ndim or x.shape[-1] != self.columns:
             raise misuse("SmallDense", f"the last axis of 'x' must be {self.columns}", x.shape)
-        wide = cast_to(x, dtypes.float32)
-        if self.order is not None:
-            wide = A("gather", wide, self.order, axis=x.ndim - 1)
-        scales = [s for s in (self.scales, self.zeros) if s is not None]
-        y = A("dequantized_matmul", wide, self.panels, *scales, columns=self.rows,
-              group=self.group)
-        y = cast_to(y, x.dtype)
+        y = self.times(x, self.parts())
         if self.bias is not None:
             y = arith.add(y, cast_to(self.bias, x.dtype))
         return y if self.activation is None else self.activation(y)
+
+    @property
+    def form(self) -> Any:
+        """Says with the types of the parts all that a product depends on."""
+        return self.rows, self.group
+
+    def times(self, x: Tensor, parts: Sequence[Tensor]) -> Tensor:
+        """x @ weight.T, by the weight that such parts hold."""
+        wide = cast_to(x, dtypes.float32)
+        if self.order is not None:
+            wide = A("gather", wide, self.order, axis=x.ndim - 1)
+        y = A("dequantized_matmul", wide, *parts, columns=self.rows, group=self.group)
+        return cast_to(y, x.dtype)
 
     def extend_repr(self) -> str:
         """Sizes and options."""
@@ -155,9 +163,7 @@ class SmallEmbedding(_Small):
         at = cast_to(ids, dtypes.int64)
         at = shapes.reshape(A("where", A("lt", at, _int64(0)),
                               A("add", at, _int64(self.rows)), at), (-1, 1))
-        scales, zeros = (part if part is None else _rows_of(part, at)
-                         for part in (self.scales, self.zeros))
-        wide = self._real(_rows_of(self.panels, at), scales, zeros)
+        wide = self._wide(*(_rows_of(part, at) for part in self.parts()))
         wide = shapes.reshape(wide, (*ids.shape, self.columns))
         return cast_to(wide, self.dtype)
 
@@ -166,22 +172,64 @@ class SmallEmbedding(_Small):
         return f"vocab_size={self.rows}, embedding_size={self.columns}, kind={self.kind}"
 
 
-class SmallAttention(MultiheadAttention):
-    """Attention whose projections of query, key and value have weights in few bits; what
-    `cellc.quantize` makes of a `MultiheadAttention`.
+class SmallKernel(_Small):
+    """The weight of a convolution in few bits: each output channel is a row of a matrix.
 
     Args:
-        layer: whose other Parameters, settings and projection of the result this one shares.
-        parts: a SmallDense without bias for query, key and value each.
+        weight: the matrix, that of `kernel_rows`.
+        shape: of the weight of the layer.
+        groups: of a transposed convolution, whose output channels are the second axis; 0: others.
+        dtype: element type of the weight of the layer.
+        prefix, like: as those of `SmallDense`.
     """
 
-    def __init__(self, layer: MultiheadAttention, parts: Sequence[SmallDense]) -> None:
-        Cell.__init__(self)
-        for name in ("embed_dim", "num_heads", "head_dim", "kdim", "vdim", "dropout",
-                     "add_zero_attn", "batch_first", "same_dims", "in_proj_bias", "bias_k",
-                     "bias_v", "out_proj"):
-            setattr(self, name, getattr(layer, name))
-        self.q_proj, self.k_proj, self.v_proj = parts
+    width = 1
+
+    def __init__(
+        self, weight: SmallWeight, shape: tuple[int, ...], groups: int,
+        dtype: DType = dtypes.float32, prefix: str = "", like: _Small | None = None,
+    ) -> None:
+        super().__init__()
+        self.shape, self.groups, self.dtype = shape, groups, dtype
+        self._hold(prefix, weight, like)
+
+    def tensor(self) -> Tensor:
+        """The weight as the layer reads it, also under `to_float`; computed in each call."""
+        wide = self.weight
+        if self.groups:
+            parts = self.groups, self.rows // self.groups, self.shape[0] // self.groups, -1
+            wide = shapes.transpose(shapes.reshape(wide, parts), (0, 2, 1, 3))
+        return cast_to(shapes.reshape(wide, self.shape), precision() or self.dtype)
+
+    def extend_repr(self) -> str:
+        """Sizes and options."""
+        return f"shape={self.shape}, kind={self.kind}" + f", group={self.group}" * bool(self.group)
+
+
+def kernel_rows(array: Any, groups: int) -> Any:
+    """The weight of a convolution as a matrix whose rows are output channels; `groups` as those of
+    `SmallKernel`."""
+    if groups:
+        parts = array.reshape(groups, array.shape[0] // groups, array.shape[1], -1)
+        array = parts.swapaxes(1, 2)
+        return array.reshape(groups * array.shape[1], -1)
+    return array.reshape(array.shape[0], -1)
+
+
+class _Convolution:
+    """The weight of a convolution is that of its `SmallKernel`."""
+
+    kernel: SmallKernel
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight in the type of the layer, computed at each reading."""
+        return self.kernel.tensor()
+
+
+class SmallAttention(MultiheadAttention):
+    """Attention whose projections of query, key and value are a `SmallDense` each; what
+    `cellc.quantize` makes of a `MultiheadAttention`."""
 
     @property
     def in_proj_weight(self) -> Tensor:  # type: ignore[override]  # it is computed
@@ -197,20 +245,31 @@ class SmallAttention(MultiheadAttention):
                 zip(found, ops.chunk(self.in_proj_bias, 3, 0), strict=True)]
 
 
-def _unpaired(x: Tensor, kind: str, steps: int) -> Tensor:
-    """The elements (a, steps, b) in float32 of stored ones, (a, pairs, b) if they are four bits."""
-    if kind == "int4":
-        low = A("bitwise_and", x, tensor_of(np.array(15, np.uint8)))
-        high = A("shift_right", x, tensor_of(np.array(4, np.uint8)))
-        x = A("stack", low, high, axis=2)
-        x = shapes.reshape(x, (x.shape[0], -1, x.shape[-1]))[:, :steps]
-    return cast_to(x, dtypes.float32)
+@cache
+def small_class(kind: type[Cell], is_convolution: bool) -> type[Cell]:
+    """The class of layers of a kind that hold their weights in few bits, such as `SmallLSTM`."""
+    bases = (_Convolution, kind) if is_convolution else (kind,)
+    return type(f"Small{kind.__name__}", bases, {
+        "__module__": __name__, "__doc__": f"`{kind.__name__}` with weights in few bits."})
 
 
-def _spread(x: Tensor, group: int, steps: int) -> Tensor:
-    """Scales or zeros (a, groups, b) in float32 for each step (a, steps, b)."""
-    x = cast_to(x, dtypes.float32)
-    return A("repeat", x, repeats=group, axis=1)[:, :steps] if group else x
+def small_copy(layer: Cell, kind: type[Cell], without: Collection[str], **cells: Cell) -> Any:
+    """A layer that shares all with another one but its weights.
+
+    Args:
+        layer: the other one.
+        kind: the class of the new one.
+        without: names of the Parameters that are weights.
+        cells: the cells that hold the weights in few bits, by name.
+    """
+    new = kind.__new__(kind)
+    Cell.__init__(new)
+    for name, value in layer.__dict__.items():
+        if name not in new.__dict__:
+            object.__setattr__(new, name, value)
+    new._params.update((n, p) for n, p in layer._params.items() if n not in without)
+    new._cells.update({**layer._cells, **cells})
+    return new
 
 
 def _rows_of(part: Tensor, at: Tensor) -> Tensor:

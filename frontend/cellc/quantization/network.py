@@ -9,15 +9,26 @@ from typing import Annotated, Any
 from cellc_runtime import dtypes
 
 from ..core.declared import Flag, Rule, checks_arguments, instance, is_int, misuse, one_of
+from ..mint.nn.layer import conv as ext_conv
 from ..nn.cell import Cell
 from ..nn.cell.attributes import replace_cells
+from ..nn.layer import conv, rnn
 from ..nn.layer.basic import Dense, Linear
 from ..nn.layer.embedding import Embedding
 from ..nn.layer.ext import EmbeddingExt
 from ..nn.layer.transformer import MultiheadAttention
 from ..nn.optim.optimizer import Optimizer
 from ..tensors.parameter import Parameter
-from .layers import SmallAttention, SmallDense, SmallEmbedding, _Small
+from .layers import (
+    SmallAttention,
+    SmallDense,
+    SmallEmbedding,
+    SmallKernel,
+    _Small,
+    kernel_rows,
+    small_class,
+    small_copy,
+)
 from .weights import KINDS, Kind, SmallWeight, small_weight
 
 _GROUPS = {"int8": 0, "int4": 64}  # Steps that share a scale where nothing else is said
@@ -34,13 +45,15 @@ def quantize(
     network: Annotated[Any, instance(Cell)], weights: Annotated[Kind, one_of(*KINDS)] = "int8", *,
     group_size: Group = None, symmetric: Flag = True, skip: Sequence[str] | str = (),
 ) -> Cell:
-    """A network with weights in few bits: those of `Dense`, `Linear`, `Embedding`, attention.
+    """A network with weights in few bits: those of `Dense`, `Linear`, `Embedding`, attention,
+    convolutions and recurrent layers.
 
     Args:
         network: a Cell. It is changed in place, its layers are replaced; one that is itself such a
             layer is left, and the new layer returned.
         weights: `"bfloat16"`, `"float16"`, `"int8"` or `"int4"`.
-        group_size: how many inputs of an output share a scale, a multiple of 32; 0: all of them.
+        group_size: how many inputs of an output (of a convolution, inputs of a channel times
+            taps) share a scale, a multiple of 32; 0: all of them.
             By default 0 for int8 and 64 for int4. The last group may be shorter.
         symmetric: whether the ints of a group lie symmetric about zero. Otherwise a zero point is
             stored for each group, which suits weights of one sign.
@@ -57,7 +70,7 @@ def quantize(
 
     Layers that share a weight, such as an Embedding and a tied head, share the small one.
     A product by a small weight is computed in float32, in one order, so both modes and all
-    machines give the same bits. `left_as_they_are` of `cellc.quantization` names the layers with
+    machines give the same bits. A convolution widens its weight in each call. `left_as_they_are` of `cellc.quantization` names the layers with
     matrices that keep their weights.
 
     Example:
@@ -90,7 +103,7 @@ def small_layers(
             raise misuse(what, "'network' must be without an optimizer, whose Parameters stay "
                          "floats", f"{type(cell).__name__} in it", TypeError)
         # (Rows that are scaled to a norm are written when they are read.)
-        if type(cell) in _MAKERS and _weight_of(cell).dtype in _TAKEN \
+        if type(cell) in _MAKERS and all(w.dtype in _TAKEN for w in _weights_of(cell)) \
                 and getattr(cell, "max_norm", None) is None:
             layers[name] = cell
     for pattern in names:
@@ -99,17 +112,18 @@ def small_layers(
                          f"({', '.join(map(repr, layers)) or 'there are none'})", repr(pattern))
     chosen = {n: c for n, c in layers.items() if not any(fnmatchcase(n, p) for p in names)}
     if not chosen:
-        raise misuse(what, "'network' must have a Dense, Linear, Embedding or MultiheadAttention "
-                     "of float32 or 16-bit floats" + " that is not skipped" * bool(names),
-                     type(network).__name__)
+        raise misuse(what, "'network' must have a Dense, Linear, Embedding, MultiheadAttention, "
+                     "convolution or recurrent layer of float32 or 16-bit floats"
+                     + " that is not skipped" * bool(names), type(network).__name__)
     group = _GROUPS.get(weights, 0) if group_size is None else group_size
     # layers that share a matrix, such as a tied head, share it again
     first: dict[tuple[int, int], tuple[SmallWeight, _Small]] = {}
 
     def make(layer: Any, held: Parameter, *args: Any, begin: int = 0, rows: int = 0,
-             within: str = "") -> Any:
+             within: str = "", groups: int | None = None) -> Any:
         key = id(held), begin
         matrix = held.asnumpy()[begin:begin + rows or None].astype("float32")
+        matrix = matrix if groups is None else kernel_rows(matrix, groups)
         weight, like = first.get(key) or (
             small_weight(matrix, weights, group, symmetric, what, held.name), None)
         new = layer(weight, *args, prefix=prefix_of(held) + within, like=like)
@@ -120,6 +134,7 @@ def small_layers(
     for name, cell in chosen.items():
         new = _MAKERS[type(cell)](cell, make)
         new.set_train(cell.training)
+        new._flags.update(cell._flags)
         out.append((name, cell, new))
     return out
 
@@ -131,14 +146,15 @@ def left_as_they_are(network: Cell) -> Iterator[tuple[str, Cell]]:
             yield name, cell
 
 
-def _weight_of(cell: Any) -> Parameter:
-    """The matrix of a layer; of attention, one of its matrices."""
-    found: Parameter
-    if type(cell) is MultiheadAttention:
-        found = cell.in_proj_weight if cell.same_dims else cell.q_proj_weight
-    else:
-        found = cell.embedding_table if type(cell) is Embedding else cell.weight
-    return found
+def _weights_of(cell: Any) -> list[Parameter]:
+    """The Parameters of a layer that are matrices, or weights of convolutions."""
+    return [cell._params[name] for name in _names_of(cell)]
+
+
+def _names_of(cell: Cell) -> list[str]:
+    """Their names in the layer."""
+    return [n for n, p in cell._params.items()
+            if p is not None and p.ndim > 1 and not n.startswith("bias")]
 
 
 def prefix_of(parameter: Parameter) -> str:
@@ -152,22 +168,50 @@ def _dense(cell: Any, make: _Make) -> Cell:
 
 
 def _embedding(cell: Any, make: _Make) -> Cell:
-    held = _weight_of(cell)
+    held, = _weights_of(cell)
     return make(SmallEmbedding, held, held.dtype)
 
 
 def _attention(cell: Any, make: _Make) -> Cell:
     """Query, key and value read a matrix each, which may be a third of one."""
-    parts: list[Any] = []
-    for i, name in enumerate("qkv"):
+    parts: dict[str, Cell] = {}
+    for i, name in enumerate(("q_proj", "k_proj", "v_proj")):
         if cell.same_dims:
             held, at = cell.in_proj_weight, {"begin": i * cell.embed_dim, "rows": cell.embed_dim}
         else:
-            held, at = getattr(cell, f"{name}_proj_weight"), {}
-        parts.append(make(SmallDense, held, within=f"{name}_proj.", **at))
-    return SmallAttention(cell, parts)
+            held, at = getattr(cell, f"{name}_weight"), {}
+        parts[name] = make(SmallDense, held, within=f"{name}.", **at)
+    return small_copy(cell, SmallAttention, _names_of(cell), **parts)
+
+
+def _convolution(cell: Any, make: _Make) -> Cell:
+    groups = 0
+    if cell.transposed:  # the second axis of the weight is output channels of a group
+        groups = cell.out_channels // cell.weight.shape[1]
+    kernel = make(SmallKernel, cell.weight, cell.weight.shape, groups, cell.weight.dtype,
+                  within="kernel.", groups=groups)
+    return small_copy(cell, small_class(type(cell), True), _names_of(cell), kernel=kernel)
+
+
+def _recurrent(cell: Any, make: _Make) -> Cell:
+    """Each matrix becomes a layer of its name."""
+    matrices = _names_of(cell)
+    made = {n: make(SmallDense, cell._params[n], within=f"{n}.") for n in matrices}
+    new = small_copy(cell, small_class(type(cell), False), matrices, **made)
+    for held in ("w_ih_list", "w_hh_list"):  # of a layer, by layers and directions
+        if held in cell.__dict__:
+            parts = {id(cell._params[n]): small for n, small in made.items()}
+            object.__setattr__(new, held, tuple(parts[id(p)] for p in getattr(cell, held)))
+    return new
 
 
 _MAKERS: dict[type, Callable[[Any, _Make], Cell]] = {
     Dense: _dense, Linear: _dense, Embedding: _embedding, EmbeddingExt: _embedding,
-    MultiheadAttention: _attention}
+    MultiheadAttention: _attention,
+    **dict.fromkeys((
+        conv.Conv1d, conv.Conv2d, conv.Conv3d, conv.Conv1dTranspose, conv.Conv2dTranspose,
+        conv.Conv3dTranspose, ext_conv.Conv1d, ext_conv.Conv2d, ext_conv.Conv3d,
+        ext_conv.ConvTranspose2d), _convolution),
+    **dict.fromkeys((rnn.RNN, rnn.LSTM, rnn.GRU, rnn.RNNCell, rnn.LSTMCell, rnn.GRUCell),
+                    _recurrent)}
+"""What makes of a layer, by its class, one with small weights."""

@@ -111,13 +111,14 @@ def _scales(exact: Array) -> Array:
     return exact.astype(np.float16 if fits else np.float32)
 
 
-def panels(array: Array) -> Array:
-    """A matrix (n, m) as panels of 64 rows, transposed: (panels, m, 64), zeros after the last."""
+def panels(array: Array, width: int = SMALL_COLUMNS) -> Array:
+    """A matrix (n, m) as panels of `width` rows, transposed: (panels, m, width), zeros after the
+    last row."""
     n, m = array.shape
-    count = -(-n // SMALL_COLUMNS)
-    padded = np.zeros((count * SMALL_COLUMNS, m), array.dtype)
+    count = -(-n // width)
+    padded = np.zeros((count * width, m), array.dtype)
     padded[:n] = array
-    return np.ascontiguousarray(padded.reshape(count, SMALL_COLUMNS, m).swapaxes(1, 2))
+    return np.ascontiguousarray(padded.reshape(count, width, m).swapaxes(1, 2))
 
 
 def paired(values: Array) -> Array:

@@ -8,7 +8,8 @@ weights, and the biases. The gradient of the weights is one product over all ste
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
 
 from cellc_runtime.dtypes import int64
 
@@ -23,17 +24,47 @@ GATES = {"tanh": 1, "relu": 1, "lstm": 4, "gru": 3, "gru_v2": 3}
 whose reset gate is applied to the state before the matrix, with the update gate's rows first."""
 
 
-def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | None) -> States:
+class Stored(Protocol):
+    """A matrix in another form than that of a Tensor, such as `quantization.SmallDense`."""
+
+    form: Hashable
+    """Says with the types of the parts all that `times` depends on."""
+
+    def parts(self) -> list[Tensor]:
+        """The tensors that hold it."""
+
+    def times(self, x: Tensor, parts: Sequence[Tensor]) -> Tensor:
+        """x @ matrix.T, by the matrix that such tensors hold."""
+
+
+Matrix = Tensor | Stored
+
+
+def _dense(
+    x: Tensor, w: Matrix, bias: Tensor | None, parts: Sequence[Tensor] | None = None
+) -> Tensor:
+    """x @ w.T + bias; `parts` are those of w, where they come from outside of a loop."""
+    if isinstance(w, Tensor):
+        return activation.dense(x, w, bias)
+    y = w.times(x, w.parts() if parts is None else parts)
+    return y if bias is None else arith.add(y, bias)
+
+
+def step(
+    kind: str, gates: Tensor, states: States, w_hh: Matrix, b_hh: Tensor | None,
+    parts: Sequence[Tensor] | None = None,
+) -> States:
     """The next states of a cell from its gates' input part.
 
     Args:
         kind: a key of `GATES`.
         gates: x @ w_ih.T + b_ih, (N, gates * H).
         states: h (N, H); for `"lstm"` also c.
-        w_hh, b_hh: (gates * H, H) and (gates * H).
+        w_hh, b_hh: (gates * H, H), for `"gru_v2"` a Tensor, and (gates * H).
+        parts: those of w_hh, where they come from outside of a loop.
     """
     h = states[0]
-    if kind == "gru_v2":
+    if kind == "gru_v2" and isinstance(w_hh, Tensor):
         gated = 2 * h.shape[1]
         xz, xr, xn = joining.chunk(gates, 3, -1)
         hz, hr = joining.chunk(activation.dense(h, joining.part(w_hh, 0, 0, gated)), 2, -1)
@@ -41,7 +72,7 @@ def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | 
         own = activation.dense(arith.mul(reset, h), joining.part(w_hh, 0, gated, w_hh.shape[0]))
         new = apply("tanh", arith.add(xn, own))
         return [arith.add(arith.mul(arith.sub(1.0, update), new), arith.mul(update, h))]
-    inner = activation.dense(h, w_hh, b_hh)
+    inner = _dense(h, w_hh, b_hh, parts)
     if kind in ("tanh", "relu"):
         total = arith.add(gates, inner)
         return [apply("tanh", total) if kind == "tanh" else apply("relu", total)]
@@ -58,15 +89,15 @@ def step(kind: str, gates: Tensor, states: States, w_hh: Tensor, b_hh: Tensor | 
 
 
 def cell_step(
-    kind: str, x: Tensor, states: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor,
+    kind: str, x: Tensor, states: Sequence[Tensor], w_ih: Matrix, w_hh: Matrix,
     b_ih: Tensor | None, b_hh: Tensor | None,
 ) -> States:
     """The next states of a cell for an input (N, in)."""
-    return step(kind, activation.dense(x, w_ih, b_ih), list(states), w_hh, b_hh)
+    return step(kind, _dense(x, w_ih, b_ih), list(states), w_hh, b_hh)
 
 
 def layer(
-    kind: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor], reverse: bool,
+    kind: str, x: Tensor, states: Sequence[Tensor], weights: Sequence[Any], reverse: bool,
     seq_length: Tensor | None = None,
 ) -> tuple[Tensor, States]:
     """One direction of one layer over (T, N, in).
@@ -74,7 +105,7 @@ def layer(
     Args:
         kind: a key of `GATES`.
         states: the first states, (N, H) each.
-        weights: w_ih, w_hh and, with biases, b_ih, b_hh.
+        weights: w_ih, w_hh (each a `Matrix`) and, with biases, b_ih, b_hh.
         reverse: from the last step to the first.
         seq_length: int (N): steps of each sample; after them states stay and outputs are zero.
 
@@ -87,11 +118,13 @@ def layer(
     if b_ih is not None and b_hh is not None and kind != "gru":
         b_ih, b_hh = arith.add(b_ih, b_hh), None  # one sum for all steps
     # The part of the input, for all steps at once.
-    gates = activation.dense(shapes.reshape(x, (length * rows, x.shape[2])), w_ih, b_ih)
-    gates = shapes.reshape(gates, (length, rows, w_ih.shape[0]))
+    gates = _dense(shapes.reshape(x, (length * rows, x.shape[2])), w_ih, b_ih)
+    gates = shapes.reshape(gates, (length, rows, gates.shape[1]))
     if reverse:
         gates = shapes.flip(gates, (0,))
-    captures = [w_hh]
+    stored = not isinstance(w_hh, Tensor)
+    captures = w_hh.parts() if stored else [w_hh]
+    count = len(captures)
     if b_hh is not None:
         captures.append(b_hh)
     if seq_length is not None:
@@ -99,14 +132,15 @@ def layer(
     has_bias, has_lengths = b_hh is not None, seq_length is not None
 
     def body(carried: States, rows: States, i: Tensor, captures: States) -> tuple[States, States]:
-        new = step(kind, rows[0], carried, captures[0], captures[1] if has_bias else None)
+        new = step(kind, rows[0], carried, w_hh if stored else captures[0],
+                   captures[count] if has_bias else None, captures[:count])
         if not has_lengths:
             return new, [new[0]]
         within = arith.lt(arith.sub(length - 1, i) if reverse else i, captures[-1])
         kept = [arith.where(within, a, b) for a, b in zip(new, carried, strict=True)]
         return kept, [arith.where(within, new[0], creation.zeros_like(new[0]))]
 
-    key = "recurrence", kind, reverse, has_bias, has_lengths
+    key = "recurrence", kind, reverse, has_bias, has_lengths, w_hh.form if stored else None
     last, (out,) = scan(key, states, [gates], captures, length, body)
     return (shapes.flip(out, (0,)) if reverse else out), last
 
