@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import c_program
 import numpy as np
 
 import cellc as ms
@@ -23,58 +23,24 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "samples"))
 import lenet
 
 MOST_BYTES, MOST_SECONDS = 200_000, 5e-3
-PROGRAM = r"""
-#define _POSIX_C_SOURCE 200809L
-#include <dlfcn.h>
-#include <stdio.h>
-#include <time.h>
-#include "lenet.h"
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-int main(int argc, char **argv) {
-    static float x[32 * 32], y[10];
-    cellc_tensor in = {x, sizeof x, CELLC_FLOAT32, 4, {1, 1, 32, 32}};
-    cellc_tensor out = {y, sizeof y, CELLC_ANY, 0, {0}};
-    cellc_session *session;
-    double start = now();
-    void *file = dlopen(argv[argc - 1], RTLD_NOW);
-    if (!file) return 1;
-    cellc_get_library_function get = (cellc_get_library_function)dlsym(file, CELLC_GET_LIBRARY);
-    const cellc_library *net = get(CELLC_ABI, NULL);
-    if (net->create(net, NULL, &session, NULL)) return 2;
-    if (net->run(session, 0, &in, 1, &out, 1, NULL)) return 3;
-    double first = now();
-    for (int i = 0; i < 2000; i++) net->run(session, 0, &in, 1, &out, 1, NULL);
-    double rest = now();
-    printf("%.9f %.9f\n", first - start, (rest - first) / 2000);
-    return 0;
-}
-"""
+IMAGE = np.zeros((1, 1, 32, 32), np.float32)
 
 
-def library(folder: Path) -> tuple[Path, int]:
-    """LeNet as a shared library, and its bytes besides the weights."""
+def library(folder: Path) -> int:
+    """Write LeNet as a shared library; its bytes besides the weights."""
     ms.set_seed(0)
     net = lenet.LeNet5().set_train(False)
-    path = folder / "liblenet.so"
+    path = folder / "libnet.so"
     ms.compile_artifact(path, (net, "float32[1,1,32,32]"))
     weights = {p.name: p.asnumpy() for p in net.get_parameters()}
-    return path, path.stat().st_size - sum(a.nbytes for a in weights.values())
+    return path.stat().st_size - sum(a.nbytes for a in weights.values())
 
 
-def times(folder: Path, path: Path, processes: int) -> tuple[list[float], list[float]]:
+def times(folder: Path, processes: int) -> tuple[list[float], list[float]]:
     """Seconds to the first result and of a further call, of each process."""
-    (folder / "start.c").write_text(PROGRAM)
-    subprocess.run(["cc", "-O2", f"-I{folder}", folder / "start.c", "-ldl", "-o", folder / "start"],
-                   check=True)
-    rows = [subprocess.run([folder / "start", path], check=True, capture_output=True).stdout.split()
-            for _ in range(processes)]
-    return [float(a) for a, _ in rows], [float(b) for _, b in rows]
+    c_program.build(folder, [IMAGE], 10)
+    rows = [c_program.call(folder, 0.02)[0] for _ in range(processes)]
+    return [r["load"] + r["first"] for r in rows], [r["call"] for r in rows]
 
 
 def main() -> None:
@@ -83,8 +49,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=20)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        path, nbytes = library(Path(name))
-        first, call = times(Path(name), path, options.processes)
+        nbytes = library(Path(name))
+        first, call = times(Path(name), options.processes)
     print(f"size besides weights: {nbytes / 1000:.0f} KB (at most {MOST_BYTES / 1000:.0f})")
     print(f"dlopen to first result: {1e3 * min(first):.2f} ms at best, "
           f"{1e3 * statistics.median(first):.2f} median (at most {1e3 * MOST_SECONDS:.0f})")

@@ -27,6 +27,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import c_program
 import deployed
 import numpy as np
 import worker
@@ -46,72 +47,6 @@ PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
                            "typing_extensions")),
     "IREE": ("net.vmfb", ("iree-base-runtime", "numpy")),
 }
-C_PROGRAM = r"""
-#define _POSIX_C_SOURCE 200809L
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include "net.h"
-
-INPUTS
-static float y[OUTPUTS];
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void fill(const char *name, void *to, size_t bytes) {
-    FILE *file = fopen(name, "rb");
-    if (!file || fread(to, 1, bytes, file) != bytes) exit(4);
-    fclose(file);
-}
-
-static int by_size(const void *a, const void *b) {
-    double d = *(const double *)a - *(const double *)b;
-    return (d > 0) - (d < 0);
-}
-
-/* The peak of resident memory in MiB (ru_maxrss may be that before exec). */
-static double peak(void) {
-    char line[256];
-    double found = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %lf", &found) == 1) break;
-    return found / 1024;
-}
-
-int main(int argc, char **argv) {
-    static double times[1000000];
-    cellc_tensor in[] = {TENSORS};
-    cellc_tensor out = {y, sizeof y, CELLC_ANY, 0, {0}};
-    cellc_session *session;
-    int count = 0;
-    READS
-    double start = now();
-    void *file = dlopen("./libnet.so", RTLD_NOW);
-    if (!file) return 1;
-    cellc_get_library_function get = (cellc_get_library_function)dlsym(file, CELLC_GET_LIBRARY);
-    const cellc_library *net = get(CELLC_ABI, NULL);
-    if (net->create(net, NULL, &session, NULL)) return 2;
-    double loaded = now();
-    if (net->run(session, 0, in, COUNT, &out, 1, NULL)) return 3;
-    double first = now(), end = first + atof(argv[argc - 1]);
-    while (count == 0 || (now() < end && count < 1000000)) {
-        double before = now();
-        net->run(session, 0, in, COUNT, &out, 1, NULL);
-        times[count++] = now() - before;
-    }
-    qsort(times, count, sizeof times[0], by_size);
-    printf("%.9f %.9f %.9f %.3f\n", loaded - start, first - loaded, times[count / 2], peak());
-    FILE *to = fopen("output", "wb");
-    fwrite(y, 1, sizeof y, to);
-    return fclose(to) != 0;
-}
-"""
 SIZE = """
 import importlib.metadata as m, sys
 print(sum(p.stat().st_size for name in sys.argv[1:] for f in m.files(name) or ()
@@ -168,40 +103,18 @@ def written(case: str, folder: Path) -> dict[str, float]:
     return seconds
 
 
-def c_program(case: str, folder: Path) -> None:
-    """Build the C program and its inputs."""
-    elements = asked("cellc", "call", case, folder, "0")["elements"]
-    names, tensors = [], []
-    for i, array in enumerate(deployed.inputs_of(case)):
-        array.tofile(folder / f"input{i}")
-        sizes = ", ".join(map(str, array.shape))
-        names.append(f"static char x{i}[{array.nbytes}];")
-        tensors.append(f"{{x{i}, sizeof x{i}, CELLC_{array.dtype.name.upper()}, {array.ndim}, "
-                       f"{{{sizes}}}}}")
-    text = C_PROGRAM.replace("INPUTS", "\n".join(names)).replace("TENSORS", ", ".join(tensors))
-    reads = "".join(f' fill("input{i}", x{i}, sizeof x{i});' for i in range(len(names)))
-    text = text.replace("READS", reads).replace("OUTPUTS", str(elements)).replace(
-        "COUNT", str(len(names)))
-    (folder / "start.c").write_text(text)
-    subprocess.run(["cc", "-O2", f"-I{folder}", folder / "start.c", "-ldl", "-o", folder / "start"],
-                   check=True)
-
-
 def c_call(folder: Path, seconds: float) -> dict[str, Any]:
     """One process of the C program."""
-    done = subprocess.run([folder / "start", str(seconds)], check=True, capture_output=True,
-                          text=True, cwd=folder)
-    load, first, call, memory = (float(v) for v in done.stdout.split())
-    result = np.fromfile(folder / "output", np.float32)
-    return {"import": 0.0, "load": load, "first": first, "call": call, "memory": memory,
-            "values": worker.compared(result, "infer", lambda: result)}
+    found, result = c_program.call(folder, seconds)
+    return {"import": 0.0, **found, "values": worker.compared(result, "infer", lambda: result)}
 
 
 def rounds_of(case: str, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The medians of each peer over interleaved rounds, with sizes and seconds to write."""
     seconds = written(case, folder)
     if "cellc" in seconds:
-        c_program(case, folder)
+        elements = asked("cellc", "call", case, folder, "0")["elements"]
+        c_program.build(folder, deployed.inputs_of(case), elements)
     found: dict[str, list[dict[str, Any]]] = {peer: [] for peer in PEERS if peer in seconds}
     for _ in range(options.rounds):
         for peer, rows in list(found.items()):

@@ -337,6 +337,46 @@ def test_null_pointers_and_wrong_numbers(library: CLibrary) -> None:
     session.close()
 
 
+NULLS = {
+    "create": ("library options place", {"place"}), "clone": ("session place", None),
+    "reset": ("session", None), "save": ("session path", None),
+    "weight": ("session name tensor", None),
+    "measure": ("session entry inputs nin outputs nout", {"session", "inputs", "outputs"}),
+    "run": ("session entry inputs nin outputs nout", {"session", "inputs", "outputs"}),
+    "run_dlpack": ("session entry inputs nin outputs nout", {"session", "inputs", "outputs"}),
+}
+"""By function the names of its arguments, and which of them must not be NULL; None: all."""
+
+
+@pytest.mark.parametrize("function", NULLS)
+def test_each_pointer_that_must_not_be_null(library: CLibrary, function: str) -> None:
+    """A code and a text, also where there is no place for the text; nothing is written."""
+    session, error, place = library.session(), Error(), ctypes.c_void_p(7)
+    out = np.full((64, 300), 7, np.float32)
+    x, y = (Tensor * 1)(tensor(X)), (Tensor * 1)(tensor(out))
+    kept = [dl(X), dl(out)]
+    pointers: dict[str, Any] = {"inputs": x, "outputs": y}
+    if function == "run_dlpack":
+        pointers = {n: (ctypes.c_void_p * 1)(ctypes.addressof(k)) for n, k in
+                    zip(("inputs", "outputs"), kept, strict=True)}
+    given = {
+        "library": library.address, "options": None, "place": ctypes.addressof(place),
+        "session": session.handle, "path": b"/", "name": b"w", "tensor": ctypes.addressof(Tensor()),
+        "entry": 0, "nin": 1, "nout": 1,
+        **{n: ctypes.addressof(p) for n, p in pointers.items()}}
+    names = NULLS[function][0].split()
+    for name in NULLS[function][1] or names:
+        args = [None if n == name else given[n] for n in names]
+        call = library.function(function)
+        assert call(*args, ctypes.addressof(error)) == error.code == Code.ARGUMENT, name
+        assert error.text and call(*args, None) == Code.ARGUMENT
+    assert (out == 7).all() and place.value in (7, None)
+    library.check("run", session.handle, 0, ctypes.addressof(x), 1, ctypes.addressof(y), 1)
+    assert library.function("find")(library.address, None) == -1
+    assert library.function("find")(None, b"infer") == -1
+    session.close()
+
+
 def test_the_version_is_checked(library: CLibrary) -> None:
     error = Error()
     assert library.dll.cellc_get_library(ABI + 1, ctypes.addressof(error)) is None

@@ -103,7 +103,8 @@ def test_the_command_line_writes_libraries(
      "a C library is for the vector units of a processor, not for cuda-sm_80"),
     (["--shared", "a.so", "--target", "x86_64-amx"], "not for x86_64-amx"),
     (["--shared", "a.so", "--target", "x86_64-avx2", "--target", "aarch64-neon"],
-     "a.so: a C library is for one target, but got x86_64-avx2, aarch64-neon"),
+     "a C library is for processors of one kind, but x86_64-avx2, aarch64-neon are of 2: compile a "
+     "library for each kind"),
 ])
 def test_bad_options(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], text: str,

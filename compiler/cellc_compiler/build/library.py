@@ -93,22 +93,24 @@ def link_library(
         body.extend(bytes(size - len(body)))
         parts.append(Part(kind, at, body))
     made = Library(machine, tuple(parts), _exports(everything, objects), [], [], [])
-    for obj in objects:
-        _resolve(obj, made, buffers)
+    for item, obj in zip(everything, objects, strict=True):
+        _resolve(obj, item.imports, made, buffers)
     return made
 
 
 def _resolve(
-    obj: _Object, made: Library, buffers: Mapping[str, tuple[int, bytearray]]
+    obj: _Object, names: Mapping[str, str], made: Library,
+    buffers: Mapping[str, tuple[int, bytearray]],
 ) -> None:
-    """Apply the relocations of an object, or keep them."""
+    """Apply the relocations of an object, or keep them; `names` as `LinkInput.imports`."""
     assert isinstance(made.pointers, list) and isinstance(made.imports, list)
     assert isinstance(made.across, list)
     for reloc in obj.relocs:
         symbol, section = obj.symbols[reloc.symbol], obj.sections[reloc.section]
         place = section.place + reloc.offset
         known = symbol.section != _UNDEFINED
-        target = _address(obj, symbol) if known else made.symbols.get(symbol.name)
+        target = _address(obj, symbol) if known else made.symbols.get(
+            names.get(symbol.name, symbol.name))
         if reloc.type == ABSOLUTE[made.machine] and symbol.name.startswith(SYSTEM):
             made.imports.append((place, symbol.name.removeprefix(SYSTEM)))
             continue

@@ -39,6 +39,8 @@ class LinkInput:
     object: bytes = field(repr=False)  # an ELF relocatable file
     # visible name -> the name in the object; every global definition under its own name when None
     exports: Mapping[str, str] | None = None
+    # of what it reads of others: the name in the object -> visible name, where they differ
+    imports: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

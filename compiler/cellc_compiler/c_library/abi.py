@@ -47,7 +47,7 @@ MEANINGS = {
     Code.BUFFER: "a buffer that is too short, missing, not aligned, or shared with another one",
     Code.SIZES: "sizes that no program serves",
     Code.MEMORY: "the system gives no memory",
-    Code.PROCESSOR: "the library is compiled for another processor",
+    Code.PROCESSOR: "the library has no code for this processor",
     Code.WEIGHTS: "no weights, or those of another network",
     Code.FILE: "a file cannot be read or written",
     Code.RUN: "the network stopped with an error, as an index out of range",
@@ -92,12 +92,13 @@ STRUCTURES = {
     # DLPack's `DLTensor`.
     "dltensor": _fields("ptr data", "i32 device device_id ndim", "i8 code bits", "i16 lanes",
                         "ptr shape strides", "i64 offset"),
-    # The network, as the functions see it: counts, places in the memory of a session, and the head
-    # of its file of weights.
+    # The network, as the functions see it: counts, places in the memory of a session, the head of
+    # its file of weights, and what CPUID must say.
     "net": _fields(
-        "ptr library plans programs blocks weights head data",
+        "ptr library plans programs blocks weights head data targets",
         "i64 nprograms nblocks nweights head_bytes file_bytes session_bytes base_bytes",
-        "i64 weights_at versions_at pointers_at tensors_at npointers"),
+        "i64 weights_at versions_at pointers_at tensors_at npointers",
+        "i64 leaf1 leaf7 states"),
     # Of an entry: texts of what its arguments must be, and what serves which sizes.
     "plan": _fields("ptr must variants", "i64 nvariants"),
     # kind: 0 for one choice of sizes, 1 for all sizes, 2 for a batch of any size.
@@ -144,7 +145,7 @@ FUTEX = {"x86_64": 202, "aarch64": 98}
 _SYSTEM = (
     "posix_memalign free memcpy memset memcmp strcmp sched_getaffinity sched_yield "
     "pthread_attr_init pthread_attr_setdetachstate pthread_attr_setstacksize open close lseek mmap "
-    "munmap write fsync rename unlink getpid __errno_location strerror snprintf strtod pow"
+    "munmap write fsync rename unlink getpid getenv __errno_location strerror snprintf strtod pow"
 )
 LIBC = tuple(_SYSTEM.split())
 """Functions of the C library that the code calls, through a table of its own."""

@@ -32,7 +32,7 @@ enum cellc_code {
     CELLC_BUFFER = 4, /* a buffer that is too short, missing, not aligned, or shared with another one */
     CELLC_SIZES = 5, /* sizes that no program serves */
     CELLC_MEMORY = 6, /* the system gives no memory */
-    CELLC_PROCESSOR = 7, /* the library is compiled for another processor */
+    CELLC_PROCESSOR = 7, /* the library has no code for this processor */
     CELLC_WEIGHTS = 8, /* no weights, or those of another network */
     CELLC_FILE = 9, /* a file cannot be read or written */
     CELLC_RUN = 10, /* the network stopped with an error, as an index out of range */
@@ -123,7 +123,7 @@ struct cellc_library {
     int32_t nentries, nweights;
     int32_t embedded;    /* whether the weights are in the library */
     const char *name;
-    const char *target;  /* "x86_64-avx2": the processor */
+    const char *target;  /* "x86_64-avx2": the processor whose code runs */
     const char *version; /* of cellc */
     const char *hash;    /* names the weights that belong to the network */
     const cellc_entry *entries;
@@ -162,7 +162,11 @@ struct cellc_library {
     void (*set_executor)(const cellc_library *library, cellc_executor executor, void *context);
 };
 
-/* The one name that every shared library has, for dlsym; NULL: another version. */
+/* The one name that every shared library has, for dlsym; NULL: another version.
+
+   A library with code for several processors takes the best code that this processor runs, once,
+   when it is first asked for; or, where the environment variable CELLC_TARGET is set, the code for
+   the processor of that name: NULL with CELLC_PROCESSOR where it has none, or none that runs. */
 typedef const cellc_library *(*cellc_get_library_function)(int32_t abi, cellc_error *error);
 #define CELLC_GET_LIBRARY "cellc_get_library"
 

@@ -31,7 +31,7 @@ def header(network: Network, described: Mapping[str, Any]) -> str:
         lines.append(f"   {entry}({', '.join(inputs)}) -> {', '.join(outputs) or 'nothing'}")
         lines += [f"       for {served}"] if served else []
     held = "inside the library" if network.data is not None else "in a file of their own"
-    about = "\n".join([f"/* The network {name!r} for {network.target}, compiled by cellc.", "",
+    about = "\n".join([f"/* The network {name!r} for {network.targets}, compiled by cellc.", "",
                        *lines, "",
                        f"   {counted(len(network.weights), 'weight')}, {held}: {network.hash} */"])
     return f"""{about}

@@ -118,9 +118,8 @@ define hidden i32 @cellc_create(ptr %library, ptr %options, ptr %out, ptr %error
   if %out != null, else ret @no_place(%error)
   %out:ptr = null
   %name = @cellc_net->net.library->library.name
-  if @usable(), else tell {PROCESSOR}, "The library '", %name, "' is compiled for ",
-      @cellc_net->net.library->library.target,
-      ", whose instructions this processor does not have."
+  if @usable(@cellc_net), else tell {PROCESSOR}, "The library '", %name, "' is compiled for ",
+      @cellc_net->net.targets, ", whose instructions this processor does not have."
   %base = @memory(@cellc_net->net.base_bytes)
   if %base != null, else ret @no_memory(%error)
   %base->base.references = 1
@@ -364,9 +363,39 @@ define internal i32 @no_path(ptr %error) nounwind {
   tell {ARGUMENT}, "The path must be one of fewer than 4000 bytes."
 }
 
+; Choose the code of a target, for good: the first that this processor runs, or that which
+; CELLC_TARGET names. Where none runs, `create` says so.
+define internal i32 @pick(ptr %error) nounwind {
+  if @cellc_picked:i32 == 0, else ret 0
+  %wanted = ptr {getenv}("CELLC_TARGET")
+  loop %i < {NETS}, else %none
+  %net = &@cellc_nets:%net[%i]
+  if %wanted != null, else %any
+  if i32 {strcmp}(%wanted, %net->net.library->library.target) == 0, else %another
+  if @usable(%net), else tell {PROCESSOR}, "CELLC_TARGET is ", %wanted,
+      ", whose instructions this processor does not have."
+  br label %found
+any:
+  if @usable(%net), else %another
+found:
+  ptr {memcpy}(@cellc_net, %net, i64 {NET_BYTES})
+  @cellc_picked:i32 = 1
+  ret 0
+another:
+  next %i
+none:
+  if %wanted == null, else tell {PROCESSOR}, "CELLC_TARGET is ", %wanted, ", but the library '",
+      @cellc_net->net.library->library.name, "' is compiled for ", @cellc_net->net.targets, "."
+  ret 0
+}
+
 define hidden ptr @cellc_get_library(i32 %abi, ptr %error) nounwind {
   if %abi == {ABI_VERSION}, else %other
-  %rc = @outcome(%error, 0)
+  @lock()
+  %rc = @pick(%error)
+  @unlock()
+  if %rc == 0, else ret null
+  %rc2 = @outcome(%error, 0)
   ret @cellc_net->net.library
 other:
   %rc1 = @outcome(%error, {ABI})
@@ -378,23 +407,26 @@ other:
 
 PROCESSOR = {
     "x86_64": """
-define internal i1 @usable() nounwind {
+define internal i1 @usable(ptr %net) nounwind {
   %one = call { i32, i32, i32, i32 } asm "cpuid", "={ax},={bx},={cx},={dx},0,2"(i32 1, i32 0)
   %features = extractvalue { i32, i32, i32, i32 } %one, 2
-  if (%features & {LEAF1}) == {LEAF1}, else ret false
+  %leaf1 = trunc.i32(%net->net.leaf1)
+  if (%features & %leaf1) == %leaf1, else ret false
   %saved = call { i32, i32 } asm "xgetbv", "={ax},={dx},{cx}"(i32 0)
   %states = extractvalue { i32, i32 } %saved, 0
-  if (%states & {STATES}) == {STATES}, else ret false
+  %needed = trunc.i32(%net->net.states)
+  if (%states & %needed) == %needed, else ret false
   %seven = call { i32, i32, i32, i32 } asm "cpuid", "={ax},={bx},={cx},={dx},0,2"(i32 7, i32 0)
   %more = extractvalue { i32, i32, i32, i32 } %seven, 1
-  if (%more & {LEAF7}) == {LEAF7}, else ret false
+  %leaf7 = trunc.i32(%net->net.leaf7)
+  if (%more & %leaf7) == %leaf7, else ret false
   ret true
 }
 """,
     "aarch64": """
-define internal i1 @usable() nounwind {
+define internal i1 @usable(ptr %net) nounwind {
   ret true
 }
 """,
 }
-"""Whether this processor has what the network's code needs."""
+"""Whether this processor has what the code of a target needs."""

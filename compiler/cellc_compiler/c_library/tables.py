@@ -1,5 +1,7 @@
 """The constants that the functions of a library read about one network, as LLVM text.
 
+A library for several processors of a kind has them once for each; they share the weights.
+
 The places in a session's memory are chosen here, too: arrays of pointers first, then for each
 program its slots and the numbers that follow from sizes, then the weights that calls update and the
 blocks that follow from them. Sessions share all else: see `sessions`.
@@ -17,8 +19,10 @@ from cellc_runtime.bound import updated
 from cellc_runtime.dtypes import Array, DType
 from cellc_runtime.lazy import json
 from cellc_runtime.open_sizes import RELATIONS, Open, condition
+from cellc_runtime.processor import FEATURES
 from cellc_runtime.program import Message, Program
 from cellc_runtime.records import dataclass, field
+from cellc_runtime.target import Target
 from cellc_runtime.variants import ANY
 
 from ..backends.llvm.notation import declarations
@@ -33,10 +37,11 @@ _TENSOR = 24 + 8 * MAX_NDIM
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The parts of a library."""
+    """The parts of a library, for one of the targets that it has code for."""
 
     name: str  # an identifier
-    target: str  # the name of the target
+    target: Target
+    targets: str  # the names of all of them, for people
     entries: Mapping[str, Entry]  # by name
     weights: Mapping[str, Array] = field(repr=False)  # by name, in the order of the file
     head: bytes = field(repr=False)  # that of the file of weights
@@ -67,19 +72,22 @@ class _Room:
         return at
 
 
-class _Constants:
-    """Constants of a module."""
+class Constants:
+    """Constants of a module: equal ones are one."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []  # their definitions
         self._texts: dict[str, str] = {}
+        self._known: dict[tuple[str, str], str] = {}
 
     def define(self, ty: str, value: str, name: str = "") -> str:
         """A constant, by a name of its own or for this module alone."""
+        if not name and (ty, value) in self._known:
+            return self._known[ty, value]
         named = name or f"t.{len(self.lines)}"
         how = "hidden constant" if name else "private unnamed_addr constant"
         self.lines.append(f"@{named} = {how} {ty} {value}")
-        return f"@{named}"
+        return self._known.setdefault((ty, value), f"@{named}") if not name else f"@{named}"
 
     def text(self, text: str) -> str:
         """A text, with a zero at its end."""
@@ -115,10 +123,15 @@ def row(dtype: DType, shape: Sequence[Any]) -> str:
 
 
 class Tables:
-    """Writes the constants of a network.
+    """Writes the constants of a network for one target.
+
+    Args:
+        network: its parts.
+        constants: where they go; those of all targets of a library are in one module.
+        first: the number of its first program among those of the library.
 
     Attributes:
-        text: all of them, as a module's text.
+        net: the constant that all others hang on.
         blobs: data that it knows by these names.
         described: for each entry its inputs and outputs, and the sizes that it serves, for people.
         uses_pow: whether sizes are computed with powers.
@@ -127,9 +140,9 @@ class Tables:
         NotInC: something that the interface does not have.
     """
 
-    def __init__(self, network: Network) -> None:
-        self._network = network
-        self._c, self.blobs = _Constants(), dict[str, bytes]()
+    def __init__(self, network: Network, constants: Constants, first: int = 0) -> None:
+        self.network, self.first = network, first
+        self._c, self.blobs = constants, dict[str, bytes]()
         self._programs = network.programs()
         self.uses_pow = False
         weights = list(network.weights)
@@ -148,7 +161,6 @@ class Tables:
                          for made in entry.by_size for of in made.values() for _ in of]
         programs = [self._program(number, p) for number, p in enumerate(self._programs)]
         held = self._held()
-        self._arrays_of_types()
         plans, entries, first = [], [], 0
         self.described: dict[str, tuple[list[str], list[str], str]] = {}
         for name, entry in network.entries.items():
@@ -160,36 +172,31 @@ class Tables:
             entries.append(self._entry(name, entry, described))
             first += sum(map(len, entry.by_size))
         c, head = self._c, network.head
-        programs_at = c.array("program", programs, "cellc_programs")
+        programs_at = c.array("program", programs, f"cellc_programs_{self.first}")
         library = c.define("%library", struct(
             "library", abi=ABI, nentries=len(entries), nweights=len(weights),
             embedded=int(network.data is not None), name=c.text(network.name),
-            target=c.text(network.target), version=c.text(__version__), hash=c.text(network.hash),
+            target=c.text(network.target.name), version=c.text(__version__),
+            hash=c.text(network.hash),
             entries=c.array("entry", entries), weights=c.array("weight", self._weights()),
-            **{f: f"@cellc_{f}" for f in FUNCTIONS}), "cellc_the_library")
-        c.define("%net", struct(
-            "net", library=library, plans=c.array("plan", plans), programs=programs_at,
+            **{f: f"@cellc_{f}" for f in FUNCTIONS}))
+        self.net = struct(
+            "net", library=library, targets=c.text(network.targets),
+            plans=c.array("plan", plans), programs=programs_at,
             blocks=c.array("block", self._blocks), weights=c.array("held", held),
             head=self._blob("cellc_head", head),
             data=self._blob("cellc_data", network.data or b""),
             nprograms=len(programs), nblocks=len(self._blocks), nweights=len(weights),
             head_bytes=len(head), file_bytes=len(head) + network.nbytes,
             session_bytes=self._session.size, base_bytes=self._base.size, npointers=most,
-            **places), "cellc_net")
-        self.text = self._module()
+            **places, **_processor(network.target))
 
-    def _module(self) -> str:
-        functions = [f"declare hidden void @cellc_{f}()" for f in FUNCTIONS]
-        code = [f"declare hidden i32 @{name}(ptr, ptr, ptr{more})"
-                for i, p in enumerate(self._programs)
+    def declared(self) -> list[str]:
+        """The functions of its programs."""
+        return [f"declare hidden i32 @{name}(ptr, ptr, ptr{more})"
+                for i, p in enumerate(self._programs, self.first)
                 for name, more in ((f"cellc_main_{i}", ""), (f"cellc_ahead_{i}", ", i64"))
                 if not more or p.precomputed]
-        outside = [f"@{name} = external hidden constant i8" for name in self.blobs]
-        own = (f"define ptr @{self._network.name}_library(i32 %abi, ptr %error) {{\n"
-               "  %library = call ptr @cellc_get_library(i32 %abi, ptr %error)\n"
-               "  ret ptr %library\n}\ndeclare hidden ptr @cellc_get_library(i32, ptr)\n")
-        return "\n".join([declarations(STRUCTURES), *functions, *code, *outside, *self._c.lines,
-                          own])
 
     # --- programs ---------------------------------------------------------------------------
 
@@ -217,9 +224,9 @@ class Tables:
         shapes = [d for s in p.of_kind("output") for d in _padded(s.shape)]
         messages = [self._message(m, n, number) for n, m in enumerate(p.messages)]
         return struct(
-            "program", main=f"@cellc_main_{number}",
-            ahead=f"@cellc_ahead_{number}" if p.precomputed else "null",
-            constants=self._blob(f"cellc_constants_{number}", p.constants),
+            "program", main=f"@cellc_main_{self.first + number}",
+            ahead=f"@cellc_ahead_{self.first + number}" if p.precomputed else "null",
+            constants=self._blob(f"cellc_constants_{self.first + number}", p.constants),
             slots=c.array("slot", slots),
             shapes=c.array("i64", shapes), messages=c.array("message", messages),
             open="null" if p.open is None else self._opened(number, p.open),
@@ -248,7 +255,8 @@ class Tables:
             shared = not self._updated & sources
             room = self._base if shared else self._session
             self._blocks.append(struct(
-                "block", program=f"getelementptr (%program, ptr @cellc_programs, i64 {number})",
+                "block", program=f"getelementptr (%program, ptr @cellc_programs_{self.first}, "
+                f"i64 {number})",
                 weights=self._c.array("i64", sorted(self._weight[n] for n in sources)), part=part,
                 at=room.take(p.slots[slot].nbytes, 64), shared=int(shared),
                 seen_at=self._session.take(8), nweights=len(sources)))
@@ -410,7 +418,7 @@ class Tables:
     def _held(self) -> list[str]:
         """Where each weight is in the file, and in a session."""
         offset, rows = 0, []
-        for name, array in self._network.weights.items():
+        for name, array in self.network.weights.items():
             own = self._session.take(array.nbytes, 64) if name in self._updated else -1
             rows.append(struct("held", offset=offset, own_at=own))
             offset += array.nbytes
@@ -421,16 +429,39 @@ class Tables:
         return [struct("weight", name=c.text(name), shape=c.array("i64", a.shape),
                        nbytes=a.nbytes, dtype=code_of(dtypes.from_numpy(a.dtype)), ndim=a.ndim,
                        updated=int(name in self._updated))
-                for name, a in self._network.weights.items()]
+                for name, a in self.network.weights.items()]
 
-    def _arrays_of_types(self) -> None:
-        """Facts about element types, by their numbers."""
-        c, known = self._c, [t for t in DTYPES if t is not None]
-        c.array("ptr", [c.text("no type"), *(c.text(t.name) for t in known)], "cellc_dtype_names")
-        c.array("i64", [1, *(t.itemsize for t in known)], "cellc_itemsizes")
-        c.array("i64", [1, *(t.itemsize // (2 if t.is_complex else 1) for t in known)],
-                "cellc_alignments")
-        c.array("i32", [-1, *(dlpack(t) for t in known)], "cellc_dlpack")
+
+def module_text(tables: Sequence[Tables], constants: Constants) -> str:
+    """The module of a library's constants: those for the first target are in use until the
+    processor is known."""
+    c, known = constants, [t for t in DTYPES if t is not None]
+    c.array("ptr", [c.text("no type"), *(c.text(t.name) for t in known)], "cellc_dtype_names")
+    c.array("i64", [1, *(t.itemsize for t in known)], "cellc_itemsizes")
+    c.array("i64", [1, *(t.itemsize // (2 if t.is_complex else 1) for t in known)],
+            "cellc_alignments")
+    c.array("i32", [-1, *(dlpack(t) for t in known)], "cellc_dlpack")
+    c.array("net", [t.net for t in tables], "cellc_nets")
+    functions = [f"declare hidden void @cellc_{f}()" for f in FUNCTIONS]
+    blobs = dict.fromkeys(name for t in tables for name in t.blobs)
+    outside = [f"@{name} = external hidden constant i8" for name in blobs]
+    own = (f"@cellc_net = hidden global %net {tables[0].net}\n"
+           f"define ptr @{tables[0].network.name}_library(i32 %abi, ptr %error) {{\n"
+           "  %library = call ptr @cellc_get_library(i32 %abi, ptr %error)\n"
+           "  ret ptr %library\n}\ndeclare hidden ptr @cellc_get_library(i32, ptr)\n")
+    code = [line for t in tables for line in t.declared()]
+    return "\n".join([declarations(STRUCTURES), *functions, *code, *outside, *c.lines, own])
+
+
+def _processor(target: Target) -> dict[str, int]:
+    """The bits that CPUID has for what a target needs, in leaves 1 and 7, and of XCR0."""
+    ecx, ebx, states = 1 << 27, 0, 0
+    for feature in target.requires & FEATURES.keys():
+        leaf, _, bit, state = FEATURES[feature]
+        states |= state
+        ecx |= (1 << bit) * (leaf == 1)
+        ebx |= (1 << bit) * (leaf == 7)
+    return {"leaf1": ecx, "leaf7": ebx, "states": states}
 
 
 def dlpack(dtype: DType) -> int:

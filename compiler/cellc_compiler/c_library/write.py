@@ -13,7 +13,6 @@ from cellc_runtime.dtypes import Array
 from cellc_runtime.files import write_atomically, write_text
 from cellc_runtime.lazy import hashlib, json
 from cellc_runtime.open_sizes import MOST_DIVISOR
-from cellc_runtime.processor import FEATURES
 from cellc_runtime.program import MAX_BYTES
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
@@ -25,7 +24,7 @@ from ..build.link import LinkInput
 from ..build.objects import compile_texts
 from . import abi, calls, checks, elf, entries, header, sessions, sizes, texts
 from .abi import NotInC
-from .tables import HASH, Network, Tables
+from .tables import HASH, Constants, Network, Tables, module_text
 
 KINDS = {".so": "shared library", ".a": "archive", ".o": "object"}
 """The kinds of files, by the ending of the name."""
@@ -68,17 +67,32 @@ def check_target(target: Target) -> None:
         raise NotInC(f"a C library is for the vector units of a processor, not for {target.name}")
 
 
+def check_targets(targets: Sequence[Target]) -> list[Target]:
+    """The targets of a library, each once and the best first.
+
+    Raises:
+        NotInC: one that there are no libraries for, or processors of two kinds.
+    """
+    for target in targets:
+        check_target(target)
+    kinds = {t.triple.partition("-")[0] for t in targets}
+    if len(kinds) != 1:
+        raise NotInC("a C library is for processors of one kind, but "
+                     f"{', '.join(t.name for t in targets)} are of {len(kinds)}: compile a library "
+                     "for each kind")
+    return sorted(dict.fromkeys(targets), key=lambda t: -t.vector_bytes)
+
+
 def write(
-    path: str, compiled: Mapping[str, Compiled], weights: Mapping[str, Array], target: Target,
+    path: str, compiled: Mapping[Target, Mapping[str, Compiled]], weights: Mapping[str, Array],
     weights_path: str | None = None,
 ) -> list[str]:
     """Write a library, its headers and, if it is to be apart, its file of weights.
 
     Args:
         path: the file; its ending says which kind.
-        compiled: the entries by name.
+        compiled: for each target, as `check_targets` gives them, the entries by name.
         weights: by name.
-        target: what the programs are compiled for.
         weights_path: a file for the weights; None: the library holds them.
 
     Returns:
@@ -89,29 +103,31 @@ def write(
         OSError: a file cannot be written.
     """
     name, kind = library_name(path), Path(path).suffix
-    check_target(target)
     first, text, *data = _weights_file(weights)
     nbytes, embedded = sum(map(len, data)), weights_path is None
     if embedded and nbytes > _MOST_EMBEDDED:
         raise NotInC(f"{nbytes / 2**30:.1f} GiB of weights do not fit into a library: write them "
                      "to a file of their own")
-    network = Network(
-        name, target.name, {n: c.entry for n, c in compiled.items()}, _in_order(weights, text),
-        bytes(first) + bytes(text), b"".join(data) if embedded else None, nbytes)
-    tables = Tables(network)
-    inputs = _linked(compiled, tables, target)
-    own = f"{name}_library"
+    ordered, head = _in_order(weights, text), bytes(first) + bytes(text)
+    held = b"".join(data) if embedded else None
+    shown = " or ".join(t.name for t in compiled)
+    constants, tables, blobs = Constants(), list[Tables](), dict[str, bytes]()
+    for target, entries_of in compiled.items():
+        network = Network(name, target, shown, {n: c.entry for n, c in entries_of.items()},
+                          ordered, head, held, nbytes)
+        tables.append(Tables(network, constants, sum(len(t.network.programs()) for t in tables)))
+        blobs |= tables[-1].blobs
+    inputs, own = _linked(compiled, tables, constants), f"{name}_library"
     if kind == ".so":
-        machine = target.triple.partition("-")[0]
-        made = elf.shared(
-            inputs, tables.blobs, [own, "cellc_get_library"], Path(path).name, machine)
+        machine = next(iter(compiled)).triple.partition("-")[0]
+        made = elf.shared(inputs, blobs, [own, "cellc_get_library"], Path(path).name, machine)
     else:
-        made = elf.relocatable(inputs, tables.blobs, [own])
+        made = elf.relocatable(inputs, blobs, [own])
         made = elf.archive(name, made, [own]) if kind == ".a" else made
     if weights_path is not None:
         write_atomically(weights_path, [first, text, *data])
     write_atomically(path, [made])
-    headers = write_headers(path, network, tables)
+    headers = write_headers(path, tables[0].network, tables[0])
     return [path, *headers, *filter(None, [weights_path])]
 
 
@@ -139,21 +155,33 @@ def _in_order(weights: Mapping[str, Array], text: bytes | memoryview) -> dict[st
 
 
 def _linked(
-    compiled: Mapping[str, Compiled], tables: Tables, target: Target
+    compiled: Mapping[Target, Mapping[str, Compiled]], tables: Sequence[Tables],
+    constants: Constants,
 ) -> list[LinkInput]:
-    """All objects: those of programs, each under a name of its own, then the rest."""
+    """All objects: those of programs, each under a name of its own, then the rest. Targets may
+    have kernels of one text, and so of one name, of which each has its own object."""
     inputs: list[LinkInput] = []
-    kernels: dict[bytes, dict[str, str]] = {}
-    programs = [objects for c in compiled.values() for objects in c.objects]
-    for number, (main, *others) in enumerate(programs):
-        renamed = {f"{function}_{number}": function for function in (MAIN, PRECOMPUTE)
-                   if function in (main.exports or {})}
-        inputs.append(LinkInput(main.object, renamed))
-        for kernel in others:
-            kernels.setdefault(kernel.object, {}).update(kernel.exports or {})
-    least = _least(target)
-    made = compile_texts([support_text(target, tables.uses_pow), tables.text], least)
-    return [*inputs, *map(LinkInput, kernels, kernels.values()), *map(LinkInput, made)]
+    number, taken = 0, set[str]()
+    for place, entries_of in enumerate(compiled.values()):
+        kernels: dict[bytes, dict[str, str]] = {}
+        programs = [objects for c in entries_of.values() for objects in c.objects]
+        for _, *others in programs:
+            for kernel in others:
+                kernels.setdefault(kernel.object, {}).update(kernel.exports or {})
+        names = {n: f"{n}_{place}" if n in taken else n for of in kernels.values() for n in of}
+        taken.update(names.values())
+        for main, *_ in programs:
+            renamed = {f"{function}_{number}": function for function in (MAIN, PRECOMPUTE)
+                       if function in (main.exports or {})}
+            inputs.append(LinkInput(main.object, renamed, names))
+            number += 1
+        inputs += [LinkInput(made, {names[n]: inner for n, inner in exports.items()}, names)
+                   for made, exports in kernels.items()]
+    target = next(iter(compiled))
+    uses_pow = any(t.uses_pow for t in tables)
+    made = compile_texts([support_text(target, uses_pow, len(tables)),
+                          module_text(tables, constants)], _least(target))
+    return [*inputs, *map(LinkInput, made)]
 
 
 def _least(target: Target) -> Target:
@@ -163,12 +191,13 @@ def _least(target: Target) -> Target:
     return replace(target, name="x86_64", cpu="x86-64", features="", vector_bytes=16)
 
 
-def support_text(target: Target, uses_pow: bool) -> str:
-    """The functions of a library, with the pool and what they need of the system."""
+def support_text(target: Target, uses_pow: bool, count: int = 1) -> str:
+    """The functions of a library with code for `count` targets of a kind, with the pool and what
+    they need of the system."""
     machine = target.triple.partition("-")[0]
     code = "".join(m.CODE for m in (texts, checks, sizes, calls, entries, sessions))
     code += sessions.PROCESSOR[machine]
-    for name, value in _numbers(target).items():
+    for name, value in _numbers(count).items():
         code = code.replace(f"{{{name}}}", str(value))
     code, strings = _with_texts(code)
     code = _spelled_out(code)
@@ -189,7 +218,9 @@ def support_text(target: Target, uses_pow: bool) -> str:
     data = [declarations(abi.STRUCTURES), *strings, *(f"declare void @libc.{n}()" for n in outside),
             f"@{TABLE} = hidden global [{len(table)} x ptr] [{_pointers(table)}]",
             f"@cellc_libc = internal global [{len(names)} x ptr] [{_pointers(names)}]",
-            "@cellc_net = external hidden constant %net",
+            "@cellc_net = external hidden global %net",
+            f"@cellc_nets = external hidden constant [{count} x %net]",
+            f"@cellc_picked = internal global i32 {int(count == 1)}",
             *(f"@{n} = external hidden constant [16 x {ty}]" for n, ty in (
                 ("cellc_dtype_names", "ptr"), ("cellc_itemsizes", "i64"),
                 ("cellc_alignments", "i64"), ("cellc_dlpack", "i32"))), _INTRINSICS]
@@ -242,24 +273,13 @@ def _spelled_out(code: str) -> str:
     return _OWN.sub(spelled, re.sub(r"\n {3,}", " ", code))
 
 
-def _numbers(target: Target) -> dict[str, int]:
+def _numbers(count: int) -> dict[str, int]:
     """The numbers that stand in the code by name."""
-    ecx, ebx, states = 1 << 27, 0, 0
-    for feature in target.requires & FEATURES.keys():
-        leaf, _, bit, state = FEATURES[feature]
-        states |= state
-        ecx |= (1 << bit) * (leaf == 1)
-        ebx |= (1 << bit) * (leaf == 7)
     return {
         **{code.name: code.value for code in abi.Code},
         "ABI_VERSION": abi.ABI, "TEXT": abi.TEXT, "LAST": abi.TEXT - 1, "MAX_NDIM": abi.MAX_NDIM,
         "NDTYPES": len(abi.DTYPES), "MAX_BYTES": MAX_BYTES, "LARGE": LARGE,
         "TENSOR_BYTES": 24 + 8 * abi.MAX_NDIM, "MOST": (1 << 63) - 1, "STACK": _STACK,
         "MOST_DIVISOR": MOST_DIVISOR, "O_READ": 0o2000000, "O_WRITE": 0o2000301,
-        "LEAF1": _signed(ecx), "LEAF7": _signed(ebx), "STATES": states,
+        "NETS": count, "NET_BYTES": 8 * len(abi.STRUCTURES["net"]),
     }
-
-
-def _signed(bits: int) -> int:
-    """The same 32 bits as a number with a sign."""
-    return bits - (1 << 32) * (bits >> 31)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cellc_compiler.c_library.abi import NotInC
-from cellc_compiler.c_library.write import Compiled, check_target, library_name, write
+from cellc_compiler.c_library.write import Compiled, check_targets, library_name, write
 from cellc_runtime.errors import counted
 from cellc_runtime.target import Target
 
@@ -27,21 +27,21 @@ def write_library(
         weights: a file for the weights; None: the library holds them.
         (others): see `artifacts.write`.
     """
-    if len(dict.fromkeys(targets)) != 1:
-        raise UserError(f"{path}: a C library is for one target, but got "
-                        f"{', '.join(t.name for t in targets)}")
     try:
         library_name(path)
-        check_target(targets[0])
-        made = artifacts.make(entries, targets, budget, False, donate, objects=True)
-        compiled = {name: Compiled(entry, [b.objects for b in made.built[name]])
-                    for name, entry in made.entries.items()}
-        files = write(path, compiled, made.weights, targets[0], weights)
+        chosen = check_targets(targets)
+        made = {t: artifacts.make(entries, [t], budget, False, donate, objects=True)
+                for t in chosen}
+        compiled = {t: {name: Compiled(entry, [b.objects for b in of.built[name]])
+                        for name, entry in of.entries.items()} for t, of in made.items()}
+        first = made[chosen[0]]
+        files = write(path, compiled, first.weights, weights)
     except NotInC as e:
         raise UserError(str(e)) from e
     except OSError as e:
         with writing(e.filename or path):
             raise
     sizes = (f"{f} ({Path(f).stat().st_size / 1024:.0f} KiB)" for f in files)
-    weights = counted(len(made.weights), "weight")
-    return "\n".join([*made.lines, f"wrote {', '.join(sizes)}; {weights}"])
+    weights = counted(len(first.weights), "weight")
+    lines = [line for of in made.values() for line in of.lines]
+    return "\n".join([*lines, f"wrote {', '.join(sizes)}; {weights}"])

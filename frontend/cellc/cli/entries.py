@@ -80,7 +80,7 @@ def compile_artifact(
 
     Args:
         path: the file to write. A name that ends in `.so`, `.a` or `.o` makes a library with a C
-            interface, for one target, with its headers beside it.
+            interface, for targets of one kind, with its headers beside it.
         entries: by name, a tuple of what is called and its inputs: a Cell, a method of one or a
             function; Tensors, or texts of their types as on the command line (`"float32[N,3]"`),
             and values that are fixed. A tuple alone is the entry "infer". Entries share the

@@ -70,8 +70,8 @@ def quantize(
 
     Layers that share a weight, such as an Embedding and a tied head, share the small one.
     A product by a small weight is computed in float32, in one order, so both modes and all
-    machines give the same bits. A convolution widens its weight in each call. `left_as_they_are` of `cellc.quantization` names the layers with
-    matrices that keep their weights.
+    machines give the same bits. A convolution widens its weight in each call. `left_as_they_are` of
+    `cellc.quantization` names the layers with matrices that keep their weights.
 
     Example:
         >>> net = nn.SequentialCell(nn.Dense(64, 32), nn.ReLU(), nn.Dense(32, 10))
