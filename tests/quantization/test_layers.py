@@ -253,3 +253,40 @@ def test_layers_that_share_a_weight() -> None:
     second.weight = first.weight
     net = ms.quantize(nn.SequentialCell(first, second))
     assert net[0].kernel.panels is net[1].kernel.panels
+
+
+@pytest.fixture
+def _fast() -> Iterator[None]:
+    ms.set_context(numerics="fast")
+    yield
+    ms.set_context(numerics="strict")
+
+
+@pytest.mark.usefixtures("_fast")
+def test_fast_numerics_keep_weights_small(tmp_path: Path) -> None:
+    """Winograd's weights, four times as many floats, are not made of small ones."""
+    net, x = nn.Conv2d(256, 256, 3).set_train(False), tensor(1, 256, 16, 16)
+    floats = net.weight.nbytes
+    want, used = net(x).asnumpy(), []
+    for kind in ("float32", "int8"):
+        net = net if kind == "float32" else ms.quantize(net, "int8")
+        path = tmp_path / f"{kind}.cellc"
+        ms.compile_artifact(path, (net, x))
+        loaded = artifact.load(path, trust_native_code=True)
+        program, = loaded.programs()
+        used.append(program.arena_bytes + sum(
+            s.nbytes for s in program.slots if s.kind == "kept"))
+        got = loaded(x.asnumpy())
+        assert np.abs(got - want).max() < 2e-2 * np.abs(want).max()
+    assert used[1] < 3 * floats < 4 * floats <= used[0]
+
+
+@pytest.mark.parametrize("format", ["ONNX", "MINDIR"])
+def test_files_of_other_formats(tmp_path: Path, format: str) -> None:
+    net = nn.SequentialCell(nn.Conv2d(8, 16, 3, has_bias=True), nn.ReLU(),
+                            nn.Conv2dTranspose(16, 8, 3, stride=2, group=2)).set_train(False)
+    small, x = ms.quantize(net, "int4"), tensor(1, 8, 6, 6)
+    path = str(tmp_path / f"net.{format.lower()}")
+    ms.export(small, x, file_name=path, file_format=format)
+    got = nn.GraphCell(ms.load(path))(x).asnumpy()
+    np.testing.assert_allclose(got, small(x).asnumpy(), rtol=1e-5, atol=1e-6)

@@ -34,11 +34,25 @@ class Winograd(Pass):
         frozen = frozen_values(graph)
 
         def rule(b: Builder, node: Node) -> Sequence[Value] | None:
-            if node.op != "conv2d" or node.operands[1] not in frozen or not _suits(node):
+            if node.op != "conv2d" or node.operands[1] not in frozen or not _suits(node) \
+                    or _is_widened(node.operands[1]):
                 return None
             return [_rewritten(b, node)]
 
         return rewrite(graph, rule)
+
+
+def _is_widened(w: Value) -> bool:
+    """Whether a weight follows from parameters of fewer bytes: then U would be computed in each
+    call, or kept though the weight was to be small."""
+    found, todo, seen = 0, [w], {w}
+    while todo:
+        v = todo.pop()
+        found += v.type.nbytes if v.node is None else 0
+        more = [o for o in (v.node.operands if v.node is not None else ()) if o not in seen]
+        seen.update(more)
+        todo += more
+    return found < w.type.nbytes
 
 
 def _suits(node: Node) -> bool:
