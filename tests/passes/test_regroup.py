@@ -109,3 +109,13 @@ def test_what_others_read_too_is_not_copied_for_a_product() -> None:
     assert sum(v.type.size == 64 * 96 for v in schedule.stored) == 1
     assert len(schedule.clusters) == 3
     check(g)
+
+
+def test_a_transposition_that_is_reshaped_may_be_a_result() -> None:
+    """No node reads the last value: PixelShuffle at the end of a network, for example."""
+    g = Graph("moved")
+    (x,) = inputs(g, (4, 64, 64))
+    b = Builder(g)
+    turned = b.transpose(b.relu(x), perm=(0, 2, 1))
+    g.outputs.append(b.reshape(turned, shape=(4 * 64 * 64,)))
+    check(g)

@@ -234,7 +234,8 @@ class Fuser:
     def _row_summed(self, node: Node) -> bool:
         """Whether a reduction along the last axis reads a result, or what is made of it."""
         return any(_sums_rows(u) or (lookup(u.op).elementwise and any(
-            map(_sums_rows, self.users.get(u.result, ())))) for u in self.users[node.result])
+            map(_sums_rows, self.users.get(u.result, ()))))
+            for u in self.users.get(node.result, ()))  # a result of the graph alone has none
 
     def _framed(self, node: Node) -> bool:
         """Whether all that reads a result, element by element, ends in one pad (as x does in that
