@@ -120,8 +120,16 @@ with lazy_imports:  # those of the standard library that cost much, for all (Win
     from concurrent import futures as futures
 
 
-def no_attribute(module: str, name: str) -> AttributeError:
-    """The error for a name that a public module has not, with the one that was meant, if any."""
+def no_attribute(module: str, name: str, instead: str = "") -> AttributeError:
+    """The error for a name that a public module does not have.
+
+    Args:
+        instead: what does the work of the name here; without it the message names a similar name of
+            the module, if there is one.
+    """
+    text = f"module {module!r} has no attribute {name!r}"
+    if instead:
+        return AttributeError(f"{text}: cellc does not have it; use {instead}")
     given = name.casefold()
     names = [] if name.startswith("_") else dir(sys.modules[module])
     names.sort(key=lambda n: n[0] == name[0])  # of two names alike, that which begins so
@@ -129,7 +137,7 @@ def no_attribute(module: str, name: str) -> AttributeError:
     meant = [given] if given in known else difflib.get_close_matches(given, known, 1, 0.76) \
         if len(name) > 2 else []
     hint = f"; did you mean {known[meant[0]]!r}?" if meant else ""
-    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+    return AttributeError(f"{text}{hint}")
 
 
 def lazy_names(
@@ -155,9 +163,7 @@ def lazy_names(
         elif home:
             value = getattr(imported(home, package), theirs)
         else:
-            missing, instead = no_attribute(package, name), (elsewhere or {}).get(name)
-            raise AttributeError(f"{missing}: cellc has not got it; use {instead}") if instead \
-                else missing
+            raise no_attribute(package, name, (elsewhere or {}).get(name, ""))
         # The next access finds it there, without this call.
         setattr(sys.modules[package], name, value)
         return value

@@ -176,6 +176,20 @@ def test_an_artifact(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out.count("are those of the graph, to the bit") == 2
 
 
+def test_inspected_inputs_choose_a_served_size(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compile", "nets.py:Picture", "--input", "x=float32[N,3,H,16]", "--sizes",
+                 "N=1,2", "--sizes", "H=16,32", "-o", "picture.cellc"]) == 0
+    values = ["inspect", "picture.cellc", "--values", "--input"]
+    assert main([*values, "x=float32[2,3,32,16]"]) == 0
+    assert "shown for N = 2, H = 32." in (folder / "report.html").read_text()
+    assert main([*values, "x=float32[N,3,16,16]", "--sizes", "N=1"]) == 0
+    assert "shown for N = 1, H = 16." in (folder / "report.html").read_text()
+    assert main([*values, "x=float32[2,3,20,16]"]) == 2
+    assert "no program serves N = 2, H = 20; served: N 1, 2 and H 16, 32" in capsys.readouterr().err
+
+
 def test_commands_that_need_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     inputs = ["--input", "data=float32[N,16]", "--input", "label=int32[N]"]
     assert main(["stages", "nets.py:Net", "--train", "step", "--stages", "2", *inputs]) == 2

@@ -72,6 +72,10 @@ def double(x, y):
     return x * 2, y + 1
 
 
+def factory():
+    return Net()
+
+
 def prints(x):
     print("sum", x.sum())
     return x
@@ -389,6 +393,7 @@ def test_a_script_that_exits_or_fails(tmp_path: Path) -> None:
     (["compile", "nothing.py:Net", "-o", "x"], "no such file"),
     (["compile", "{net}:Nett", "-o", "x"], "has no 'Nett'; it has"),
     (["compile", "{net}:Needs", "-o", "x"], "cannot be made without arguments"),
+    (["compile", "{net}:factory", "-i", "x=float32[2,4]", "-o", "x"], "write 'factory()'"),
     (["compile", "{net}:Net", "-i", "x=float31[2,4]", "-o", "x"], "float31"),
     (["compile", "{net}:Net", "-i", "float32[2,4]", "-o", "x"], "expected NAME="),
     (["compile", "{net}:Net", "-i", "x=float32[2,4", "-o", "x"], "expected a type"),
@@ -412,6 +417,7 @@ def test_a_script_that_exits_or_fails(tmp_path: Path) -> None:
      "cannot be written"),
     (["run", "nothing.py"], "no such file"),
     (["run", "nothing.cellc"], "nothing.cellc: No such file"),
+    (["run", "{net}:Net"], "run takes an artifact or a script"),
     (["run", "{net.parent}"], "{net.parent}"),
     (["run", "{art}"], "For 'infer', the inputs must be x: float32[2, 4], but 'x' is missing."),
     (["run", "{art}", "-i", "y=float32[2,4]"],

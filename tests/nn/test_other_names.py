@@ -46,8 +46,13 @@ def said(error: BaseException) -> str:
     (lambda: nn.Dense(2, 2).parameters(), AttributeError, "hint: write trainable_params()"),
     (lambda: ms.Tensor(1.0).backward(), AttributeError, "hint: write ms.grad"),
     (lambda: ms.Tensor.cuda, AttributeError, "hint: write ms.set_context"),
-    (lambda: nn.Module, AttributeError, "use nn.Cell"),
+    (lambda: ms.Tensor(1.0).cpu(), AttributeError, "hint: write x.asnumpy()"),
+    (lambda: nn.Module, AttributeError, "'Module': cellc does not have it; use nn.Cell"),
     (lambda: ms.no_grad, AttributeError, "only where ms.grad"),
+    (lambda: ms.compile, AttributeError, "'compile': cellc does not have it; use ms.jit, or"),
+    (lambda: ms.load_checkpoint("model.pt"), ValueError, "; load_torch_weights reads files"),
+    (lambda: ms.export(nn.Dense(2, 2), ms.Tensor([[1.0, 2.0]]), file_name="net",
+                       file_format="CELLC"), ValueError, "compile_artifact('NET.cellc', ("),
 ])
 def test_a_name_of_torch(wrong: Callable[[], object], kind: type[Exception], hint: str) -> None:
     with pytest.raises(kind, match=r".") as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +66,8 @@ from .open_sizes import Listed, Plan, listed_sizes, plan, plan_fixed
 from .saved import Saved, input_specs, is_saved, load_saved
 from .scripts import run_script
 
+_IN_SCRIPT = re.compile(r"\.py:[^\W\d]\w*")  # FILE.py:NAME, which other commands take
+
 with lazy_imports:  # the viewer and networkx, which no other command needs
     from . import c_libraries, run_report
 
@@ -90,8 +93,10 @@ def _loaded(args: argparse.Namespace, whole: bool = False) -> tuple[Any, Any, li
     if is_saved(args.network):
         specs, _ = input_specs(args.network, args.input)
         if whole and open_names(specs):
-            raise UserError(f"{args.network} takes {', '.join(specs)}: this command takes one of "
-                            "its graphs: give each --input with numbers for sizes")
+            raise UserError(
+                f"{args.network} takes {', '.join(specs)}: an artifact of open sizes is compiled "
+                "again for one choice of them: give each --input with numbers, or compile "
+                "FILE.py:NAME for all sizes")
         saved, specs = _saved(args)
         return None, saved.cell, specs
     module, net = load_network(args.network)
@@ -345,6 +350,9 @@ def run(args: argparse.Namespace) -> int:
     parser.add_argument("--save", metavar="NET.cellc", help="write the artifact with what the call "
                         "has updated: weights, the optimizer's state, the state of random numbers")
     options = parser.parse_args(args.rest)
+    if _IN_SCRIPT.search(args.program):
+        raise UserError(f"{args.program}: run takes an artifact or a script; write the network to "
+                        "an artifact by cellc compile, and run that")
     try:
         return _run_artifact(args.program, options)
     except KeyError as e:  # whose text would be quoted

@@ -49,7 +49,7 @@ from . import dumping
 from .at_sizes import at_sizes, chosen, said
 from .commands import budget_of, errors_told, gradient, named, subject_of, target_named
 from .errors import UserError, about
-from .loading import sample_inputs, writing
+from .loading import known_shape, sample_inputs, writing
 from .open_sizes import listed_sizes
 from .saved import graph_of, input_specs, is_saved
 
@@ -271,14 +271,14 @@ def _open_note(sizes: Mapping[str, int]) -> str:
 
 def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
     loaded = artifact.load(path)
-    subjects = []
+    subjects, given = [], []
     targets: dict[str, None] = {}
     facts = [("artifact", path.name), *_weights(loaded.weights)]
     for entry in loaded.entries:
         notes = ["The graph is the artifact's; its stages and code are made from it by this cellc, "
                  "not read from the file's native code."]
-        specs, typical = input_specs(f"{path}:{entry}", ())
-        sizes = chosen(specs, args.sizes, typical)
+        specs, sizes = _sizes(loaded, f"{path}:{entry}", entry, args)
+        given.append(specs)
         variant = loaded.sizes(entry).find([*sizes.values()])
         graph = _closed(graph_of(loaded, entry, variant, sizes), sizes, notes)
         programs = loaded.programs(entry)
@@ -286,9 +286,33 @@ def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
         facts += [(entry, line) for line in map(_about, programs)]
         subject = Subject(entry, graph, notes=notes, callbacks=host_callbacks(graph))
         subjects.append(subject)
-    _give_arrays(subjects, loaded.weights, args)
+    _give_arrays(subjects, loaded.weights, args, given)
     facts += list(loaded.metadata.items())
     return Inspected(path.stem, subjects, Sources(), facts, _target_of(list(targets)))
+
+
+def _sizes(
+    loaded: artifact.Artifact, text: str, entry: str, args: argparse.Namespace
+) -> tuple[list[str], Mapping[str, int]]:
+    """The inputs given for an entry, in its order, and the sizes that its graph is shown for: those
+    of the inputs of `--values`, of `--sizes`, or typical ones.
+
+    Raises:
+        UserError: a size that the artifact does not serve, or inputs that do not fit the entry.
+    """
+    given = args.input if args.values else ()
+    specs, typical = input_specs(text, given)
+    sizes = chosen(specs, args.sizes, typical)
+    if not given:
+        return [], sizes
+    specs = at_sizes(specs, sizes)
+    served = loaded.sizes(entry)
+    try:
+        values = served.bind(loaded.signature(entry).inputs, [known_shape(s) for s in specs])
+        served.find(values)
+    except (TypeError, ValueError) as e:
+        raise about(text, e) from e
+    return specs, dict(zip(served.symbols, values, strict=True))
 
 
 def _about(program: Program) -> str:
@@ -308,27 +332,28 @@ def _portable(path: Path, args: argparse.Namespace) -> Inspected:
     notes: list[str] = []
     graph = _closed(untrusted_graph(network.graph, str(path)), {}, notes)
     subject = Subject("forward", graph, notes=notes, callbacks=host_callbacks(graph))
-    _give_arrays([subject], network.weights, args)
+    _give_arrays([subject], network.weights, args, [args.input])
     return Inspected(path.stem, [subject], Sources(),
                      [("file", path.name), *_weights(network.weights)])
 
 
 def _give_arrays(
-    subjects: Sequence[Subject], weights: Mapping[str, Array], args: argparse.Namespace
+    subjects: Sequence[Subject], weights: Mapping[str, Array], args: argparse.Namespace,
+    inputs: Sequence[Sequence[str]],
 ) -> None:
-    """The arrays of `--values`: those of `--input`, or random ones, and the file's weights."""
+    """Give each subject the arrays of `--values`: its inputs as in `inputs`, or random ones, and
+    the file's weights."""
     if not args.values:
         if args.input:
             raise UserError("--input goes with --values where a file is inspected")
         return
-    for subject in subjects:
-        inputs = [v for v in subject.graph.inputs if v.kind == "input"]
-        specs = args.input or [
-            f"{v.name}={v.dtype.name}[{','.join(map(str, v.shape))}]" for v in inputs]
-        given = host_arrays_of(sample_inputs(specs))
-        wanted = [(v.shape, v.dtype.numpy) for v in inputs]
+    for subject, specs in zip(subjects, inputs, strict=True):
+        taken = [v for v in subject.graph.inputs if v.kind == "input"]
+        given = host_arrays_of(sample_inputs(specs or [
+            f"{v.name}={v.dtype.name}[{','.join(map(str, v.shape))}]" for v in taken]))
+        wanted = [(v.shape, v.dtype.numpy) for v in taken]
         if [(a.shape, a.dtype) for a in given] != wanted:
-            takes = ", ".join(f"{v.name} {v.type}" for v in inputs)
+            takes = ", ".join(f"{v.name} {v.type}" for v in taken)
             raise UserError(f"{subject.name} takes {takes}: give --input for each, in this order")
         missing = [v.name for v in subject.graph.inputs
                    if v.kind not in ("input", "state") and v.name not in weights]

@@ -333,6 +333,9 @@ def ordered_inputs(net: Any, specs: Sequence[str], option: str = "--input") -> l
         return list(specs)
     names = list(parameters)
     given = [parse_input(s).name for s in specs]
+    if given and not names and inspect.isfunction(net):
+        raise UserError(f"{option} {given[0]}: the function {net.__name__} takes no arguments; to "
+                        f"compile the network that it returns, write '{net.__name__}()'")
     if not names or any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         return list(specs)
     for name in given:

@@ -108,7 +108,6 @@ else:
             return imported("..train.callback.waited", __name__).WaitedDSCallback
         if name in _MODULES:
             return imported("." + name, __name__)
-        instead = _ELSEWHERE.get(name) or ("GeneratorDataset" if name.endswith("Dataset") else "")
-        hint = f": cellc has not got it; use {instead}" if instead else ""
-        missing = no_attribute(__name__, name)
-        raise AttributeError(f"{missing}{hint}") if hint else missing
+        missing = no_attribute(__name__, name, _ELSEWHERE.get(name, ""))
+        raise AttributeError(f"{missing}; GeneratorDataset reads data that has no class here") \
+            if name.endswith("Dataset") else missing

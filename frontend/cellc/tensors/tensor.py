@@ -180,7 +180,7 @@ class Tensor(TensorMethods):
     __module__ = "cellc.common.tensor"  # MindSpore's import path, which printed forms show
 
     __slots__ = ("__dict__", "__weakref__", "_host")
-    backward, cuda, detach = NotHere(), NotHere(), NotHere()
+    backward, cpu, cuda, detach = NotHere(), NotHere(), NotHere(), NotHere()
     _number: Any = None
     """The kind of Python number it stands for, if it is one of a graph (`tracing/numbers.py`)."""
 

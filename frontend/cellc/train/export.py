@@ -64,6 +64,11 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
             "For 'export', AIR is the format of Ascend devices, which cellc does not know; use "
             "'MINDIR' or 'ONNX'."
         )
+    if file_format == "CELLC":
+        raise ValueError(
+            "For 'export', 'file_format' must be 'MINDIR', 'CIR' or 'ONNX', but got 'CELLC'; "
+            "cellc.compile_artifact('NET.cellc', (net, *inputs)) writes an artifact."
+        )
     if file_format not in _SUFFIX:
         raise ValueError(
             f"For 'export', 'file_format' must be 'MINDIR', 'CIR' or 'ONNX', but got "

@@ -39,6 +39,7 @@ with lazy_imports:  # parts of checkpoints are for several processes
 
 Array = np.ndarray[Any, Any]
 Choice = Callable[[str], bool]
+_OF_TORCH = (".pt", ".pth", ".bin")  # what files of torch.save are called
 
 
 def _log() -> logging.Logger:
@@ -397,9 +398,10 @@ def _check_file(file: Any, format: str) -> None:
         return
     instance(str)(file, "load_checkpoint", "ckpt_file_name")
     if not file.endswith(format):
+        torch = "; load_torch_weights reads files of PyTorch" if file.endswith(_OF_TORCH) else ""
         raise ValueError(
             "For 'load_checkpoint', the checkpoint file format must same with 'format', "
-            f"but got file_name:'{file}', format:'{format}'"
+            f"but got file_name:'{file}', format:'{format}'{torch}"
         )
     if not os.path.isfile(file):
         raise ValueError(
