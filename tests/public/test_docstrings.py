@@ -22,6 +22,8 @@ OF_ARGUMENTS = ("TypeError", "ValueError")
 """Raised for a wrong argument everywhere (`docs/errors.md`); docstrings list the other errors."""
 OWN_WORDS = 3
 """Words that the first sentence has at least."""
+SHORTEST = 80
+"""Characters that the docstring of a layer or op has at least."""
 
 
 def _of_cellc(value: Any) -> bool:
@@ -51,6 +53,15 @@ def _source_said(value: Any) -> bool:
 def test_names_are_described(place: str) -> None:
     silent = [n for n, v in _objects(place) if len((v.__doc__ or "").split()) < OWN_WORDS]
     assert silent == []
+
+
+@pytest.mark.parametrize("place", ["nn", "ops"])
+def test_layers_and_ops_say_what_they_compute(place: str) -> None:
+    """A formula or a sentence, with shapes or types: shorter texts left one of them out."""
+    module = module_of(place)
+    texts = {n: inspect.getdoc(getattr(module, n)) or "" for n in listed(module)
+             if callable(getattr(module, n))}
+    assert [n for n, text in texts.items() if len(text) < SHORTEST] == []
 
 
 @pytest.mark.parametrize("place", PLACES)

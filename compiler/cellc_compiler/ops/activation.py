@@ -480,7 +480,8 @@ class SoftShrink(_Shrink):
         return x - np.clip(x, -lambd, lambd)
 
 
-define(Activation, "tanh_shrink", "x - tanh(x). Source: `mindspore.ops.tanhshrink`.",
+define(Activation, "tanh_shrink",
+       "x - tanh(x), elementwise: about x**3 / 3 for small x. Source: `mindspore.ops.tanhshrink`.",
        lambda x: x - np.tanh(x), formula=lambda self, b, x: b.sub(x, b.tanh(x)),
        slope=lambda self, b, x: squared(b, b.tanh(x)), function="tanhshrink")
 

@@ -276,9 +276,9 @@ def _k1e_slope(b: Builder, x: Value) -> Value:
 
 _op("bessel_i0", "The modified Bessel function of the first kind, order 0.", _i0,
     lambda b, x: b.bessel_i1(x))
-_op("bessel_i0e", "exp(-|x|) times `bessel_i0`.", _i0e, _i0e_slope)
+_op("bessel_i0e", "exp(-|x|) times `bessel_i0`, without overflow for large x.", _i0e, _i0e_slope)
 _op("bessel_i1", "The modified Bessel function of the first kind, order 1.", _i1, _i1_slope)
-_op("bessel_i1e", "exp(-|x|) times `bessel_i1`.", _i1e, _i1e_slope)
+_op("bessel_i1e", "exp(-|x|) times `bessel_i1`, without overflow for large x.", _i1e, _i1e_slope)
 _op("bessel_j0", "The Bessel function of the first kind, order 0.",
     lambda b, x: _j(b, b.abs(x), 0), lambda b, x: b.neg(b.bessel_j1(x)))
 _op("bessel_j1", "The Bessel function of the first kind, order 1.",
@@ -290,7 +290,7 @@ _op("bessel_y1", "The Bessel function of the second kind, order 1: -inf at 0, Na
     lambda b, x: _y(b, x, 1), lambda b, x: b.sub(b.bessel_y0(x), b.div(b.bessel_y1(x), x)), 0.3)
 _op("bessel_k0", "The modified Bessel function of the second kind, order 0: inf at 0, NaN below.",
     _k(0, False), lambda b, x: b.neg(b.bessel_k1(x)), 0.3)
-_op("bessel_k0e", "exp(x) times `bessel_k0`.", _k(0, True), _k0e_slope, 0.3)
+_op("bessel_k0e", "exp(x) times `bessel_k0`, not 0 for large x.", _k(0, True), _k0e_slope, 0.3)
 _op("bessel_k1", "The modified Bessel function of the second kind, order 1: inf at 0, NaN below.",
     _k(1, False), lambda b, x: b.neg(b.add(b.bessel_k0(x), b.div(b.bessel_k1(x), x))), 0.3)
-_op("bessel_k1e", "exp(x) times `bessel_k1`.", _k(1, True), _k1e_slope, 0.3)
+_op("bessel_k1e", "exp(x) times `bessel_k1`, not 0 for large x.", _k(1, True), _k1e_slope, 0.3)

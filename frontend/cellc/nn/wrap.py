@@ -240,7 +240,8 @@ class VirtualDatasetCellTriple(_VirtualDatasetCell):
 
 
 class ParameterUpdate(Cell):
-    """Gives a parameter a new value.
+    """Gives a Parameter a new value: a call with a Tensor of its shape writes it, converted to its
+    type.
 
     Args:
         param: the parameter.

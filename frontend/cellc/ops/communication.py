@@ -131,7 +131,8 @@ def destroy_process_group(group: str | None = None) -> None:
 
 
 def is_available() -> bool:
-    """Whether the functions of this module can be used: yes."""
+    """Whether the functions of this module can be used, a Python bool: True in every installation,
+    also for one process alone."""
     return True
 
 
@@ -154,7 +155,8 @@ def get_world_size(group: str | None = None) -> int:
 
 
 def get_backend(group: str | None = None) -> str:
-    """The backend of a group: `"hccl"`, as MindSpore says where nothing is connected."""
+    """The name of the backend of a group of processes: `"hccl"`, as MindSpore says where nothing is
+    connected. Scripts ask for it."""
     ranks_of(group, "get_backend")
     return "hccl"
 
@@ -351,7 +353,8 @@ def all_gather_into_tensor_uneven(
     output: Tensor, input: Tensor, output_split_sizes: Any = None, group: str | None = None,
     async_op: bool = False,
 ) -> CommHandle | None:
-    """`all_gather_into_tensor` of tensors whose numbers of rows differ."""
+    """Join the tensors of all processes along axis 0 in `output`, as `all_gather_into_tensor` does,
+    where their numbers of rows differ: `output_split_sizes` has them."""
     what = "all_gather_into_tensor_uneven"
     as_tensor(output, what, "output")
     receive = _parts(output, output_split_sizes, "output_split_sizes", what, group)
@@ -389,7 +392,8 @@ def reduce_scatter_tensor_uneven(
     output: Tensor, input: Tensor, input_split_sizes: Any = None, op: str = "sum",
     group: str | None = None, async_op: bool = False,
 ) -> CommHandle | None:
-    """`reduce_scatter_tensor` whose parts have different numbers of rows."""
+    """Add up the tensors of all processes and write the own part of the rows into `output`, as
+    `reduce_scatter_tensor` does, where parts differ in rows: `input_split_sizes` has them."""
     what = "reduce_scatter_tensor_uneven"
     as_tensor(input, what, "input")
     sizes = _parts(input, input_split_sizes, "input_split_sizes", what, group)

@@ -116,7 +116,8 @@ def ms_kernel(
     fn: Callable[..., Any] | None = None, reg_info: Any = None,
     compile_attrs: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The older name of `kernel`."""
+    """Make a function of numpy arrays a kernel that is compiled: the older name of `kernel`, with
+    the same arguments."""
     return kernel(fn, reg_info, compile_attrs)
 
 

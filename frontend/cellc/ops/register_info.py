@@ -222,7 +222,8 @@ _FACTS = frozenset((
 
 
 class TBERegOp(_RegOp):
-    """Of functions in TBE."""
+    """A description of functions in TBE, as MindSpore's registers want it: kept, and
+    without effect here."""
 
     def input(  # type: ignore[override]  # MindSpore's order of arguments
         self, index: int | None = None, name: str | None = None, need_compile: bool | None = None,
@@ -246,19 +247,23 @@ def _told(more: dict[str, Any], need_compile: bool | None, shape: str | None) ->
 
 
 class AiCPURegOp(_RegOp):
-    """Of functions for Ascend's CPUs."""
+    """A description of functions for the CPUs of Ascend machines, as MindSpore's registers want it:
+    kept, and without effect here."""
 
 
 class AkgAscendRegOp(_RegOp):
-    """Of functions in AKG for Ascend."""
+    """A description of functions in AKG for Ascend, as MindSpore's registers want it: kept, and
+    without effect here."""
 
 
 class AkgGpuRegOp(_RegOp):
-    """Of functions in AKG for GPUs."""
+    """A description of functions in AKG for GPUs, as MindSpore's registers want it: kept, and
+    without effect here."""
 
 
 class CpuRegOp(_RegOp):
-    """Of functions for CPUs."""
+    """A description of functions for CPUs, as MindSpore's registers want it: kept, and
+    without effect here."""
 
 
 def op_info_register(op_info: Any) -> Callable[[F], F]:

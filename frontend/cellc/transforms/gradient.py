@@ -597,7 +597,8 @@ def value_and_grad(
     fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False,
     return_ids: bool = False, sens_param: bool = False,
 ) -> GradFunction:
-    """The function that computes the outputs of `fn` and its gradient; see `grad`."""
+    """The function that computes the outputs of `fn` and its gradient: called with the arguments of
+    `fn`, it returns both. Arguments and errors are those of `grad`."""
     request = make_request(fn, grad_position, weights, has_aux, sens_param)
     check_flags(return_ids=return_ids, sens_param=sens_param)
     return GradFunction(request, True, return_ids)

@@ -54,7 +54,8 @@ class Softmin(OfX, function=ops.softmin):
 
 
 class Softmax2d(Cell):
-    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
+    """exp(x) / sum(exp(x)) over the channels of (N, C, H, W) or (C, H, W), for each pixel. The
+    shape stays; other ranks raise a ValueError."""
 
     def construct(self, x: Tensor) -> Tensor:
         """The same shape."""
@@ -64,13 +65,15 @@ class Softmax2d(Cell):
 
 
 class LogSoftmax(OfX, function=ops.log_softmax):
-    """log(softmax(x)) along an axis."""
+    """log(softmax(x)) along an axis, x - max - log(sum(exp(x - max))): of the shape of x. Floats
+    only."""
 
     axis: Int = -1
 
 
 class LogSoftmaxExt(Cell):
-    """log(softmax(x)) along `dim` (the last by default)."""
+    """log(softmax(x)) along `dim`, the last axis if None: of the shape of x. PyTorch's name of the
+    argument; floats only."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -118,7 +121,7 @@ class LogSigmoid(OfInputX, function=ops.logsigmoid):
 
 
 class Softsign(OfX, function=ops.softsign):
-    """x / (1 + |x|), elementwise: between -1 and 1, of the shape of x. Floats only."""
+    """x / (1 + |x|), elementwise: between -1 and 1, of the shape and type of x. Floats only."""
 
 
 class HSwish(OfInput, function=ops.hardswish):

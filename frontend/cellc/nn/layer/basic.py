@@ -252,11 +252,13 @@ class _ChannelDropout(Arguments, Family):
 
 
 class Dropout1d(_ChannelDropout, function=ops.dropout1d):
-    """Channels of (N, C, L) zeroed with probability `p`."""
+    """Whole channels of (N, C, L) zeroed with probability `p` while training, the others divided
+    by 1 - p. The shape stays."""
 
 
 class Dropout2d(_ChannelDropout, function=ops.dropout2d):
-    """Channels of (N, C, H, W) zeroed with probability `p`."""
+    """Whole channels of (N, C, H, W) zeroed with probability `p` while training, the others divided
+    by 1 - p. The shape stays."""
 
     def extend_repr(self) -> str:
         """The probability that a channel stays, as MindSpore prints it."""
@@ -264,7 +266,8 @@ class Dropout2d(_ChannelDropout, function=ops.dropout2d):
 
 
 class Dropout3d(_ChannelDropout, function=ops.dropout3d):
-    """Channels of (N, C, D, H, W) zeroed with probability `p`."""
+    """Whole channels of (N, C, D, H, W) zeroed with probability `p` while training, the others
+    divided by 1 - p. The shape stays."""
 
     extend_repr = Dropout2d.extend_repr
 
@@ -360,7 +363,8 @@ class Pad(Cell):
 
 
 class Upsample(OfX, function=ops.interpolate):
-    """Images enlarged or reduced; see `ops.interpolate`."""
+    """Images (N, C, ...) enlarged or reduced to `size`, or by `scale_factor`; `mode` says how
+    pixels between are computed. See `ops.interpolate`."""
 
     size: Any = None
     scale_factor: Any = None

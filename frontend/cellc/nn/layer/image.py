@@ -60,7 +60,8 @@ class CentralCrop(Layer):
 
 
 class ImageGradients(Cell):
-    """Differences of neighbours along rows and columns."""
+    """The differences of neighbouring pixels of (N, C, H, W) along columns, x[h + 1] - x[h], and
+    along rows: two Tensors of that shape, with zeros in the last row or column."""
 
     def construct(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(N, C, H, W) to two of that shape; the last row or column is zero."""

@@ -40,7 +40,8 @@ class LGamma(_OfGamma, function=ops.lgamma):
 
 
 class DiGamma(_OfGamma, function=ops.digamma):
-    """The derivative of the logarithm of the gamma function."""
+    """The derivative of log(gamma(x)), elementwise, of the shape of x. Floats only; NaN at negative
+    ints."""
 
 
 class _WithLGamma(Cell):
@@ -71,7 +72,8 @@ class LBeta(_WithLGamma):
 
 
 class MatInverse(Cell):
-    """Inverses of symmetric positive definite matrices."""
+    """The inverses of symmetric positive definite matrices (..., n, n), of the same shape. float16
+    or float32, other types raise a TypeError."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +86,8 @@ class MatInverse(Cell):
 
 
 class MatDet(Cell):
-    """Determinants of symmetric positive definite matrices."""
+    """The determinants of symmetric positive definite matrices: (..., n, n) to (...). float16 or
+    float32, other types raise a TypeError."""
 
     def construct(self, a: Tensor) -> Tensor:
         """(..., n, n), float16 or float32, to (...)."""
@@ -187,7 +190,8 @@ class MatrixDiag(Cell):
 
 
 class MatrixDiagPart(Cell):
-    """The main diagonal of each matrix: (..., m, n) gives (..., min(m, n))."""
+    """The main diagonal of each matrix, x[..., i, i]: (..., m, n) gives (..., min(m, n)), of the
+    type of the input."""
 
     def construct(self, input_x: Tensor) -> Tensor:
         """(..., m, n) to (..., min(m, n))."""

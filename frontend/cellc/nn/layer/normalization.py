@@ -228,7 +228,8 @@ class InstanceNorm2d(_InstanceNorm, rank=4):
 
 
 class InstanceNorm3d(_InstanceNorm, rank=5):
-    """Instance normalisation of (N, C, D, H, W)."""
+    """Each channel of each sample of (N, C, D, H, W) normalized by its own mean and variance:
+    (x - mean) / sqrt(var + eps) * gamma + beta."""
 
 
 class LayerNorm(Cell):

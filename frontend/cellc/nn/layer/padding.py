@@ -86,11 +86,13 @@ class ReflectionPad1d(SidePad, spatial=1, mode="reflect"):
 
 
 class ReflectionPad2d(SidePad, spatial=2, mode="reflect"):
-    """The last two axes mirrored at their ends."""
+    """The last two axes mirrored at their ends, without the outermost element: [1, 2, 3] padded by
+    (2, 1) is [3, 2, 1, 2, 3, 2]."""
 
 
 class ReflectionPad3d(SidePad, spatial=3, mode="reflect"):
-    """The last three axes mirrored at their ends."""
+    """The last three axes mirrored at their ends, without the outermost element: [1, 2, 3] padded
+    by (2, 1) is [3, 2, 1, 2, 3, 2]."""
 
 
 class ReplicationPad1d(SidePad, spatial=1, mode="replicate"):
@@ -99,8 +101,10 @@ class ReplicationPad1d(SidePad, spatial=1, mode="replicate"):
 
 
 class ReplicationPad2d(SidePad, spatial=2, mode="replicate"):
-    """The ends of the last two axes repeated."""
+    """The first and last elements of the last two axes repeated: [1, 2, 3] padded by (2, 1) is
+    [1, 1, 1, 2, 3, 3]."""
 
 
 class ReplicationPad3d(SidePad, spatial=3, mode="replicate"):
-    """The ends of the last three axes repeated."""
+    """The first and last elements of the last three axes repeated: [1, 2, 3] padded by (2, 1) is
+    [1, 1, 1, 2, 3, 3]."""

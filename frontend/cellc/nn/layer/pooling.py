@@ -415,7 +415,8 @@ class LPPool2d(OfX, function=ops.lp_pool2d):
 
 
 class LPPool1d(OfX, function=ops.lp_pool1d):
-    """The p-norm of each window of (N, C, L), as `LPPool2d`."""
+    """The p-norm of each window of (N, C, L) or (C, L), (sum of x ** p) ** (1 / p), with p =
+    `norm_type`. Windows have `kernel_size` elements and lie `stride` apart."""
 
     norm_type: float
     kernel_size: Any

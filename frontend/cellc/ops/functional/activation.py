@@ -162,7 +162,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return apply_one("prelu", x, cast_to(w, x.dtype))
 
 
-relu6 = _of_one("relu6", "min(max(x, 0), 6).")
+relu6 = _of_one("relu6", "min(max(x, 0), 6), between 0 and 6.")
 
 
 @native
@@ -186,14 +186,15 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
                        threshold=float(number(threshold, "softplus", "threshold")))
 
 
-softsign = _of_one("softsign", "x / (1 + |x|).")
+softsign = _of_one("softsign", "x / (1 + |x|), between -1 and 1.")
 logsigmoid = _of_one("logsigmoid", "log(sigmoid(x)) without overflow.", "log_sigmoid")
 mish = _of_one("mish", "x * tanh(log(1 + exp(x))).")
 
 
 @native
 def glu(x: Tensor, axis: int = -1) -> Tensor:
-    """a * sigmoid(b) for the halves a and b of x along an axis of even length."""
+    """a * sigmoid(b) for the halves a and b of x along an axis of even length, which has half of it
+    in the result. Floats only."""
     first, second = _halves(x, axis, "glu")
     return arith.mul(first, apply("sigmoid", second))
 

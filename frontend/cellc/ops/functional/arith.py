@@ -273,7 +273,8 @@ negative = neg
 
 
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself, of whatever type: what `+x` gives. No elements are copied."""
+    """The Tensor itself, whatever its type: the value of `+x`. It is the same object, no elements
+    are copied."""
     return tensor(input, "positive")
 
 
@@ -309,7 +310,7 @@ def square(input: Tensor) -> Tensor:
     return mul(x, x)
 
 
-reciprocal = _of_one("reciprocal", "1 / input, infinite for 0.", unary)
+reciprocal = _of_one("reciprocal", "1 / input for each element, infinite for 0.", unary)
 
 
 def inv(x: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ from . import joining, shapes
 
 @native
 def channel_shuffle(x: Tensor, groups: int) -> Tensor:
-    """Channels (axis 1) of `groups` groups interleaved."""
+    """The channels (axis 1) of `groups` groups interleaved: channels 0 1 2 3 of two groups become
+    0 2 1 3. The shape stays; `groups` must divide the channels."""
     t, g = tensor(x, "channel_shuffle", "x"), integer(groups, "channel_shuffle", "groups")
     if t.ndim < 3 or g < 1 or t.shape[1] % g:
         raise misuse("channel_shuffle", f"channels of {t.shape} do not divide into {g} groups")

@@ -69,7 +69,8 @@ def expand(input_x: Tensor, size: Any) -> Tensor:
 
 
 def float_power_ext(input: Any, exponent: Any) -> Tensor:
-    """`float_power` of real numbers: input ** exponent in float64."""
+    """input ** exponent in float64, elementwise, of real operands that broadcast: `float_power`
+    without complex numbers, which raise a TypeError."""
     pair = (input, exponent)
     if not any(isinstance(v, Tensor) for v in pair):
         raise TypeError("For 'float_power_ext', one of 'input' and 'exponent' must be a Tensor.")
@@ -79,13 +80,15 @@ def float_power_ext(input: Any, exponent: Any) -> Tensor:
 
 
 def soft_shrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x - lambd above lambd, x + lambd below -lambd, else 0."""
+    """x - lambd where x > lambd, x + lambd where x < -lambd, else 0: elementwise, of the shape of
+    the input. Floats only."""
     return apply_one("soft_shrink", tensor(input, "soft_shrink"),
                      lambd=float(number(lambd, "soft_shrink", "lambd")))
 
 
 def tensor_muls(input: Tensor, other: Any) -> Tensor:
-    """A tensor times a number."""
+    """A Tensor times a number, elementwise: of the shape of the input, promoted to a float for a
+    float."""
     return arith.mul(tensor(input, "tensor_muls"), other)
 
 
@@ -105,7 +108,9 @@ def _written(name: str) -> Callable[..., Tensor]:
         return out
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`Tensor.{name}` of `input`, which it changes; `input` itself."
+    function.__doc__ = (
+        f"Compute `Tensor.{name}` of `input` with the other arguments, write the result into "
+        "`input`, and return `input` itself.")
     return function
 
 

@@ -46,11 +46,11 @@ def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
 
 @native
 def zeros(size: Any, dtype: DType | None = None) -> Tensor:
-    """A tensor of zeros.
+    """A Tensor of zeros.
 
     Args:
-        size: its shape.
-        dtype: float32 if None.
+        size: its shape: an int, a list or tuple of ints, or a Tensor of ints.
+        dtype: the type of its elements, float32 if None.
     """
     return _filled(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
 

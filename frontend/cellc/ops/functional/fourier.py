@@ -288,8 +288,11 @@ fftn = _along_several("fftn", _once, False, """The discrete Fourier transform al
 ifftn = _along_several("ifftn", _once, True,
     """The inverse of `fftn`; arguments and errors are its own.""")
 fft2 = _along_several("fft2", _once, False,
-    """`fftn` along two axes, the last ones by default.""", (-2, -1))
-ifft2 = _along_several("ifft2", _once, True, "The inverse of `fft2`.", (-2, -1))
+    """The discrete Fourier transform along two axes, the last ones by default: `fftn` with its
+    arguments and errors.""", (-2, -1))
+ifft2 = _along_several("ifft2", _once, True,
+    """The inverse of `fft2`: complex values of the same shape, unless `s` has other lengths.
+    Arguments and errors are those of `fftn`.""", (-2, -1))
 rfftn = _along_several("rfftn", _half, False,
     """`rfft` along the last of several axes, `fft` along the others.
 
@@ -298,7 +301,9 @@ rfft2 = _along_several("rfft2", _half, False,
     """`rfftn` along two axes, the last ones by default.""", (-2, -1))
 irfftn = _along_several("irfftn", _whole, True,
     """The inverse of `rfftn`: real values; `s` holds their lengths. Errors as for `fftn`.""")
-irfft2 = _along_several("irfft2", _whole, True, "The inverse of `rfft2`.", (-2, -1))
+irfft2 = _along_several("irfft2", _whole, True,
+    """The inverse of `rfft2`: real values; `s` holds their lengths. Arguments and errors are those
+    of `fftn`.""", (-2, -1))
 hfftn = _along_several("hfftn", _whole, False,
     """`hfft` along the last of several axes, `fft` along the others: real values.
 
@@ -307,7 +312,9 @@ hfft2 = _along_several("hfft2", _whole, False,
     """`hfftn` along two axes, the last ones by default.""", (-2, -1))
 ihfftn = _along_several("ihfftn", _half, True,
     """The inverse of `hfftn`: complex values of real ones. Errors as for `rfftn`.""")
-ihfft2 = _along_several("ihfft2", _half, True, "The inverse of `hfft2`.", (-2, -1))
+ihfft2 = _along_several("ihfft2", _half, True,
+    """The inverse of `hfft2`: the complex half of a transform of real values. Arguments and errors
+    are those of `rfftn`.""", (-2, -1))
 
 
 # --- frequencies ----------------------------------------------------------------------------------

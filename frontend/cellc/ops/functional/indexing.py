@@ -514,5 +514,6 @@ def stop_gradient(value: Any) -> Any:
 
 
 def depend(value: Any, expr: Any) -> Any:
-    """`value`; effects keep the order of the program, so nothing else is needed."""
+    """`value` itself, after the effects of `expr`: effects keep the order of the program in both
+    modes, so no call is needed for that."""
     return value

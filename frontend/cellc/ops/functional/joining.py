@@ -373,5 +373,6 @@ def strided_slice(
 
 
 def row_stack(tensors: Any) -> Tensor:
-    """`vstack` under its other name."""
+    """Join Tensors along axis 0, where one of shape (n,) counts as (1, n): `vstack` under its other
+    name."""
     return vstack(tensors)

@@ -397,7 +397,8 @@ def _contract(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Tensor,
 
 @native
 def adjoint(x: Tensor) -> Tensor:
-    """The last two axes exchanged, complex numbers conjugated."""
+    """The conjugate transposes of matrices: (..., m, n) to (..., n, m), complex numbers conjugated.
+    Any type."""
     return arith.conj(shapes.swapaxes(tensor(x, "adjoint", "x"), -1, -2))
 
 

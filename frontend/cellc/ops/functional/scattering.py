@@ -22,7 +22,8 @@ from . import arith, indexing, joining, shapes, sorting
 
 
 def argwhere(input: Tensor) -> Tensor:
-    """The positions of all non-zero elements, one row each."""
+    """The positions of all non-zero elements in row-major order, an int64 Tensor (count, rank): the
+    shape follows from the elements."""
     out: Tensor = sorting.nonzero(tensor(input, "argwhere"))
     return out
 
@@ -169,7 +170,8 @@ def reverse_sequence(x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: in
 
 
 def population_count(input_x: Tensor) -> Tensor:
-    """How many bits of each element are 1, as uint8."""
+    """How many bits of each element of an int16 or uint16 Tensor are 1, as uint8 of the same shape.
+    Other types raise a TypeError."""
     x = tensor(input_x, "population_count", "input_x")
     if x.dtype.name not in ("int16", "uint16"):
         raise misuse("population_count", "'input_x' must be of int16 or uint16", x.dtype, TypeError)
@@ -181,5 +183,6 @@ def population_count(input_x: Tensor) -> Tensor:
 
 
 def tensor_slice(x: Tensor, begin: Any, size: Any) -> Tensor:
-    """`ops.slice` under its older name."""
+    """The part of x that starts at `begin` and has the sizes `size`, one int for each axis:
+    `ops.slice` under its older name."""
     return joining.slice(x, begin, size)

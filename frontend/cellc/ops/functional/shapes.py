@@ -29,17 +29,20 @@ def shape(input_x: Tensor) -> Ints:
 
 
 def size(input_x: Tensor) -> int:
-    """The number of elements, a Python int: the product of the shape, 1 of a scalar."""
+    """The number of elements, a Python int: all sizes of the shape multiplied, 1 for a scalar, 0 if
+    one is 0."""
     return tensor(input_x, "size", "input_x").size
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements, a Python int: the product of the shape, 1 of a scalar."""
+    """The number of elements, a Python int: all sizes of the shape multiplied, 1 for a scalar, 0 if
+    one is 0."""
     return size(input)
 
 
 def rank(input_x: Tensor) -> int:
-    """The number of axes, a Python int: 0 of a scalar, 2 of a matrix."""
+    """The number of axes of a Tensor, a Python int: 0 for a scalar, 1 for a vector, 2 for a
+    matrix."""
     return tensor(input_x, "rank", "input_x").ndim
 
 
@@ -50,7 +53,8 @@ def dtype(x: Any) -> DType:
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether `obj` is a Tensor."""
+    """Whether `obj` is a Tensor or a Parameter, as a Python bool: not for numpy arrays, numbers and
+    lists."""
     return isinstance(obj, Tensor)
 
 
@@ -61,7 +65,8 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex (complex64 or complex128), as a Python bool."""
+    """Whether the elements of a Tensor are complex numbers (complex64 or complex128), as a Python
+    bool."""
     return tensor(input, "is_complex").dtype.is_complex
 
 
@@ -141,7 +146,8 @@ _flat = lru_cache(maxsize=4096)(_flattened)  # Where all are ints
 
 @native
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one axis, in row-major order: (2, 3) becomes (6,)."""
+    """All elements of a Tensor in one axis, in row-major order: the shape (2, 3) becomes (6,), that
+    of a scalar (1,)."""
     x = tensor(input, "ravel")
     return to_shape(x, (x.size,))
 

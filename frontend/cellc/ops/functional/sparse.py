@@ -65,12 +65,14 @@ def _csr(x: Any, what: str) -> CSRTensor:
 
 
 def csr_to_coo(tensor: CSRTensor) -> COOTensor:
-    """A matrix by coordinates instead of rows."""
+    """A `COOTensor` with the elements of a `CSRTensor`: each by its row and column instead of by
+    the starts of rows."""
     return _csr(tensor, "csr_to_coo").to_coo()
 
 
 def csr_to_dense(csr_tensor: CSRTensor) -> Tensor:
-    """The dense tensor; values of one place are added."""
+    """The dense Tensor (m, n) of a `CSRTensor`, with 0 where it has no element; values of one place
+    are added."""
     return _csr(csr_tensor, "csr_to_dense").to_dense()
 
 
@@ -151,12 +153,14 @@ def csr_mul(x: CSRTensor, y: Any) -> Any:
 
 
 def csr_div(x: CSRTensor, y: Any) -> Any:
-    """x / y at the places of x, whatever y is elsewhere; y as in `csr_mul`."""
+    """x / y at the places where x has elements, a `CSRTensor`; elsewhere y does not count. y is
+    dense or a number, as in `csr_mul`."""
     return _csr(x, "csr_div") / y
 
 
 def csr_mv(csr_tensor: CSRTensor, dense: Tensor) -> Tensor:
-    """The product (m, 1) of a sparse matrix (m, n) and a dense column (n, 1)."""
+    """The matrix multiplication of a `CSRTensor` (m, n) and a dense column (n, 1): a dense column
+    (m, 1)."""
     return _csr(csr_tensor, "csr_mv").mv(dense)
 
 
@@ -190,7 +194,7 @@ def _turned(x: CSRTensor, transpose: bool, adjoint: bool) -> CSRTensor:
 
 
 def csr_reduce_sum(csr_tensor: CSRTensor, axis: int) -> Tensor:
-    """The sums of rows, (m, 1).
+    """The sums of the rows of a `CSRTensor` (m, n), a dense Tensor (m, 1); missing elements are 0.
 
     Args:
         axis: 1, that of columns.
@@ -421,12 +425,14 @@ def _part(kind: type, field: str) -> Callable[[Any], Any]:
             raise TypeError(f"a {kind.__name__} is needed, but got {type(x).__name__}.")
         return getattr(x, field)
 
-    get.__doc__ = f"The `{field}` of a `{kind.__name__}`."
+    get.__doc__ = (f"The `{field}` of a `{kind.__name__}`, as its attribute of this name gives it. "
+                   "Anything else raises a TypeError.")
     return get
 
 
 def _coo2csr(row_indices: Tensor, height: int) -> Tensor:
-    """Where each of `height` rows starts, from the rows of ordered elements."""
+    """Where the elements of each of `height` rows start, and where the last ends: (height + 1,),
+    from the rows (n,) of elements in row-major order."""
     rows = ranked(int_tensor(row_indices, "coo2csr", "row_indices"), 1, 1, "coo2csr",
                   "row_indices")
     count = size(height, "coo2csr", "height")
@@ -436,7 +442,8 @@ def _coo2csr(row_indices: Tensor, height: int) -> Tensor:
 
 
 def _csr2coo(indptr: Tensor, nnz: int) -> Tensor:
-    """The row of each of `nnz` elements, from where rows start."""
+    """The row of each of `nnz` elements, (nnz,), from the starts of the rows (rows + 1,): the
+    inverse of `coo2csr`."""
     ends = ranked(int_tensor(indptr, "csr2coo", "indptr"), 1, 1, "csr2coo", "indptr")
     count = size(nnz, "csr2coo", "nnz")
     check_range(ends, 0, count + 1, f"For 'csr2coo', 'indptr' must be in range [0, {count}], but "
@@ -445,29 +452,34 @@ def _csr2coo(indptr: Tensor, nnz: int) -> Tensor:
 
 
 def _csr_gather(indptr: Tensor, indices: Tensor, dense: Tensor, sparse_shape: Shape) -> Tensor:
-    """The elements of a dense tensor at the places of a `CSRTensor`."""
+    """The elements of a dense Tensor at the places of a `CSRTensor`, given by the starts of its
+    rows and its columns."""
     zeros = creation.zeros((indices.shape[0], *sparse_shape[2:]), dense.dtype)
     places = CSRTensor(indptr, indices, zeros, sparse_shape)
     return sparse_products.elements(dense, place_numbers(places), sparse_shape)
 
 
 def _make_coo(indices: Tensor, values: Tensor, dense_shape: Shape) -> COOTensor:
-    """A `COOTensor` of these."""
+    """A `COOTensor` of `indices` (n, rank), `values` (n,) and the shape of the dense tensor, which
+    must hold the places."""
     return COOTensor(indices, values, dense_shape)
 
 
 def _make_csr(indptr: Tensor, indices: Tensor, values: Tensor, dense_shape: Shape) -> CSRTensor:
-    """A `CSRTensor` of these."""
+    """A `CSRTensor` of the starts of rows `indptr` (rows + 1,), columns `indices` (n,), `values`
+    (n, ...) and the shape of the dense tensor."""
     return CSRTensor(indptr, indices, values, dense_shape)
 
 
 def _make_row(indices: Tensor, values: Tensor, dense_shape: Shape) -> RowTensorInner:
-    """A `RowTensorInner` of these."""
+    """A `RowTensorInner` of the numbers of rows `indices` (n,), these rows as `values` (n, ...),
+    and the shape of the dense tensor."""
     return RowTensorInner(indices, values, dense_shape)
 
 
 def _row_add(x: RowTensorInner, y: RowTensorInner) -> RowTensorInner:
-    """The slices of two row tensors of one shape."""
+    """The sum of two row tensors of one shape: the rows of both, one after the other; a row that
+    both have is there twice."""
     if not isinstance(x, RowTensorInner) or not isinstance(y, RowTensorInner) or \
             x.dense_shape != y.dense_shape:
         raise TypeError(f"two RowTensor of one shape are needed, but got {x} and {y}.")
@@ -499,14 +511,16 @@ row_tensor_add = _instance("RowTensorAdd", _row_add)
 
 
 def make_sparse_tensor(indices: Tensor, values: Tensor, dense_shape: Shape) -> COOTensor:
-    """A `COOTensor`, under an older name; warns that it is deprecated."""
+    """A `COOTensor` of `indices` (n, rank), `values` (n,) and the shape: an older name, which warns
+    that it is deprecated."""
     warnings.warn("'make_sparse_tensor' is deprecated: use 'COOTensor'.", DeprecationWarning,
                   stacklevel=2)
     return _make_coo(indices, values, dense_shape)
 
 
 def make_row_tensor(indices: Tensor, values: Tensor, dense_shape: Shape) -> RowTensorInner:
-    """A row tensor; warns that it is deprecated."""
+    """A row tensor of the numbers of rows `indices` (n,), the rows `values` (n, ...) and the shape:
+    an older name, which warns that it is deprecated."""
     warnings.warn("'make_row_tensor' is deprecated and will be removed in a future version.",
                   DeprecationWarning, stacklevel=2)
     return _make_row(indices, values, dense_shape)

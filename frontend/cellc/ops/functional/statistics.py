@@ -178,7 +178,8 @@ def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
 
 @native
 def vecdot(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
-    """The sum of products along an axis, x conjugated."""
+    """The dot products of vectors along an axis, sum(conj(x) * y): x and y broadcast, and the axis
+    is gone from the result."""
     products = arith.mul(arith.conj(tensor(x, "vecdot", "x")), tensor(y, "vecdot", "y"))
     return reductions.sum(products, axis)
 

@@ -19,7 +19,8 @@ from .virtual_dataset import VirtualDataset as VirtualDataset
 
 
 class ReduceOp:
-    """Names of the reductions among devices."""
+    """The names of reductions between processes, for `op` of `AllReduce`, `Reduce` and others:
+    `ReduceOp.SUM` is "sum"."""
 
     SUM = "sum"
     MAX = "max"

@@ -50,7 +50,8 @@ class PyFunc(Primitive):
 
 
 class Print(Primitive):
-    """Print values when the network runs."""
+    """Print its operands when the network runs, in the order of the program; in a compiled graph,
+    too. Tensors show their elements."""
 
     def __init__(self) -> None:
         self.name, self.attrs = "Print", {}

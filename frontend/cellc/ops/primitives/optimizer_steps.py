@@ -148,7 +148,8 @@ def _sgd(
 
 @_step("ApplyGradientDescent", "var")
 def _descent(var: Tensor, alpha: Any, delta: Tensor) -> Any:
-    """var -= alpha delta."""
+    """A step of gradient descent: var - alpha * delta is written into the Parameter `var`, and
+    returned."""
     return (var - delta * alpha,)
 
 

@@ -37,12 +37,14 @@ def diff_ext(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """`ops.diff` under the names of `mint.diff`."""
+    """The differences of neighbours along `dim`, taken `n` times: `ops.diff` with the names of
+    arguments of `mint.diff`."""
     return reductions.diff(input, n, dim, prepend, append)
 
 
 def isnan_ext(tensor: Tensor) -> Tensor:
-    """`ops.isnan` under the name of `mint.isnan`."""
+    """Whether each element is NaN, a bool Tensor of the same shape: `ops.isnan` with the argument
+    name of `mint.isnan`."""
     return arith.isnan(tensor)
 
 
@@ -56,7 +58,8 @@ def _function(name: str) -> Callable[..., Any]:
         raise _refuse(name, "exists for Ascend devices only")
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"For Ascend devices only: a RuntimeError. Source: `mindspore.ops.{name}`."
+    refuse.__doc__ = (f"For Ascend devices only: a call raises a RuntimeError. Source: "
+                      f"`mindspore.ops.{name}`.")
     return refuse
 
 

@@ -64,8 +64,9 @@ class _Text:
         self._name, self._function = name, function
 
     def __get__(self, instance: Any, owner: type[Primitive]) -> str:
-        text = self._function.__doc__ or self._of_ops() or imported(
-            ".texts", __package__).TEXTS.get(self._name, f"The primitive {self._name}.")
+        texts = imported(".texts", __package__).TEXTS
+        text = texts.get(self._name) or self._function.__doc__ or self._of_ops() \
+            or f"The primitive {self._name}."
         if not isfunction(self._function):
             return cleandoc(text)
         known = signature(self._function).parameters.values()
