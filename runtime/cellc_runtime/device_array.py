@@ -106,7 +106,7 @@ class DeviceArray:
         if self.launch and any(self.launch in lost for lost in self.device.lost):
             raise RuntimeError(
                 f"a tensor {self} on {self.device.name} has no elements: it is the result of a "
-                "call that was launched before a failed check was told (the error raised then), "
+                "call that was launched before a failed check raised its error, "
                 "and may not have been computed; call it again")
 
     def copy(self) -> DeviceArray:

@@ -348,7 +348,7 @@ def test_a_transformation_that_is_made_anew(caplog: pytest.LogCaptureFixture) ->
             step = ms.value_and_grad(forward)
             step(ones(2))
     found = last(step)
-    assert found.kind == "transform" and "was made again of the same function" in found.cause
+    assert found.kind == "transform" and "was called again on the same function" in found.cause
     (record,) = caplog.records
     assert "has been compiled 8 times" in record.getMessage()
     assert "make it once, before the loop" in record.getMessage()

@@ -60,14 +60,14 @@ def _scan_rule(
     caps = tuple(i for i in range(len(captures)) if captures[i] in active)
     ys = tuple(i for i in range(n, len(dys)) if dys[i] is not None)
     sure, last = _last_flags(b, dys, flags, floats)
-    told = _carried_flags(node.regions[0], floats, ys, tuple(n + k + 1 + i for i in caps), sure) \
+    absent = _carried_flags(node.regions[0], floats, ys, tuple(n + k + 1 + i for i in caps), sure) \
         if stepwise and floats else None
     plan = scan_gradient(node.regions[0], n, k, floats, rows, caps, ys, node.attrs["saved"],
-                         not limit, stepwise, told)
+                         not limit, stepwise, absent)
     _grow(node, plan.body)
     same = first_places(captures)
     carried = _carried_cotangents(b, node, dys, floats)
-    carried += _carried_at_first(b, told, last)
+    carried += _carried_at_first(b, absent, last)
     first = len(carried)
     carried += [start_cotangent(b, cotangents if stepwise and same[i] == i else {}, captures[i])
                 for i in plan.sums]
@@ -84,7 +84,7 @@ def _scan_rule(
              "stepwise": stepwise}
     operands = [*carried, *sequences, *limit, *(captures[i] for i in plan.captures)]
     out = list(b.node("scan", operands, attrs, [plan.graph]).results)
-    never = [floats[i] for i in told.never] if told is not None else []
+    never = [floats[i] for i in absent.never] if absent is not None else []
     entering = [(node.operands[i], grad) for i, grad in zip(floats, out, strict=False)
                 if node.operands[i] in active and i not in never]
     _give_sums(b, cotangents, entering, [(captures[i], same[i] == i, grad) for i, grad in zip(
@@ -95,9 +95,9 @@ def _scan_rule(
         parts = [out[i] if kind == "output" else stacked((kind, i)) for kind, i in term.rows]
         accumulate(b, cotangents, captures[term.capture],
                    _over_all_steps(b, term, parts, captures[term.capture]))
-    if told is None:
+    if absent is None:
         return {}
-    places = [*(floats[i] for i in told.kept), *(n + k + caps[i] for i in told.sums)]
+    places = [*(floats[i] for i in absent.kept), *(n + k + caps[i] for i in absent.sums)]
     given = dict(zip(places, out[len(floats):first], strict=True))
     read = [i for i in floats if i not in never] + [n + i for i in rows]
     outer = [*node.operands[: n + k], *captures]
@@ -124,11 +124,11 @@ def _give_sums(
         accumulate(b, cotangents, v, grad)
 
 
-def _carried_at_first(b: Builder, told: CarriedFlags | None, last: Values) -> list[Value]:
+def _carried_at_first(b: Builder, absent: CarriedFlags | None, last: Values) -> list[Value]:
     """The flags that a backward loop starts with, from those of the floats after the last step."""
-    if told is None:
+    if absent is None:
         return []
-    return [*(last[i] for i in told.kept), *(b.literal(False, dtypes.bool_) for _ in told.sums)]
+    return [*(last[i] for i in absent.kept), *(b.literal(False, dtypes.bool_) for _ in absent.sums)]
 
 
 def _either(b: Builder, contributions: Sequence[tuple[Value, Value | None]]) -> Presence:
@@ -206,7 +206,7 @@ def with_residuals(body: Graph, carried: int, sequences: int) -> Graph:
 def scan_gradient(
     body: Graph, n: int, k: int, floats: tuple[int, ...], rows: tuple[int, ...],
     caps: tuple[int, ...], ys: tuple[int, ...], fixed: bool, stacks: bool = True,
-    stepwise: bool = False, told: CarriedFlags | None = None,
+    stepwise: bool = False, absent: CarriedFlags | None = None,
 ) -> LoopPlan:
     """The backward loop of a scan.
 
@@ -218,7 +218,7 @@ def scan_gradient(
         fixed: the body has all the outputs it can have (see `with_residuals`).
         stacks: every step runs, so that sums over all steps may follow the loop.
         stepwise: each contribution to a captured value is added to its cotangent at once.
-        told: the values that may be absent; its flags are carried after the cotangents.
+        absent: the values that may be absent; its flags are carried after the cotangents.
     """
     graph = Graph(body.name + "_grad")
     b = Builder(graph)
@@ -232,34 +232,36 @@ def scan_gradient(
         before = {i: graph.add_input(args[n + k + 1 + i].type, f"sum{i}") for i in caps}
     cotangents: Cotangents = {args[n + k + 1 + i]: v for i, v in before.items()}
     presence: Presence = {v: b.literal(False, dtypes.bool_) for v in cotangents}
-    flags, had = _step_flags(b, told)
+    flags, had = _step_flags(b, absent)
     for place, (i, dy) in enumerate(zip((*floats, *ys), dys, strict=True)):
         give(b, cotangents, outputs[i], dy, presence, flags.get(place))
-    grads = reverse(b, forward, cotangents, wanted, presence if told is not None else None)
+    grads = reverse(b, forward, cotangents, wanted, presence if absent is not None else None)
     split, old = len(floats), list(before.values()) if before else [None] * len(caps)
     answers = [is_present(v, start, g, presence) for v, start, g in zip(
         wanted, [*[None] * (split + len(rows)), *old], grads, strict=True)]
-    first = [g if g is not None else start_cotangent(b, {}, v) if told is not None
+    first = [g if g is not None else start_cotangent(b, {}, v) if absent is not None
              else b.zeros_like(v) for g, v in zip(grads[:split], wanted, strict=False)]
-    first += [as_flag(b, answers[i]) for i in flags if told and i in told.kept]
+    first += [as_flag(b, answers[i]) for i in flags if absent and i in absent.kept]
     first += [b.logical_or(v, as_flag(b, answers[split + len(rows) + i])) for i, v in had.items()]
     of_rows = [zeros_if_absent(b, g, presence.get(v)) or b.zeros_like(v)
                for g, v in zip(grads[split:split + len(rows)], wanted[split:], strict=False)]
     captured = [(i, g) for i, g in zip(caps, grads[split + len(rows):], strict=True)
                 if g is not None and g is not before.get(i)]
     loop = BackwardLoop(b, Graph(body.name, args, forward, outputs), n, k, fixed, stacks)
-    kept = [flags[i] for i in (told.kept if told else ())]
+    kept = [flags[i] for i in (absent.kept if absent else ())]
     return loop.plan([*dys[:split], *kept, *had.values()],
                      list(zip(ys, dys[split:], strict=True)), first, of_rows, captured, before)
 
 
-def _step_flags(b: Builder, told: CarriedFlags | None) -> tuple[dict[int, Value], dict[int, Value]]:
+def _step_flags(
+    b: Builder, absent: CarriedFlags | None
+) -> tuple[dict[int, Value], dict[int, Value]]:
     """In a backward step: flags of floats, and of captured values, by their place among those."""
-    if told is None:
+    if absent is None:
         return {}, {}
-    kept, had = flag_inputs(b.graph, told.kept), flag_inputs(b.graph, told.sums)
+    kept, had = flag_inputs(b.graph, absent.kept), flag_inputs(b.graph, absent.sums)
     return {i: kept[i] if i in kept else b.literal(True, dtypes.bool_)
-            for i in (*told.kept, *told.open)}, had
+            for i in (*absent.kept, *absent.open)}, had
 
 
 def _carrying(
@@ -358,14 +360,14 @@ def _while_rule(
     some = b.gt(trips, b.literal(0, dtypes.int64))
     entered = b.node("cond", [some, *node.operands], {}, [body, first_inputs(body, n)]).results
     sure, last = _last_flags(b, dys, flags, floats)
-    told = _carried_flags(body, floats, (), tuple(n + i for i in caps), sure)
+    absent = _carried_flags(body, floats, (), tuple(n + i for i in caps), sure)
     same = first_places(captures)
     split, sums = len(floats), len(floats) + len(caps)
     grads = [start_cotangent(b, _given_cotangents(node, dys), node.results[i]) for i in floats]
     grads += [start_cotangent(b, cotangents if same[i] == i else {}, captures[i]) for i in caps]
-    grads += _carried_at_first(b, told, last)
+    grads += _carried_at_first(b, absent, last)
     rest = b.maximum(b.sub(trips, b.literal(1, dtypes.int64)), b.literal(0, dtypes.int64))
-    back = _back_step(body, floats, [n + i for i in caps], told)
+    back = _back_step(body, floats, [n + i for i in caps], absent)
     grads = CheckpointedLoop(body, back).run(b, rest, entered, captures, grads)
     gathered = dict(cotangents)
     for i, grad in zip(caps, grads[split:sums], strict=True):
@@ -375,36 +377,36 @@ def _while_rule(
             accumulate(b, gathered, captures[i], grad)
     wanted = [v for v in dict.fromkeys(node.operands) if v in active]
     before = [start_cotangent(b, gathered, v) for v in wanted]
-    first = {**dict(enumerate(last)), **dict(zip(told.kept, grads[sums:], strict=False))}
+    first = {**dict(enumerate(last)), **dict(zip(absent.kept, grads[sums:], strict=False))}
     had: Presence = {}
-    for k, flag in zip(told.sums, grads[sums + len(told.kept):], strict=True):
+    for k, flag in zip(absent.sums, grads[sums + len(absent.kept):], strict=True):
         v = captures[caps[k]]
         had[v] = b.logical_or(had[v], flag) if v in had else flag
     branches = [_first_step(body if taken else None, node.operands, wanted, floats, grads[:split],
-                            told.open, list(had)) for taken in (True, False)]
+                            absent.open, list(had)) for taken in (True, False)]
     operands = [some, *dict.fromkeys(node.operands), *grads[:split], *before,
-                *(first[i] for i in told.open), *had.values()]
+                *(first[i] for i in absent.open), *had.values()]
     return branched(b, some, operands, branches, wanted, cotangents)
 
 
 def _back_step(
-    body: Graph, floats: Sequence[int], captured: Sequence[int], told: CarriedFlags
+    body: Graph, floats: Sequence[int], captured: Sequence[int], absent: CarriedFlags
 ) -> Callable[[Builder, Values, Values, Values], list[Value]]:
-    """Return a backward step: cotangents of floats and captured values, then flags (see `told`)."""
+    """A backward step: cotangents of floats and captured values, then flags (see `absent`)."""
     split, sums = len(floats), len(floats) + len(captured)
     graph, answers = backward_region(
-        body, [*floats, *captured], floats, range(len(body.inputs)), told.open)
+        body, [*floats, *captured], floats, range(len(body.inputs)), absent.open)
     inner = Builder(graph)
-    graph.outputs += [as_flag(inner, answers[i]) for i in (*told.kept, *(
-        split + k for k in told.sums))]
+    graph.outputs += [as_flag(inner, answers[i]) for i in (*absent.kept, *(
+        split + k for k in absent.sums))]
 
     def back(b: Builder, state: Values, outer: Values, grads: Values) -> list[Value]:
         zeros = [start_cotangent(b, {}, state[i]) for i in floats]
-        kept = dict(zip(told.kept, grads[sums:], strict=False))
-        flags = [kept[i] if i in kept else b.literal(True, dtypes.bool_) for i in told.open]
+        kept = dict(zip(absent.kept, grads[sums:], strict=False))
+        flags = [kept[i] if i in kept else b.literal(True, dtypes.bool_) for i in absent.open]
         out = clone_into(
             b, graph, [*state, *outer, *grads[:split], *zeros, *grads[split:sums], *flags])[0]
-        had, first = grads[sums + len(told.kept):], len(out) - len(told.sums)
+        had, first = grads[sums + len(absent.kept):], len(out) - len(absent.sums)
         return [*out[:first], *map(b.logical_or, had, out[first:])]
 
     return back

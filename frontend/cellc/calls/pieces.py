@@ -57,8 +57,8 @@ class CallLog:
         known, value = self.done[self.place]
         if known != what:
             raise RuntimeError(
-                f"a call that is made again does {what} where it did {known}: what it does must "
-                "follow from its arguments and from what Python gave"
+                f"the second run of a call does {what} where the first did {known}: its effects "
+                "must follow from its arguments and from the values that Python gave"
             )
         self.place += 1
         return value

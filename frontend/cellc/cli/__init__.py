@@ -208,7 +208,8 @@ def _plan(sub: Commands) -> None:
               "of a rank, within and between machines: intra=5us:300GB/s,inter=10us:25GB/s; a "
               "third number: how fast it adds")
     p.add_argument("--measure-link", type=int, nargs="?", const=2, metavar="RANKS",
-                   help="measure the link of this machine on so many ranks (default 2), by mpirun")
+                   help="measure the link of this machine with this number of ranks (default 2), "
+                   "by mpirun")
     p.add_argument("--node", type=int, metavar="N", help="ranks on a machine (default: all)")
     p.add_argument("--batch", type=int, metavar="ROWS", help="rows of all ranks in a step")
     p.add_argument("--micro-batches", type=int, metavar="N", help="micro-batches of a step "

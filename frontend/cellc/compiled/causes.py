@@ -232,7 +232,7 @@ def of_function(fn: Any, name: str) -> tuple[Cause, int]:
     code = inner.__code__
     place = f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
     if same:
-        return Cause("transform", f"{name} was made again of the same function, at {place}"
+        return Cause("transform", f"{name} was called again on the same function, at {place}"
                      + called_at()), found.count
     return Cause("function", f"{inner.__name__} is another function object, made at {place}"
                  + called_at()), found.count

@@ -1,7 +1,7 @@
 """Errors that leave a function of the library say which function, and what it was given wrongly.
 
-Where a public function, primitive, layer or constructor of the library is entered, an exception
-passes `told`. A sentence about the function, or about one of its arguments, names the function. Any
+An exception that leaves a public function, primitive, layer or constructor of the library is
+reworded here. A sentence about the function, or about one of its arguments, names the function. Any
 other error, of a function that it calls or of Python, comes after the arguments that cause it: the
 one that its annotation excludes, or all that were given. A call that succeeds costs an entry of the
 interpreter's exception table. Errors of a user's function that is called back, and those with a
@@ -261,7 +261,7 @@ def raise_told(
     error: Exception, name: str, function: Callable[..., Any], args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> NoReturn:
-    """Raise the result of `told`; where that is the error itself, as it came."""
+    """Raise the reworded error; where nothing is reworded, the error itself, as it came."""
     found = told(error, name, function, args, kwargs)
     if found is error:
         raise

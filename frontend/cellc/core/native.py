@@ -242,4 +242,4 @@ def name_constructor(cls: type) -> None:
     if isinstance(cls.__doc__, str) and "__doc__" in cls.__dict__:
         text: Any = declared.Described(cls.__doc__, init)  # Python reads a class's text through it
         cls.__doc__ = text
-    cls.__init__ = __init__  # type: ignore[misc]  # the same, with its errors told
+    cls.__init__ = __init__  # type: ignore[misc]  # the same, with its errors reworded

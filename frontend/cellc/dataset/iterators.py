@@ -50,7 +50,7 @@ class RowIterator:
                     f"the iterator was made for {self._epoch} epoch(s), which are over: ask for "
                     "more with 'num_epochs', or make another one.")
             self._left -= self._left > 0
-            self._run = Run(self._epoch, before=self._run, told=True)
+            self._run = Run(self._epoch, before=self._run, reports=True)
             self._rows = self._dataset.rows(self._run)
             self._epoch += 1
         try:

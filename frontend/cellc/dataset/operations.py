@@ -152,7 +152,7 @@ class Map(Operation):
 
     def _told(self, run: Run) -> Told | None:
         """Return the caller of this iterator's callbacks."""
-        if not self.callbacks or not run.told:
+        if not self.callbacks or not run.reports:
             return None
         if any(c.waits for c in self.callbacks):
             run.keep_step()

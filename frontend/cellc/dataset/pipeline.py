@@ -237,7 +237,7 @@ class Dataset:
         Raises:
             RuntimeError: there is no row, a value has no place in such a file, or files exist.
         """
-        run = Run(told=True)
+        run = Run(reports=True)
         saving.save(self.get_col_names(), self.rows(run), file_name, num_files)
         run.end()
 

@@ -204,11 +204,11 @@ class _Worker:
         """The error that says what became of it."""
         self.process.join(_PATIENCE)
         code = self.process.exitcode
-        how = f"was killed by signal {-code}; there may be too little memory for so many workers" \
-            if code is not None and code < 0 else f"ended with exit code {code}"
+        how = f"ended with exit code {code}" if code is None or code >= 0 else \
+            f"was killed by signal {-code}; memory may be too small for this number of workers"
         return WorkerError(
             f"A worker process of the dataset (pid {self.process.pid}) {how}, before it gave task "
-            f"{number} back. What it printed says more; with num_parallel_workers=1 or "
+            f"{number} back. Its output says more; with num_parallel_workers=1 or "
             "python_multiprocessing=False (of a DataLoader: num_workers=0) the work is done in "
             "this process.")
 

@@ -31,18 +31,18 @@ class Run:
         seed: None: the configured one, or the system's randomness if none was set.
         before: the run of another epoch, or of the pipeline that this one is a part of; its seed
             and what was kept in it are taken over.
-        told: whether callbacks are called: not for rows that are only counted or looked at.
+        reports: whether callbacks are called: not for rows that are only counted or looked at.
     """
 
     def __init__(
         self, epoch: int = 0, seed: int | None = None, before: Run | None = None,
-        told: bool = False,
+        reports: bool = False,
     ) -> None:
         self.epoch = epoch
         self._whole: Run = self if before is None else before._whole
         """The first run of this iterator."""
         if before is None:
-            self._told, self._ends = told, list[Callable[[], None]]()
+            self._reports, self._ends = reports, list[Callable[[], None]]()
             self._in_step = False
         chosen = config.chosen_seed() if seed is None else seed
         self.seed: int = before.seed if before is not None else \
@@ -51,9 +51,9 @@ class Run:
         self._kept: dict[Any, Any] = before._kept if before is not None else {}
 
     @property
-    def told(self) -> bool:
+    def reports(self) -> bool:
         """Whether callbacks hear of it."""
-        return self._whole._told
+        return self._whole._reports
 
     @property
     def in_step(self) -> bool:

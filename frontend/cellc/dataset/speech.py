@@ -86,7 +86,7 @@ class SpeechCommandsDataset(
                                            not any(name in each for each in lists.values())):
                     speaker, _, number = path.stem.partition("_nohash_")
                     if not number.isdecimal():
-                        raise RuntimeError(f"Invalid file name, {path}: a number is wanted behind "
+                        raise RuntimeError(f"Invalid file name, {path}: a number must follow "
                                            "_nohash_.")
                     yield path, folder.name, speaker, int(number)
 

@@ -157,7 +157,7 @@ class SymbolTree:
         index = place.block.index(place) + (not position.before)
         if place.stmt is None and (place.kind is not NodeType.Input or (
                 index < len(self.get_inputs()))):
-            raise ValueError(f"For 'insert', no statement can stand {place.name!r}: only behind "
+            raise ValueError(f"For 'insert', no statement can stand {place.name!r}: only after "
                              "the parameters, and outside of containers.")
         self._bind(node)
         place.block.insert(index, node)

@@ -133,9 +133,9 @@ def mark_traced(ledger: Ledger, shot: Snapshot) -> None:
 
 
 def _mark_read(
-    ledger: Ledger, shot: Snapshot, order: Sequence[int], behind: Collection[int]
+    ledger: Ledger, shot: Snapshot, order: Sequence[int], after_first: Collection[int]
 ) -> None:
-    """Readers of constants alone (ramps, seeds), and nodes `behind` the first cotangent that do not
+    """Readers of constants alone (ramps, seeds), and nodes after the first cotangent that do not
     follow from it, are of the part that alone reads them; so are nodes that updates alone read."""
     rows = ledger.rows
     fixed: set[int] = set()
@@ -145,7 +145,7 @@ def _mark_read(
     readers: dict[int, set[int]] = {new: {UPDATE} for _, new in shot.graph.updates}
     for uid in reversed(order):
         row = rows[uid]
-        loose = uid in behind or fixed.issuperset(shot.operands[uid])
+        loose = uid in after_first or fixed.issuperset(shot.operands[uid])
         if row.part == FORWARD and loose:
             parts = {p for v in range(row.first, row.first + len(row.types))
                      for p in readers.get(v, ())}

@@ -166,7 +166,7 @@ class Messages:
             raise CollectiveError(
                 f"collective mismatch: rank {what.rank} at send_to of {envelope.what}"
                 f"{envelope.place}; rank {world().rank} at {step.text}{step.place}, both with the "
-                f"tag {what.tag}. What is received must have the type and shape of what is sent")
+                f"tag {what.tag}. The receiver must expect the type and shape that is sent")
         if not envelope.by_nccl:
             return False
         if memory is not None:

@@ -136,7 +136,7 @@ def common_mesh(matrices: Sequence[Sequence[int]], ranks: tuple[int, ...]) -> Me
     for a, b in pairwise(ordered):
         if b % a:
             raise ValueError(f"the arrays of ranks {[tuple(m) for m in matrices]} have no common "
-                             f"one: no axis of {len(ranks)} ranks has both {a} and {b} behind it")
+                             f"one: no axis of {len(ranks)} ranks is followed by both {a} and {b}")
     sizes = [b // a for a, b in pairwise(ordered)]
     return Mesh(tuple(reversed(sizes)), ranks)
 

@@ -44,13 +44,13 @@ class Known:
     Attributes:
         strict: it is an error that Python does a part, whatever the context says.
         given: what pieces gave, by their keys.
-        told: places already reported.
+        reported: places that were reported.
     """
 
     strict: bool = False
 
     given: dict[Any, Given] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -152,8 +152,8 @@ class Pieces:
             )
         where = vm.position()
         self.found[what, where] = None
-        if where not in self.known.told:
-            self.known.told.add(where)
+        if where not in self.known.reported:
+            self.known.reported.add(where)
             logging.getLogger("cellc").info("%s: %s is run by Python in each call", where, what)
         return where
 

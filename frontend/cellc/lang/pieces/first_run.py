@@ -190,4 +190,4 @@ def _cannot(node: Node) -> NotAhead:
         return NotAhead("a size follows from elements before it",
                         "use a form of fixed shape (where, masked_fill), or numpy for both")
     return NotAhead("a loop of known length calls Python before it",
-                    "print or call Python behind it")
+                    "print or call Python after it")

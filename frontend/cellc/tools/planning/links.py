@@ -140,7 +140,7 @@ def _link(text: str) -> Link:
     speeds = [_RATE.fullmatch(r) for r in rates]
     if latency is None or len(rates) not in (1, 2) or None in speeds:
         raise ValueError(f"--link {text!r}: expected LATENCY:BANDWIDTH, as in 5us:200GB/s, or with "
-                         "the speed of adding behind, as in 20us:2GB/s:3GB/s")
+                         "the speed of adding at the end, as in 20us:2GB/s:3GB/s")
     values = [float(m[1]) * _UNITS[m[2].lower()] for m in speeds if m is not None]
     seconds = float(latency[1]) / _PER_SECOND[latency[2]]
     if min(values) <= 0:

@@ -81,9 +81,9 @@ class WaitedDSCallback(Callback, DSCallback):
         patience = config.get_callback_timeout()
         if not event.wait(patience):
             raise RuntimeError(
-                f"{what} timed out after {patience} second(s): nothing told {type(self).__name__} "
-                "that the training's step has ended. Give it to 'Model.train' too, and let its "
-                "step_size be the rows of a batch.")
+                f"{what} timed out after {patience} second(s): {type(self).__name__} did not "
+                "learn of the end of the training's step. Give it to 'Model.train' too, and "
+                "let its step_size be the rows of a batch.")
         event.clear()
 
     def moments(self) -> dict[str, Callable[[Position], None]]:

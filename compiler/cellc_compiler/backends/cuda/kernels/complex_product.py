@@ -43,10 +43,10 @@ def tile_for(p: Product) -> Tile:
 
 
 class _Planes:
-    """Both parts of an operand's tiles, the imaginary ones at an offset of `behind` elements."""
+    """Both parts of an operand's tiles, the imaginary ones at an offset of `shift` elements."""
 
-    def __init__(self, f: GpuFunction, parts: Sequence[Loader], ty: str, behind: int) -> None:
-        self.f, self.parts, self.ty, self.behind = f, parts, ty, behind
+    def __init__(self, f: GpuFunction, parts: Sequence[Loader], ty: str, shift: int) -> None:
+        self.f, self.parts, self.ty, self.shift = f, parts, ty, shift
 
     def begin(self, thread: X, batch: X, first: X) -> None:
         """See `Loads`."""
@@ -62,7 +62,7 @@ class _Planes:
         count = len(values) // 2
         for i, part in enumerate(self.parts):
             part.store(values[i * count:(i + 1) * count],
-                       self.f.gep(shared, i * self.behind, self.ty))
+                       self.f.gep(shared, i * self.shift, self.ty))
 
 
 class ComplexKernel(ProductKernel):
