@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "contributing").glob("*.md"))
 COPIED = ("frontend", "compiler", "runtime", "docs", "samples", "tests", "pyproject.toml")
 PLACE = re.compile(r"(?:New file|At the end of) `([^`]+)`:|"
-                   r"In `([^`]+)`, (behind|instead of) the line (`+) ?(.+?) ?\4:")
+                   r"In `([^`]+)`, (after|instead of) the line (`+) ?(.+?) ?\4:")
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def write(root: Path, block: Block) -> bool:
     at = len(lines)
     if found[2]:
         (at,) = (i for i, line in enumerate(lines) if line.strip() == found[5])
-        lines[at : at + 1] = lines[at : at + 1] if found[3] == "behind" else []
-        at += found[3] == "behind"
+        lines[at : at + 1] = lines[at : at + 1] if found[3] == "after" else []
+        at += found[3] == "after"
     path.write_text("".join([*lines[:at], block.text, *lines[at:]]))
     return True
 
@@ -111,7 +111,7 @@ def test_all_walks_are_listed() -> None:
 
 def test_a_block_is_where_it_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\n    two\nthree\n")
-    page = ("Text.\n\nIn `a.py`, behind the line `two`:\n\n```python\n    new\n```\n\n"
+    page = ("Text.\n\nIn `a.py`, after the line `two`:\n\n```python\n    new\n```\n\n"
             "In `a.py`, instead of the line `one`:\n\n```python\nfirst\n```\n\n"
             "At the end of `a.py`:\n\n```python\nlast\n```\n\nRun:\n\n```sh\ncat a.py\n```\n")
     *edits, shown = blocks(page)
@@ -121,4 +121,4 @@ def test_a_block_is_where_it_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="is there already"):
         write(tmp_path, Block("New file `a.py`:", ""))
     with pytest.raises(ValueError, match="not enough values"):
-        write(tmp_path, Block("In `a.py`, behind the line `four`:", ""))
+        write(tmp_path, Block("In `a.py`, after the line `four`:", ""))
