@@ -4,7 +4,8 @@ A container (see `container`) whose `meta` describes the *entries* (`"infer"`, `
 for each the signature, the targets it has code for, and the sizes it serves (see `variants`).
 Sections: `weights` (safetensors), `graph:ENTRY:K` (IR text, compressed), and programs (see
 `program`): `program:ENTRY:TARGET` of an entry of fixed sizes; `program:ENTRY:TARGET:V` of variant V
-where sizes are open, and `program:ENTRY:TARGET:V:SIZE` for each of its batch sizes.
+where sizes are open, and `program:ENTRY:TARGET:V:SIZE` for each of its batch sizes. An entry that
+finds sizes as it runs has programs of stages (see `found_sizes`).
 
 Loading verifies the whole file and runs nothing. Native code is opened only when the caller says
 that the file is trusted; without that the weights and the IR can be read.
@@ -20,6 +21,7 @@ import html
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
@@ -27,7 +29,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from . import checkpoint, knobs
+from . import checkpoint, found_sizes, knobs
 from .arguments import Inputs, Type, accept_outputs
 from .batched import Batched
 from .bound import BoundProgram, Weights, suits, updated
@@ -36,6 +38,7 @@ from .device import best_for
 from .errors import ArtifactError, counted, in_file
 from .executable import Executable
 from .files import read_file, write_atomically
+from .found_sizes import NoWay, Staged, StagedAtSizes, StagedPrograms, Way
 from .open_sizes import shown
 from .opened import Opened
 from .program import Program
@@ -73,6 +76,7 @@ class Entry:
     # `(output, input)` pairs: the programs write this output over the input, and have no output for
     # it
     donated: Sequence[tuple[int, int]] = ()
+    staged: StagedPrograms | None = None  # of an entry that finds sizes as it runs, its programs
 
     @property
     def by_size(self) -> Sequence[Mapping[int, Sequence[Program]]]:
@@ -81,6 +85,9 @@ class Entry:
 
     def sections(self, name: str) -> Iterator[tuple[str, Program]]:
         """Where each program of this entry goes."""
+        if self.staged is not None:
+            yield from self.staged.sections(name)
+            return
         for number, (variant, made) in enumerate(
                 zip(self.sizes.variants, self.by_size, strict=True)):
             for size, programs in made.items():
@@ -164,6 +171,10 @@ def describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str,
     """
     if not name.isidentifier():
         raise ValueError(f"an entry's name is an identifier, got {name!r}")
+    common = {"sizes": entry.sizes.to_json(), "graphs": len(entry.graphs),
+              "donated": sorted(map(list, entry.donated))}
+    if entry.staged is not None:
+        return {**entry.staged.described(name, weights), **common}
     programs = [p for made in entry.by_size for of in made.values() for p in of]
     if not programs:
         raise ValueError(f"entry {name!r} has no program")
@@ -191,10 +202,8 @@ def describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str,
         "inputs": inputs,
         "outputs": outputs,
         "shown": [[str(d) for d in shape] for shape in names],
-        "donated": sorted(map(list, entry.donated)),
-        "sizes": entry.sizes.to_json(),
-        "graphs": len(entry.graphs),
         "updates": sorted({name for p in programs for name in updated(p)}),
+        **common,
     }
 
 
@@ -319,10 +328,10 @@ class Artifact:
         self._trusted = trusted
         self._callbacks = callbacks
         self._weights = Weights(file.arrays, file.fixed)
-        self._open: dict[tuple[str, int], BoundProgram | Batched | Opened] = {}
+        self._open: dict[tuple[str, int], BoundProgram | Batched | Opened | Staged] = {}
         self._direct: dict[str, Callable[..., Any]] = {}
         """The cost of a call, of entries of fixed sizes."""
-        self._known_shapes: dict[tuple[Any, ...], BoundProgram | Batched] = {}
+        self._known_shapes: dict[tuple[Any, ...], _Callable] = {}
 
     def session(self) -> Artifact:
         """Another session of the same file, which begins with the values in it.
@@ -392,8 +401,16 @@ class Artifact:
         """The open sizes of an entry; as text, what is served: `N any and S 16, 32`."""
         return self._entry(entry).sizes
 
-    def graph_text(self, entry: str = DEFAULT_ENTRY, variant: int = 0) -> str:
+    def ways(self, entry: str = DEFAULT_ENTRY, variant: int = 0) -> tuple[Way, ...]:
+        """How an entry runs that finds sizes, which follow from elements; () if it finds none."""
+        found = self._entry(entry).ways
+        return found[variant] if found else ()
+
+    def graph_text(self, entry: str = DEFAULT_ENTRY, variant: int = 0, way: int = 0) -> str:
         """The portable IR of an entry; of one of its variants, if sizes are open.
+
+        Args:
+            way: which way, of an entry that finds sizes as it runs.
 
         Raises:
             KeyError: there is no such entry.
@@ -404,7 +421,7 @@ class Artifact:
         if not found.graphs:
             raise ArtifactError(f"{self.name} holds no graph of entry {entry!r}: it was compiled "
                                 "with --no-graph")
-        k = found.sizes.variants[variant].graph
+        k = found.ways[variant][way].graph if found.ways else found.sizes.variants[variant].graph
         with in_file(self.name):
             return _unpacked(self._box.section(f"graph:{entry}:{k}"),
                              f"the graph of entry {entry!r}")
@@ -420,10 +437,7 @@ class Artifact:
             KeyError: there is no such entry.
             ArtifactError: a program is damaged.
         """
-        found = self._entry(entry)
-        return [self._program(_section(entry, target, found.sizes, number, variant, size))
-                for target in found.targets for number, variant in enumerate(found.sizes.variants)
-                for size in variant.sizes or (0,)]
+        return [self._program(section) for section in self._entry(entry).sections(entry)]
 
     def _program(self, section: str) -> Program:
         with in_file(self.name):
@@ -471,8 +485,10 @@ class Artifact:
             return self._run(entry, self._for_shapes(entry, given), given, out)
 
     def _run(
-        self, entry: str, program: BoundProgram | Batched, given: list[Any], out: Any
+        self, entry: str, program: _Callable, given: list[Any], out: Any
     ) -> Any:
+        if isinstance(program, StagedAtSizes):
+            return _run_staged(entry, program, given, out)
         donated = self._entries[entry].donated
         if out is None and not donated:
             return getattr(program, "entry", program)(*given)
@@ -493,7 +509,7 @@ class Artifact:
         results = _with_donated(results, donated, given)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _for_shapes(self, entry: str, arrays: Sequence[Array]) -> BoundProgram | Batched:
+    def _for_shapes(self, entry: str, arrays: Sequence[Array]) -> _Callable:
         """Return the callable for these inputs; shapes seen before are cached."""
         key = entry, *[getattr(a, "shape", None) for a in arrays]
         found = self._known_shapes.get(key)
@@ -503,7 +519,7 @@ class Artifact:
             found = self._known_shapes[key] = self.executable(entry, *arrays)
         return found
 
-    def executable(self, entry: str = DEFAULT_ENTRY, *arrays: Array) -> BoundProgram | Batched:
+    def executable(self, entry: str = DEFAULT_ENTRY, *arrays: Array) -> _Callable:
         """Return the program for inputs of these shapes and this machine's best target.
 
         Args:
@@ -514,6 +530,8 @@ class Artifact:
         found = self._entry(entry)
         if not found.sizes.symbols:
             fixed = self._variant(entry, found, 0)
+            if isinstance(fixed, Staged):
+                return fixed.at(())
             assert isinstance(fixed, BoundProgram)
             if not found.donated:
                 self._direct[entry] = fixed.entry
@@ -523,7 +541,7 @@ class Artifact:
             refusals = []
             for number in found.sizes.candidates(sizes):
                 opened = self._variant(entry, found, number)
-                if not isinstance(opened, Opened):
+                if not isinstance(opened, Opened | Staged):
                     return opened
                 if not (refused := opened.refusal(sizes)):
                     return opened.at(sizes)
@@ -536,7 +554,9 @@ class Artifact:
             raise ValueError(f"For {entry!r}, {e}.") from None
         raise AssertionError("a variant that serves sizes is a candidate")
 
-    def _variant(self, entry: str, found: _Read, number: int) -> BoundProgram | Batched | Opened:
+    def _variant(
+        self, entry: str, found: _Read, number: int
+    ) -> BoundProgram | Batched | Opened | Staged:
         """The callable that serves the sizes of a variant, opened at its first use."""
         key = entry, number
         if key not in self._open:
@@ -562,7 +582,9 @@ class Artifact:
             raise KeyError(f"{self.name} has entries {', '.join(self._entries)}; not {name!r}")
         return self._entries[name]
 
-    def _opened(self, name: str, entry: _Read, number: int) -> BoundProgram | Batched | Opened:
+    def _opened(
+        self, name: str, entry: _Read, number: int
+    ) -> BoundProgram | Batched | Opened | Staged:
         if not self._trusted:
             raise PermissionError(
                 f"{self.name} holds native code, which can do anything your account can; if you "
@@ -576,14 +598,12 @@ class Artifact:
                 + ", ".join(t.name for t in runnable_targets())
                 + (f", and CELLC_TARGET is {wanted}" if wanted is not None else "")
             )
+        if entry.ways:
+            return Staged(entry.ways[number], entry.sizes.symbols,
+                          partial(self._opened_stage, name, entry, chosen.name, number))
+        accept = partial(entry.inputs.bind, named={})
         variant = entry.sizes.variants[number]
         made = {}
-
-        def bind(program: Program, like: BoundProgram | None = None) -> BoundProgram:
-            return self._weights.bind(Executable(
-                program, self._callbacks, accept=lambda given: entry.inputs.bind(given, {}),
-                like=None if like is None else like.executable), like)
-
         for size in variant.sizes or (0,):
             section = _section(name, chosen.name, entry.sizes, number, variant, size)
             with in_file(self.name):
@@ -591,9 +611,45 @@ class Artifact:
                 entry.check(program, chosen.name, variant, size, name)
                 self._file.programs[section] = program
                 if variant.opened:
-                    return Opened(program, entry.sizes.symbols, bind)
-                made[size] = bind(program)
+                    return Opened(program, entry.sizes.symbols, partial(self._bound, accept))
+                made[size] = self._bound(accept, program)
         return Batched(made, entry.sizes.batched_inputs) if variant.sizes else made[0]
+
+    def _bound(
+        self, accept: Callable[..., Any] | None, program: Program, like: BoundProgram | None = None
+    ) -> BoundProgram:
+        """A program, bound to the weights; `like`: the same at other sizes."""
+        return self._weights.bind(Executable(
+            program, self._callbacks, accept=accept,
+            like=None if like is None else like.executable), like)
+
+    def _opened_stage(
+        self, name: str, entry: _Read, target: str, number: int, w: int, k: int, c: int
+    ) -> BoundProgram | Opened:
+        """Program `c` of stage `k` of a way of an entry's variant."""
+        stage = entry.ways[number][w].stages[k]
+        section = found_sizes.section(name, target, number, w, k, c)
+        with in_file(self.name):
+            program = self._file.programs.get(section) or self._program(section)
+            if not found_sizes.check_program(program, target, stage, c, entry.updates):
+                raise ArtifactError(f"the code of entry {name!r} is not what the header says")
+            self._file.programs[section] = program
+        return Opened(program, stage.symbols, partial(self._bound, None)) \
+            if program.open is not None else self._bound(None, program)
+
+
+_Callable = BoundProgram | Batched | StagedAtSizes
+
+
+def _run_staged(entry: str, program: StagedAtSizes, given: Sequence[Any], out: Any) -> Any:
+    """Run an entry that finds sizes as it runs."""
+    if out is not None:
+        raise TypeError(f"For {entry!r}, 'out' cannot be given: the call finds the sizes of its "
+                        "results as it runs.")
+    try:
+        return program(*given)
+    except NoWay as e:
+        raise ValueError(f"For {entry!r}, {e}.") from None
 
 
 def _results(program: BoundProgram | Batched, given: Sequence[Any]) -> list[Type]:
@@ -617,6 +673,17 @@ class _Read:
     """The weights that its calls update; None in a file that does not say it."""
     donated: tuple[tuple[int, int], ...]  # The outputs that are written over inputs, and these
     shown: tuple[tuple[str, ...], ...] = ()  # The shapes of outputs for people
+    ways: tuple[tuple[Way, ...], ...] = ()  # for each variant, if it finds sizes as it runs
+
+    def sections(self, name: str) -> Iterator[str]:
+        """Where the programs are, for each target."""
+        for target in self.targets:
+            if self.ways:
+                yield from found_sizes.sections(name, target, self.ways)
+                continue
+            for number, variant in enumerate(self.sizes.variants):
+                for size in variant.sizes or (0,):
+                    yield _section(name, target, self.sizes, number, variant, size)
 
     def named_inputs(self) -> list[tuple[str, str, Sequence[int | str]]]:
         """The inputs, with names for open sizes."""
@@ -686,19 +753,19 @@ def _read_meta(box: Container) -> tuple[dict[str, _Read], dict[str, str]]:
     for name, entry in entries.items():
         for k in range(entry.graphs):
             box.section(f"graph:{name}:{k}")
-        for target in entry.targets:
-            for number, variant in enumerate(entry.sizes.variants):
-                for size in variant.sizes or (0,):
-                    box.section(_section(name, target, entry.sizes, number, variant, size))
+        for section in entry.sections(name):
+            box.section(section)
     return entries, metadata
 
 
 def _read_entry(name: str, row: Any) -> _Read:
     signature = Signature(_types(row["inputs"]), _types(row["outputs"]))
     sizes = OpenSizes.from_json(row["sizes"], signature.inputs)
+    ways = found_sizes.from_json(row.get("ways", []), len(sizes.variants), len(signature.inputs),
+                                 sizes.symbols)
+    named = [v.graph for v in sizes.variants] + [w.graph for of in ways for w in of]
     graphs = row["graphs"]
-    if not is_count(graphs, len(sizes.variants)) or (
-            graphs and any(v.graph >= graphs for v in sizes.variants)):
+    if not is_count(graphs, len(named)) or (graphs and max(named) >= graphs):
         raise ArtifactError("the graphs of an entry are malformed")
     updates, donated = row.get("updates"), tuple((k, i) for k, i in row.get("donated", ()))
     for place, types in enumerate((signature.outputs, signature.inputs)):
@@ -707,12 +774,12 @@ def _read_entry(name: str, row: Any) -> _Read:
                 len({*numbers}) != len(numbers):
             raise ArtifactError("the donated inputs of an entry are malformed")
     if any(signature.outputs[k][1:] != signature.inputs[i][1:] for k, i in donated) or (
-            donated and sizes.batch is not None):
+            donated and (ways or sizes.batch is not None)):
         raise ArtifactError("the donated inputs of an entry are malformed")
     return _Read(tuple(str(t) for t in row["targets"]), signature, sizes, graphs,
                  Inputs(name, signature.inputs, sizes),
                  None if updates is None else frozenset(map(str, updates)), donated,
-                 _shown(row.get("shown"), signature))
+                 _shown(row.get("shown"), signature), ways)
 
 
 def _shown(rows: Any, signature: Signature) -> tuple[tuple[str, ...], ...]:

@@ -325,10 +325,11 @@ def _remainder(terms: Sequence[tuple[Any, ...]]) -> str:
 
 def _values(x: Number, sizes: Sizes) -> str:
     """The sizes in a number with their values, for people."""
-    return ", ".join(f"{name} = {sizes[name]}" for name in _names(x))
+    return ", ".join(f"{name} = {sizes[name]}" for name in names_in(x))
 
 
-def _names(x: Number) -> list[str]:
+def names_in(x: Number) -> list[str]:
+    """The names of the sizes in a number."""
     found: dict[str, None] = {}
     stack: list[Any] = [x]
     while stack:
@@ -405,6 +406,15 @@ def from_json(data: Any) -> Open:
         arena, ahead,
         tuple(tuple((reader.placed(place), reader.sizes(shape)) for place, shape in values)
               for values in data["messages"]))
+
+
+def read_numbers(names: set[str], values: Sequence[Any]) -> tuple[Number, ...]:
+    """Numbers that follow from sizes of these names, from their JSON form.
+
+    Raises:
+        ValueError, TypeError, KeyError: one is malformed.
+    """
+    return _Reader(names, set()).sizes(values)
 
 
 class _Reader:

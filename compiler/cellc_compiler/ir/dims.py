@@ -586,6 +586,7 @@ class SymbolInfo:
     origin: str = ""  # where it comes from, for messages: "axis 0 of x"
     # whether its hint is a stand-in for any size, which no message should show
     stand_in: bool = False
+    limit: Size | None = None  # a size that it is at most
 
 
 def bounds(x: Size, symbols: Mapping[str, SymbolInfo]) -> Bounds:

@@ -34,6 +34,11 @@ class Guard:
     where: str = ""
     expression: str = ""
 
+    @property
+    def names(self) -> set[str]:
+        """The sizes that it depends on."""
+        return symbols_of(self.expr)
+
     def holds(self, sizes: Sizes) -> bool:
         """Whether it is so for these sizes."""
         try:
@@ -101,7 +106,8 @@ class Shapes:
         answers = {("==" if g.relation == "!=" else g.relation, g.expr): g.relation != "!="
                    for g in guards}
         return Shapes(
-            {s: info for s, info in self.symbols.items() if s not in sizes},
+            {s: replace(info, limit=substitute(info.limit, table) if info.limit else None)
+             for s, info in self.symbols.items() if s not in sizes},
             {s: n for s, n in self.hints.items() if s not in sizes}, guards, answers=answers,
             equal={s: substitute(x, table) for s, x in self.equal.items() if s not in sizes})
 

@@ -101,7 +101,7 @@ def untrusted_graph(text: str, what: str, sizes: Mapping[str, int] | None = None
     """
     try:
         graph = parse_graph(text)
-        symbols = {name: SymbolInfo() for name in sizes or ()}
+        symbols = {name: SymbolInfo(min(size, 1)) for name, size in (sizes or {}).items()}
         with deciding(Shapes(symbols, dict(sizes or {}))) if symbols else nullcontext():
             verify(graph)
     except Exception as e:  # whatever a parser meets in a file made to break it

@@ -179,3 +179,13 @@ def scan_run(extent: int) -> int:
     if extent < _LONG_SCAN:
         return max(extent, 1)
     return max(_SHORTEST_SCAN, 1 << ((extent - 1).bit_length() + 1) // 2)
+
+
+def open_scan_run(extent: int) -> int:
+    """`scan_run` of an extent that is known when the code runs, and less than
+    `LONGEST_OPEN_ROW`."""
+    run: int = _SHORTEST_SCAN
+    for bits in range(14, LONGEST_OPEN_ROW.bit_length() - 1, 2):
+        run = choose(extent, (1 << bits) + 1, 1 << bits // 2 + 1, run)
+    found: int = choose(extent, _LONG_SCAN, run, largest(extent, 1))
+    return found

@@ -41,6 +41,7 @@ from ..tensors.tensor import Tensor, cast_array
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
 from ..train.weights_file import read
+from . import found_sizes
 from .errors import UserError, about
 from .loading import writing
 from .open_sizes import Plan
@@ -103,6 +104,7 @@ def make(
         for traced in plan.traces:
             _refuse_python(traced)
             if objects:
+                found_sizes.refuse(traced.graph, "a C library")
                 _refuse_host(traced)
             elif not graphs:
                 _refuse_prints(traced)
@@ -110,9 +112,12 @@ def make(
         least_budget = least(plan.traces[0].budget, budget)
         made = _Made(name, found.lines, _donated(name, plan, (donate or {}).get(name, ())),
                      [] if objects else None)
+        texts = [print_graph(t.graph) for t in plan.traces] if graphs else []
+        if plan.finds:
+            found.entries[name] = _staged(name, plan, [*dict.fromkeys(targets)], texts, found.lines)
+            continue
         for target in dict.fromkeys(targets):  # one that is asked for twice is one
             made.compile(plan, target, least_budget)
-        texts = [print_graph(t.graph) for t in plan.traces] if graphs else []
         opened = bool(plan.sizes.symbols)
         found.entries[name] = artifact.Entry(
             () if opened else made.variants[0][0], texts, plan.sizes,
@@ -183,6 +188,25 @@ class _Made:
         return alone if self.built is None else compiled
 
 
+def _staged(
+    name: str, plan: Plan, targets: Sequence[Target], texts: Sequence[str], lines: list[str]
+) -> artifact.Entry:
+    """An entry that finds sizes as it runs; what its programs are goes to `lines`."""
+    made = found_sizes.Made()
+    for number in range(len(plan.sizes.variants)):
+        with progress.stage(f"{name}, which finds sizes"):
+            found_sizes.compile_variant(made, number, plan.ways_of(number), targets)
+    programs = [p for of in made.programs.values() for p in of]
+    code = sum(p.image.size + len(p.constants) for p in programs)
+    served = f"serves {plan.sizes} and " if plan.sizes.symbols else ""
+    lines += [f"{name}: {', '.join(t.name for t in targets)}: {served}finds sizes as it runs",
+              f"  {counted(len(programs), 'program')}, {code / 1024:.0f} KiB of code and constants",
+              *(f"  {note}" for note in plan.notes)]
+    graphs = [g for number in range(len(plan.sizes.variants)) for _, g, _ in plan.ways_of(number)]
+    return artifact.Entry(graphs=texts, sizes=plan.sizes, staged=found_sizes.staged_programs(
+        made, graphs, plan.sizes))
+
+
 def _donated(entry: str, plan: Plan, names: Sequence[str]) -> list[tuple[int, int]]:
     """For each input that is donated, the first result of its type that is left: `(output, input)`.
     """
@@ -194,6 +218,9 @@ def _donated(entry: str, plan: Plan, names: Sequence[str]) -> list[tuple[int, in
         if name not in there:
             raise UserError(f"the entry {entry!r} has no input {name!r} to donate; it has "
                             f"{', '.join(there)}")
+        if plan.finds:
+            raise UserError(f"the entry {entry!r} finds sizes as it runs, in several programs, and "
+                            f"cannot write over {name!r}")
         if plan.sizes.batch is not None:
             raise UserError(f"the entry {entry!r} serves any batch, so it computes some rows twice "
                             f"and cannot write over {name!r}: list the sizes")
@@ -251,8 +278,8 @@ def _conditions(program: Program | None) -> list[str]:
     """The conditions on sizes of a program with open sizes."""
     found = [] if program is None or program.open is None else program.open.conditions()
     more = f" and {len(found) - _SHOWN} more conditions" if len(found) > _SHOWN else ""
-    return [f"  where {', '.join(found[:_SHOWN])}{more}; sizes of 1 have programs of their own"] \
-        if found else []
+    shown = ", ".join(found[:_SHOWN]) + more
+    return [f"  where {shown}; sizes of 1 have programs of their own"] if found else []
 
 
 def _largest(programs: Sequence[Program]) -> list[str]:
@@ -381,7 +408,7 @@ def call(
     if best_for(loaded.targets(entry)) is None and loaded.has_graph(entry):
         if save is not None:
             raise UserError(f"--save: {path} has no code for this machine")
-        graph = graph_for(loaded, entry, [np.shape(a) for a in inputs])
+        graph = graph_for(loaded, entry, inputs)
         executable = Executable(driver.compile_program(graph), host_callbacks(graph), ERRORS)
         params = [v.name for v in graph.inputs if v.kind != "input"]
         executable.bind([np.array(loaded.weights[n]) for n in params])
@@ -397,7 +424,7 @@ def call(
 def reference(path: str, entry: str, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of an entry by the numpy interpreter: no native code of the file is run."""
     loaded = artifact.load(path)
-    graph = graph_for(loaded, entry, [np.shape(a) for a in inputs])
+    graph = graph_for(loaded, entry, inputs)
     params = [loaded.weights[v.name] for v in graph.inputs if v.kind != "input"]
     return interpret(graph, [*inputs, *params])[: len(graph.outputs)]
 

@@ -29,10 +29,11 @@ from cellc_runtime.target import Target
 
 from .. import context
 from ..calls.budget import parse
+from ..compiled.found_sizes import is_staged, settled
 from ..compiled.traced import Traced, trace
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
 from ..quantization.weights import KINDS
-from ..tensors.tensor import OpenTensor
+from ..tensors.tensor import OpenTensor, Tensor
 from ..tools import profiling_gpu
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
@@ -51,9 +52,9 @@ from .at_sizes import (
 from .entries import donated_inputs, entry_inputs, named_entries
 from .errors import UserError, about
 from .loading import (
+    InputType,
     input_types,
     is_model,
-    known_shape,
     load_network,
     ordered_inputs,
     parse_input,
@@ -128,7 +129,7 @@ def _saved(args: argparse.Namespace, say: bool = False) -> tuple[Saved, list[str
     if sizes and say:
         print(f"for {said(sizes)}")
     specs = at_sizes(specs, sizes)
-    return load_saved(args.network, [known_shape(s) for s in specs]), specs
+    return load_saved(args.network, sample_arrays(specs)), specs
 
 
 def traced_of(args: argparse.Namespace) -> tuple[Traced, list[Any], Opened | None]:
@@ -141,11 +142,27 @@ def traced_of(args: argparse.Namespace) -> tuple[Traced, list[Any], Opened | Non
     sizes = chosen(specs, args.sizes)
     inputs = sample_inputs(at_sizes(specs, sizes))
     with errors_told():
-        traced = named(trace(net, inputs, {}), specs)
+        traced = named(traced_for(net, inputs), specs)
         symbolic = opened(net, specs, sizes) if sizes else None
+    if symbolic is not None and is_staged(symbolic.traced.graph):
+        print(f"for {said(sizes)}, and the sizes that the network finds for these inputs")
+        symbolic = None
     if symbolic is not None:
         named(symbolic.traced, specs)
     return traced, traced.fed([t._snapshot() for t in inputs]), symbolic
+
+
+def traced_for(net: Any, inputs: Sequence[Tensor]) -> Traced:
+    """The network as a graph for these inputs, and for the sizes that it finds for them.
+
+    Raises:
+        CompileError: an error in the network.
+    """
+    found = settled(lambda shapes: trace(net, inputs, {}, None, shapes), lambda t: [
+        *t.fed([x._snapshot() for x in inputs]), *(p._snapshot() for p in t.parameters)])
+    if found is None:
+        raise UserError("the sizes that the network finds for these inputs could not be found out")
+    return found
 
 
 def named(traced: Traced, specs: Sequence[str]) -> Traced:
@@ -182,7 +199,12 @@ def _plan(net: Any, specs: Sequence[str], listed: Listed, targets: Sequence[Targ
     """An entry of an artifact: the network as graphs of known sizes."""
     given = input_types(specs)
     if given is None:
-        return plan_fixed(trace(net, sample_inputs(specs), {}))
+        inputs = sample_inputs(specs)
+        traced = trace(net, inputs, {})
+        if not is_staged(traced.graph):
+            return plan_fixed(traced)
+        given = [InputType(parse_input(s).name, t.shape, t.dtype)
+                 for s, t in zip(specs, inputs, strict=True)]
     return plan(net, given, listed, targets)
 
 

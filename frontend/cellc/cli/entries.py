@@ -15,6 +15,7 @@ from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.target import Target
 
 from ..compiled.dynamic import parameter_names
+from ..compiled.found_sizes import is_staged
 from ..compiled.traced import trace
 from ..lang import CompileError
 from ..nn.cell import Cell
@@ -159,11 +160,13 @@ def _plan(name: str, entry: Any, listed: Listed, targets: Sequence[Target]) -> P
         tensors = [tensor_of(v) if isinstance(v, np.ndarray) else v if t is None or isinstance(
             v, Tensor) else sample_inputs([f"{t.name}={v}"])[0]
             for t, v in zip(types, inputs, strict=True)]
-        return plan_fixed(trace(fn, tensors, {}))
+        traced = trace(fn, tensors, {})
+        if not is_staged(traced.graph):
+            return plan_fixed(traced)
     known = [t for t in types if t is not None]
     if len(known) != len(types):
         raise TypeError(f"For 'compile_artifact', the inputs of the entry {name!r} must be tensors "
-                        "or their types, as some of their sizes are open.")
+                        "or their types, as some sizes are open or follow from elements.")
     return plan(fn, known, listed, targets)
 
 

@@ -35,7 +35,7 @@ from cellc_runtime.world import Planned, playing
 from .. import context
 from ..calls.budget import least
 from ..calls.callbacks import host_callbacks
-from ..compiled.traced import Traced, trace
+from ..compiled.traced import Traced
 from ..core import progress
 from ..lang import CompileError
 from ..ranks import settings
@@ -47,7 +47,7 @@ from ..viewer.report import Subject, document
 from ..viewer.sources import Sources
 from . import dumping
 from .at_sizes import at_sizes, chosen, said
-from .commands import budget_of, errors_told, gradient, named, subject_of, target_named
+from .commands import budget_of, errors_told, gradient, named, subject_of, target_named, traced_for
 from .errors import UserError, about
 from .loading import known_shape, sample_inputs, writing
 from .open_sizes import listed_sizes
@@ -95,7 +95,7 @@ def _inspect_network(args: argparse.Namespace, target: Target | None) -> int:
     net, specs = subject_of(args)
     sizes = chosen(specs, args.sizes)
     inputs = sample_inputs(at_sizes(specs, sizes))
-    traced = named(trace(net, inputs, {}), specs)
+    traced = named(traced_for(net, inputs), specs)
     graphs = {"training step" if args.train else "forward": traced.graph}
     if args.grad:
         graphs["gradient"] = gradient(traced)

@@ -42,10 +42,12 @@ from cellc_runtime.target import Target
 from cellc_runtime.variants import ANY, MAX_VARIANTS, OpenSizes, Variant, shown
 
 from .. import context
+from ..compiled.found_sizes import is_staged
 from ..compiled.traced import Traced, trace
 from ..core.later import open_sizes
 from ..lang import CompileError
 from ..tensors.tensor import OpenTensor
+from . import found_sizes
 from .errors import UserError
 from .loading import InputType
 
@@ -118,12 +120,26 @@ class Plan:
         sizes: what is served, by which variant of which graph.
         notes: lines about sizes that are not served.
         shapes: the symbols of each trace.
+        ways: for each variant its traces, where sizes follow from elements: see `found_sizes`.
     """
 
     traces: list[Traced]
     sizes: OpenSizes = field(default_factory=OpenSizes)
     notes: list[str] = field(default_factory=list)
     shapes: list[Shapes] = field(default_factory=list)
+    ways: list[list[int]] = field(default_factory=list)
+
+    @property
+    def finds(self) -> bool:
+        """Whether sizes follow from elements."""
+        return any(is_staged(t.graph) for t in self.traces)
+
+    def ways_of(self, number: int) -> list[tuple[int, Graph, Shapes]]:
+        """The graphs of a variant, with their numbers and symbols."""
+        at = self.sizes.variants[number].at
+        known = {s: d for s, d in zip(self.sizes.symbols, at, strict=True) if d != ANY}
+        return [(k, instantiate(self.traces[k].graph, known), self.shapes[k].at(known))
+                for k in self.ways[number]]
 
     def opened(self, number: int) -> tuple[Graph, Shapes]:
         """The graph and the symbols of a variant whose program has open sizes."""
@@ -160,6 +176,8 @@ def plan(
         try:
             return planner.opened(axes, targets)
         except Undecided as e:
+            if not free:
+                raise UserError(f"there is no program for all sizes that are found: {e}") from e
             why = str(e)
         planner = _Planner(fn, given, names, free[0], listed)
     if len(free) > 1:
@@ -190,6 +208,7 @@ class _Trace:
 
     traced: Traced
     shapes: Shapes
+    hints: Mapping[str, int]  # the sizes of inputs that it was made for
 
     def serves(self, sizes: Mapping[str, int]) -> bool:
         return all(g.holds(sizes) for g in self.shapes.guards)
@@ -220,8 +239,47 @@ class _Planner:
 
     def plan(self, sizes: OpenSizes) -> Plan:
         """The traces, for these sizes."""
-        return Plan([t.traced for t in self.traces], sizes, list(self.notes),
+        made = Plan([t.traced for t in self.traces], sizes, list(self.notes),
                     [t.shapes for t in self.traces])
+        if made.finds:
+            if any(v.sizes for v in sizes.variants):
+                raise self._listing("sizes follow from elements, so rows depend on each other",
+                                    self.batch)
+            made.ways = [self._ways(v.graph) for v in sizes.variants]
+            made.traces, made.notes = [t.traced for t in self.traces], list(self.notes)
+            made.shapes = [t.shapes for t in self.traces]
+        return made
+
+    def _ways(self, number: int) -> list[int]:
+        """The traces for all that may be found, the first of which is this."""
+        ways, failed = [number], set[tuple[int, ...]]()
+
+        def served(point: Sequence[int]) -> bool:
+            return point in failed or any(found_sizes.broken(
+                self.traces[w].traced.graph, self.traces[w].shapes, point) is None for w in ways)
+
+        for way in ways:
+            made = self.traces[way]
+            for point in found_sizes.more_answers(made.traced.graph, made.shapes, served):
+                failed.add(point)
+                if len(ways) == found_sizes.MOST_WAYS:
+                    raise UserError("the network asks too much about the sizes that it finds")
+                shapes, error = self._trace(made.hints, answers=point)
+                unless = found_sizes.unless(made.traced.graph, made.shapes, point)
+                if error is not None:
+                    text = str(error).partition("\n")[0]
+                    self.notes[f"not served unless {unless}: {text}"] = None
+                    continue
+                known = {n: d for n, d in made.hints.items() if n not in made.shapes.symbols}
+                last = self.traces[-1]
+                last.traced = replace(last.traced, graph=instantiate(last.traced.graph, known))
+                last.shapes = shapes.at(known)
+                if _slots(last) != _slots(self.traces[number]):
+                    raise UserError(f"what the network gives is of another kind unless {unless}")
+                ways.append(len(self.traces) - 1)
+                found_sizes.refuse_pins([(self.traces[w].traced.graph, self.traces[w].shapes)
+                                         for w in ways])
+        return ways
 
     def opened(self, axes: Sequence[tuple[int, int, int]], targets: Sequence[Target]) -> Plan:
         """The network with all its sizes open: a graph for all of at least 2, and one for each
@@ -267,10 +325,8 @@ class _Planner:
                 try:
                     made.traced = replace(made.traced, graph=instantiate(made.traced.graph, known))
                     made.shapes = shapes.at(known)
-                    for target in targets if names else ():
-                        program = open_sizes.compile_open(
-                            made.traced.graph, made.shapes, target, context.numerics())
-                        if parts:
+                    for program in self._programs(made, targets) if names else ():
+                        if parts and program.open is not None and len(program.open.symbols) == 1:
                             served = _served_range(program, names[0], hints[names[0]])
                             ranges = [both for a in ranges if (both := _overlap(a, served))]
                     yield made
@@ -292,6 +348,18 @@ class _Planner:
             where = [f"{n} = {d}" for n, d in known.items()]
             where += [f"{names[0]} {_joined(lost)}"] if len(names) == 1 else []
             self.notes[f"not served: {', '.join(where)}: {why}"] = None
+
+    def _programs(self, made: _Trace, targets: Sequence[Target]) -> Iterator[Program]:
+        """Yield the programs for all sizes of a trace; of one that finds sizes some of them."""
+        for target in targets:
+            if is_staged(made.traced.graph):
+                for program in found_sizes.typical_programs(
+                        made.traced.graph, made.shapes, target):
+                    if program.open is not None and {*program.open.symbols} <= {*self.names}:
+                        yield program
+            else:
+                yield open_sizes.compile_open(
+                    made.traced.graph, made.shapes, target, context.numerics())
 
     def _usual_trace(
         self, known: Mapping[str, int], names: Sequence[str], low: int, high: int
@@ -370,10 +438,14 @@ class _Planner:
         return [rest for a in todo for rest in _without(a, taken)]
 
     def _trace(
-        self, hints: Mapping[str, int], stand_in: bool = False
+        self, hints: Mapping[str, int], stand_in: bool = False, answers: Sequence[int] = ()
     ) -> tuple[Shapes, CompileError | None]:
-        """Trace for these sizes; what was asked, and the error if there is one."""
-        shapes = Shapes()
+        """Trace for these sizes; what was asked, and the error if there is one.
+
+        Args:
+            answers: the sizes that are found, in order, as far as they matter.
+        """
+        shapes = Shapes(measured=list(answers))
         dims = {n: self._symbol(shapes, n, hints[n], stand_in) for n in self.names}
         types = [TensorType(tuple(dims[d] if isinstance(d, str) else d for d in t.shape), t.dtype)
                  for t in self.given]
@@ -385,8 +457,7 @@ class _Planner:
                 raise self._listing(f"the network needs it as a number{place}",
                                     self.batch) from None
             return shapes, e
-        _refuse_measured(traced.graph)
-        self.traces.append(_Trace(traced, shapes))
+        self.traces.append(_Trace(traced, shapes, dict(hints)))
         return shapes, None
 
     def _symbol(self, shapes: Shapes, name: str, hint: int, stand_in: bool) -> Dim:
@@ -520,17 +591,7 @@ def _place(guards: Sequence[Guard], batch: str) -> str:
     return f" ({pins[0]})" if pins else ""
 
 
-def _refuse_measured(graph: Graph) -> None:
-    """Refuse sizes that follow from elements."""
-    measured = next((n for n in graph.walk() if n.op == "measure"), None)
-    if measured is not None:
-        raise UserError(
-            f"{measured.span.file}:{measured.span.line}: a size follows from elements; an "
-            "artifact cannot find it out: use a form of fixed shape (where, masked_fill)")
-
-
 def plan_fixed(traced: Traced) -> Plan:
-    """A network without open sizes."""
-    _refuse_measured(traced.graph)
+    """A network without open sizes, none of which follows from elements."""
     assert not graph_symbols(traced.graph)
     return Plan([traced])

@@ -7,7 +7,8 @@ code is run. `code_fault` runs that, and holds it against the graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,12 @@ from cellc_runtime.artifact import Artifact
 from cellc_runtime.device import best_for
 from cellc_runtime.dtypes import float32
 from cellc_runtime.errors import ArtifactError, counted
+from cellc_runtime.found_sizes import Way
 from cellc_runtime.records import dataclass
 from cellc_runtime.variants import ANY, OpenSizes
 
 from ..calls.callbacks import host_callbacks
+from ..compiled.found_sizes import at_found, found_in
 from ..compiled.traced import Traced
 from ..nn.graph_cell import GraphCell, LoadedGraph
 from ..tensors.seed import state_named
@@ -37,6 +40,8 @@ from .loading import InputType, input_types, is_model
 from .open_sizes import typical_sizes
 
 Array = np.ndarray[Any, Any]
+_TRIED, _MOST_TRIED = (10, 1, 0, 2, 10_000), 1000
+"""Sizes for which ops look at operands, where a call finds them."""
 SUFFIX = ".cellc"
 PORTABLE = (".cir", ".mindir")
 
@@ -59,34 +64,67 @@ def _firsts(loaded: Artifact, entry: str) -> list[int]:
 
 
 def graph_of(
-    loaded: Artifact, entry: str, variant: int = 0, sizes: Mapping[str, int] | None = None
+    loaded: Artifact, entry: str, variant: int = 0, sizes: Mapping[str, int] | None = None,
+    way: int = 0,
 ) -> Graph:
     """A graph of an artifact, which may be hostile.
 
     Args:
         sizes: some that the variant serves (default: typical ones).
+        way: which of an entry that finds sizes as it runs.
 
     Raises:
         ArtifactError: there is none, or it is malformed.
     """
     if sizes is None:
         sizes = served_sizes(loaded.signature(entry).inputs, loaded.sizes(entry), variant)
-    text = loaded.graph_text(entry, variant)
-    return untrusted_graph(text, f"the graph of entry {entry!r}", sizes)
+    text = loaded.graph_text(entry, variant, way)
+    what, ways = f"the graph of entry {entry!r}", loaded.ways(entry, variant)
+    if not ways:
+        return untrusted_graph(text, what, sizes)
+    refused: ArtifactError | None = None
+    for found in _some_found(ways[way], sizes):
+        try:
+            return untrusted_graph(text, what, {**sizes, **found})
+        except ArtifactError as e:
+            refused = refused or e
+    raise refused or ArtifactError(f"{what} is malformed: nothing that it finds fits it")
 
 
-def graph_for(loaded: Artifact, entry: str, shapes: Sequence[Sequence[int]]) -> Graph:
-    """The graph of an entry for inputs of these shapes.
+def _some_found(way: Way, sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield a few sizes that a way may find."""
+    names = [f.name for stage in way.stages for f in stage.found]
+    points = itertools.islice(itertools.product(_TRIED, repeat=len(names)), _MOST_TRIED)
+    found = (dict(zip(names, point, strict=True)) for point in points)
+    yield from itertools.islice(
+        (f for f in found if way.broken({**sizes, **f}) is None), len(_TRIED))
+
+
+def graph_for(loaded: Artifact, entry: str, arrays: Sequence[Array]) -> Graph:
+    """The graph of an entry for these inputs, and for the sizes that it finds for them.
 
     Raises:
         ArtifactError: the artifact holds no graphs.
+        ValueError: sizes that it does not serve.
     """
     sizes = loaded.sizes(entry)
-    if not sizes.symbols:
-        return graph_of(loaded, entry)
-    values = sizes.bind(loaded.signature(entry).inputs, shapes)
+    values = sizes.bind(loaded.signature(entry).inputs, [np.shape(a) for a in arrays])
     named = dict(zip(sizes.symbols, values, strict=True))
-    return instantiate(graph_of(loaded, entry, sizes.find(values), named), named)
+    variant = sizes.find(values)
+    refused = ""
+    for w, way in enumerate(loaded.ways(entry, variant) or (None,)):
+        graph = graph_of(loaded, entry, variant, named, w)
+        if way is None:
+            return instantiate(graph, named) if named else graph
+        graph = instantiate(graph, named)
+        weights = [loaded.weights[v.name] for v in graph.inputs if v.kind != "input"]
+        found, wrong = found_in(graph, [*arrays, *weights], [
+            g for g in way.guards if {*g.names} - named.keys()])
+        broken = way.broken({**named, **found})
+        if not wrong and broken is None:
+            return at_found(graph, found)
+        refused = f"{broken} is needed, but the call finds {found}"
+    raise ValueError(refused)
 
 
 @dataclass
@@ -154,15 +192,15 @@ def _portable(path: str) -> LoadedGraph:
         raise UserError(str(e)) from e
 
 
-def load_saved(text: str, shapes: Sequence[Sequence[int]]) -> Saved:
-    """An entry of an artifact, for inputs of these shapes."""
+def load_saved(text: str, arrays: Sequence[Array]) -> Saved:
+    """An entry of an artifact, for these inputs: for their sizes, and those that it finds."""
     if text.endswith(PORTABLE):
         network = _portable(text)
         return _saved(text, artifact.DEFAULT_ENTRY, network.graph, network.weights, network.frozen,
                       "strict")
     loaded, entry = _opened(text)
     try:
-        graph = graph_for(loaded, entry, shapes)
+        graph = graph_for(loaded, entry, arrays)
     except (ArtifactError, TypeError, ValueError) as e:
         raise about(text, e) from e
     outside = [v for v in graph.inputs if v.kind != "input"]
@@ -211,7 +249,9 @@ def open_trusted(path: str) -> Artifact:
     loaded = artifact.load(path)
     callbacks = {name: f for entry in loaded.entries if loaded.has_graph(entry)
                  for variant in _firsts(loaded, entry)
-                 for name, f in host_callbacks(graph_of(loaded, entry, variant)).items()}
+                 for way in range(len(loaded.ways(entry, variant)) or 1)
+                 for name, f in host_callbacks(
+                     graph_of(loaded, entry, variant, way=way)).items()}
     return artifact.load(path, trust_native_code=True, callbacks=callbacks)
 
 

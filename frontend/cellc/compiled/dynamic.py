@@ -41,9 +41,11 @@ from . import causes
 from .causes import Cause
 
 if TYPE_CHECKING:
+    from .found_sizes import OpenStages
     from .traced import Traced
 with lazy_imports:  # networks of fixed sizes need none of these
     from .. import lang
+    from . import found_sizes
 
 Axes = tuple[Axis, ...]
 
@@ -215,6 +217,7 @@ class Once:
     open: list[ProgramAtSizes] = field(default_factory=list)
     per_size: str = ""
     read_guards: Guards | None = None
+    stages: OpenStages | None = None  # where sizes follow from elements: its stages
 
     @property
     def guards(self) -> list[Guard]:
@@ -242,15 +245,20 @@ class Once:
             at_once: from the first ones on: others have come before.
         """
         self.instances += 1
+        if self.instances == 1 and found_sizes.is_staged(self.traced.graph):
+            self.stages = found_sizes.OpenStages(self.traced.graph, self.pattern.shapes)
+        may_open = may_open and self.stages is None
         program = self._program(sizes) if may_open and (at_once or self.instances > 1) else None
         if self.read_guards is None or self.read_guards.cause:
             self.read_guards = Guards(self.traced.reads)
         open_ = [Guard(g.relation, substitute(g.expr, sizes), g.where) for g in self.guards
                  if not symbols_of(g.expr) <= set(sizes)]
-        make = instantiate.instantiate if program is None else instantiate.Instance
+        lazy = program is not None or self.stages is not None
+        make = instantiate.Instance if lazy else instantiate.instantiate
         graph = make(self.traced.graph, sizes)
         return replace(self.traced, graph=graph, guards=open_, read_guards=self.read_guards,
-                       program=None if program is None else program.at(sizes))
+                       program=None if program is None else program.at(sizes), sizes=sizes,
+                       stages=self.stages)
 
     def _program(self, sizes: Mapping[str, int]) -> ProgramAtSizes | None:
         """A program for all sizes that serves these, compiled if need be; None if there is none."""
@@ -262,8 +270,6 @@ class Once:
         shapes = self.pattern.shapes.copy()
         shapes.hints.update(sizes)
         try:
-            if set(shapes.symbols) - set(sizes):
-                raise Undecided("sizes follow from elements")
             self.open.append(ProgramAtSizes(open_sizes.compile_open(
                 self.traced.graph, shapes, numerics=context.numerics())))
         except Undecided as e:  # one for each size is right, too; `explain` says why

@@ -48,8 +48,8 @@ with lazy_imports:  # the construct compiler loads with the first network it com
     from ..calls import pieces
     from ..core import progress
     from ..ranks import settings
+    from . import found_sizes, pipelines, sharding, staged
     from . import pieces as python_entries
-    from . import pipelines, sharding, staged
     from . import traced as graphs
 
 _compiling = renewed(threading.RLock())
@@ -373,7 +373,7 @@ def _plain(traced: Traced, fn: Any, args: Sequence[Any], kwargs: Mapping[str, An
     """The entry that runs a graph."""
     if settings.get_auto_parallel_context("pipeline_stages") > 1 and context.in_graph_mode():
         return pipelines.PipelineEntry(traced, function_name(fn))
-    if staged.is_staged(traced.graph.template):
+    if found_sizes.is_staged(traced.graph.template):
         return _staged(traced, fn, args, kwargs)
     return CompiledEntry(traced, function_name(fn))
 

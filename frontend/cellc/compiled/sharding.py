@@ -42,7 +42,7 @@ from ..ranks.parts import Cut, whole_shapes
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
-from .staged import is_staged
+from .found_sizes import is_staged
 from .traced import Traced, trace
 
 _MARKS = (Cotangent.name, MicroBatch.name, MicroResult.name)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..calls.pieces import CallLog
     from ..tracing.guards import Guards
     from ..tracing.python_state import PythonState
+    from .found_sizes import OpenStages
 with lazy_imports:  # the construct compiler loads with the first network it compiles
     from .. import lang
     from ..calls import pieces
@@ -82,6 +83,11 @@ class Traced:
     returned: bool = False  # Whether its result has containers of the arguments in it
     program: Program | None = None  # A program for all sizes, at the sizes of this call
     read_guards: Guards | None = None  # Those of `reads` that all sizes share; None: its own
+    shapes: Shapes = field(default_factory=Shapes)  # The symbols of the trace
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The open sizes of this call, of a trace with symbols for them."""
+    stages: OpenStages | None = None
+    """The stages of all such calls, if sizes follow from elements."""
 
     def out_of_date(self) -> Cause | None:
         """Why what was traced does not hold any more, as far as that is known."""
@@ -183,9 +189,9 @@ def _traced_once(
     parameters = [order[v] for v in graph.inputs if v in order]
     attributes = state.own_attributes(list(outside.attributes.values()))
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
-                    tracer.functions, guards=shapes.guards, state=changed, budget=tracer.budget,
-                    root=tracer.root, roots=tracer.roots, asked=shapes.asked, written=written,
-                    returned=state.returned_arguments)
+                    tracer.functions, guards=shapes.guards, shapes=shapes, state=changed,
+                    budget=tracer.budget, root=tracer.root, roots=tracer.roots, asked=shapes.asked,
+                    written=written, returned=state.returned_arguments)
     if python is not None:
         traced.pieces, traced.changes = tuple(python.found), state.changes()
         _warn_of_numpy(function_name(fn), traced.pieces)

@@ -463,11 +463,11 @@ class Tracer:
         if hint is None and known < len(shapes.measured):
             hint = shapes.measured[known]
         elif hint is None:
-            many = 1 if most is None else evaluate(most, shapes.hints)
-            hint = min(STAND_IN, STAND_IN * many)  # 0 of an empty tensor
+            many = STAND_IN if most is None else evaluate(most, shapes.hints)
+            hint = min(STAND_IN, many - 1 if many > 3 else many)  # (within its bounds)
         bound = most if type(most) is int else None
         dim = shapes.new(f"found_{name}", hint, SymbolInfo(
-            low, bound, f"the number that '{name}' found at {self.place()}"))
+            low, bound, f"the number that '{name}' found at {self.place()}", limit=most))
         shapes.asked[str(dim)] = met
         out: Tensor = self.apply("measure", [count], {"symbol": str(dim)})
         return dim, out  # type: ignore[return-value]  # a Dim behaves as an int

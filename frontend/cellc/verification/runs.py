@@ -20,6 +20,7 @@ from cellc_runtime.errors import RunError
 from cellc_runtime.records import dataclass, field
 
 from .. import context
+from ..compiled.found_sizes import settled
 from ..compiled.traced import Traced, trace
 from ..lang import CompileError
 from ..lang.values import MISSING
@@ -140,16 +141,22 @@ def in_mode(mode: int) -> Any:
 def traced_on(
     function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mode: int = context.GRAPH_MODE
 ) -> tuple[Traced, list[Array]]:
-    """A call as a graph, and what it is given, in the order of the graph's inputs; `mode` is the
-    one that `construct` sees.
+    """A call as a graph for the sizes that it finds, and what it is given, in the order of the
+    graph's inputs; `mode` is the one that `construct` sees.
 
     Raises:
         CompileError: it cannot be traced.
     """
+    leaves = take_apart_call(args, kwargs)[1]
+
+    def given(traced: Traced) -> list[Array]:
+        fed = traced.fed(host_arrays_of(leaves))
+        return [np.array(a) for a in (*fed, *host_arrays_of(traced.parameters))]
+
     with in_mode(mode):
-        traced = trace(function, args, kwargs)
-    fed = traced.fed(host_arrays_of(take_apart_call(args, kwargs)[1]))
-    return traced, [np.array(a) for a in (*fed, *host_arrays_of(traced.parameters))]
+        found = settled(lambda shapes: trace(function, args, kwargs, None, shapes), given)
+        traced = found if found is not None else trace(function, args, kwargs)
+    return traced, given(traced)
 
 
 # --- comparing ------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled.found_sizes import is_staged
 from ..compiled.jit import Jitted
-from ..compiled.staged import is_staged
 from ..compiled.traced import Traced, trace
 from ..core.module_names import function_name
 from ..nn.cell import Cell

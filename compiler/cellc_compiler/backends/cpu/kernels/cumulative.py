@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from cellc_runtime.target import Target
 
-from ....ir.dims import estimate
+from ....ir.dims import estimate, is_symbolic
 from ....loops import order
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Role, Step, operand, result
@@ -108,17 +108,18 @@ class _Writer:
                 f.store(out[1], f.gep(self.bufs[2], offset, "i32"))
             return new
 
-        run = order.scan_run(s.n) if s.kind == "sum" else s.n
-        if run >= s.n:
+        is_open = is_symbolic(s.n) and s.n < order.LONGEST_OPEN_ROW
+        run = order.open_scan_run(s.n) if is_open else order.scan_run(s.n)
+        if s.kind != "sum" or (not is_open and run >= s.n):
             f.loop(0, f.i64(s.n), 1, carried, step)
             return
 
         def one(first: V, bases: list[V]) -> list[V]:
-            end = f.intrinsic("smin", "i64", first + run, s.n)
+            end = f.intrinsic("smin", "i64", first + f.i64(run), f.i64(s.n))
             own = f.loop(first, end, 1, carried, lambda i, c: step(i, c, bases[0]), runs=True)
             return [bases[0] + own[0]]
 
-        f.loop(0, f.i64(s.n), run, carried, one)
+        f.loop(0, f.i64(s.n), f.i64(run), carried, one)
 
     def _exponentials(self, c: list[V], x: V) -> tuple[list[V], V]:
         """The largest element so far and the sum of exponentials less the shift; the shift, which
