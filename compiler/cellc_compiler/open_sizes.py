@@ -24,7 +24,17 @@ from . import __version__, backends, driver
 from .backends.base import Built
 from .build.objects import CompilerBug
 from .ir import printing
-from .ir.dims import Applied, Ratio, Undecided, deciding, is_symbolic
+from .ir.dims import (
+    OPS,
+    Applied,
+    Dim,
+    Ratio,
+    Undecided,
+    applied,
+    deciding,
+    divide,
+    is_symbolic,
+)
 from .ir.graph import Graph, Value
 from .ir.shapes import Guard, Shapes
 from .lower import memory
@@ -255,6 +265,28 @@ def number(x: Any) -> Number:
     if not is_symbolic(x):
         return _within(x)
     return ("sum", *[(_within(factor), *map(_atom, monomial)) for monomial, factor in x.terms])
+
+
+def size_of(x: Number) -> Any:
+    """The inverse of `number`."""
+    if type(x) is not tuple:
+        return x
+    if x[0] != "sum":
+        return OPS[x[0]](*map(size_of, x[1:]))
+    total: Any = 0
+    for factor, *atoms in x[1:]:
+        part: Any = factor
+        for atom in atoms:
+            part = part * _size_of_atom(atom)
+        total = total + part
+    return total
+
+
+def _size_of_atom(atom: Any) -> Any:
+    if type(atom) is str:
+        return Dim.symbol(atom)
+    args = tuple(map(size_of, atom[1:]))
+    return divide(*args) if atom[0] == "//" else applied(atom[0], *args)
 
 
 def _within(x: Any) -> Any:

@@ -538,17 +538,17 @@ class Artifact:
             return fixed
         try:
             sizes = found.sizes.bind(found.signature.inputs, [np.shape(a) for a in arrays])
-            refusals = []
+            refusals: dict[int, list[str]] = {}  # by how many sizes a variant leaves open
             for number in found.sizes.candidates(sizes):
                 opened = self._variant(entry, found, number)
                 if not isinstance(opened, Opened | Staged):
                     return opened
                 if not (refused := opened.refusal(sizes)):
                     return opened.at(sizes)
-                refusals.append(refused)
-            if refusals:
+                refusals.setdefault(found.sizes.variants[number].at.count(ANY), []).append(refused)
+            if refusals:  # (those made for these sizes say what is wrong with the others)
                 raise ValueError("no program serves these sizes: " + "; ".join(
-                    dict.fromkeys(refusals)))
+                    dict.fromkeys(refusals[min(refusals)])))
             found.sizes.find(sizes)
         except ValueError as e:
             raise ValueError(f"For {entry!r}, {e}.") from None

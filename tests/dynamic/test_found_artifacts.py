@@ -61,7 +61,7 @@ class Selected(Base):
 
 class Unique(Base):
     def construct(self, x):
-        return ops.unique(ops.round(x * 2).astype(ms.int32))
+        return ops.unique(ops.relu(ops.round(x * 2)).astype(ms.int32))
 
 
 class Twice(Base):

@@ -34,6 +34,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], list[tuple[int, ..
         (4, 2, 40, 40), (2, 2, 5, 7), (2, 2, 200, 200), (8, 2, 160, 160), (7, 2, 255, 257)]),
     "few columns": (lambda x: x.sum(0), (None, 3), [
         (9000, 3), (2, 3), (70_000, 3), (200_000, 3), (65537, 3)]),
+    "many rows": (lambda x: x.sum(0), (None, 64), [
+        (8192, 64), (4096, 64), (4095, 64), (2, 64), (300, 64), (8191, 64), (6000, 64),
+        (9973, 64)]),
+    "gradient of a norm": (lambda x: ms.grad(lambda g: ops.square(ops.layer_norm(
+        x, (64,), g, g)).sum())(ops.ones(64)), (None, None, 64), [
+        (8, 1024, 64), (2, 3, 64), (5, 819, 64), (7, 1170, 64), (9, 911, 64)]),
     "gradient": (lambda x: ms.value_and_grad(lambda y: ops.square(y).mean())(x), (None, None), [
         (100, 200), (3, 9), (400, 1000), (7, 65537)]),
 }

@@ -3,7 +3,7 @@ assumed about them: see `ir/dims.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from cellc_runtime.records import dataclass, field, replace
 
@@ -110,6 +110,18 @@ class Shapes:
              for s, info in self.symbols.items() if s not in sizes},
             {s: n for s, n in self.hints.items() if s not in sizes}, guards, answers=answers,
             equal={s: substitute(x, table) for s, x in self.equal.items() if s not in sizes})
+
+    def assume(self, guards: Sequence[Guard]) -> None:
+        """Take conditions as facts."""
+        for g in guards:
+            self.guards.append(g)
+            if type(g.expr) is not Dim:
+                continue
+            self.answers["==" if g.relation == "!=" else g.relation, g.expr] = g.relation != "!="
+            if g.relation == "==":
+                self._solve(g.expr)
+            elif g.relation == ">=":
+                self._narrow(g.expr)
 
     def restore(self, before: Shapes) -> None:
         """Forget what a trace that is thrown away has asked and assumed; what was measured stays.

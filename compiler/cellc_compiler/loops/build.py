@@ -69,7 +69,7 @@ def block_rows(node: Node) -> int:
         return 0
     blocks, rows, *columns = map(estimate, x.dims)
     fits = LEAST_BLOCK <= rows <= MOST_BLOCK <= prod(columns) and blocks >= 4 \
-        and prod(columns) * x.dtype.itemsize <= _SUMS_BYTES and x.size >= BLOCKED_ELEMENTS
+        and prod(columns) * x.dtype.itemsize <= _SUMS_BYTES and estimate(x.size) >= BLOCKED_ELEMENTS
     return x.dims[1] if fits else 0
 
 

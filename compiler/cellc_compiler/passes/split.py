@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cellc_runtime.dtypes import DType
+from cellc_runtime.open_sizes import MOST_DIVISOR
 
 from ..ir.dims import choose, estimate, exactly, is_symbolic, smallest
-from ..ir.divisors import divisor, is_divisor
+from ..ir.divisors import divisor, is_divided, is_divisor
 from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import lookup
 from ..ir.types import prod
@@ -58,7 +59,7 @@ def split_sum(b: Builder, node: Node) -> Sequence[Value] | None:
         return None
     if 0 in spec.shape or any(map(is_divisor, spec.shape)):  # (or it is split)
         return None
-    live = [i for i, d in enumerate(spec.shape) if d != 1]
+    live = [i for i, d in enumerate(spec.shape) if is_divided(d) or d != 1]
     axes = [i for i in live if i in spec.axes]
     if not axes:
         return None
@@ -158,10 +159,7 @@ def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequ
     dims = x.type.dims
     before, behind = dims[:first], dims[last + 1 :]
     rows, columns = prod(dims[i] for i in axes), prod(behind)
-    least = ((columns, MOST_BLOCK), (rows, MANY_ROWS), (rows * columns, BLOCKED_ELEMENTS))
-    if any(n < most for n, most in sorted(least, key=lambda pair: is_symbolic(pair[0]))):
-        return None
-    block = next((n for n in range(MOST_BLOCK, LEAST_BLOCK - 1, -1) if rows % n == 0), 0)
+    block = _block(rows, columns)
     if not block:
         return None
     cut = b.reshape(x, shape=(*before, rows // block, block, *behind))
@@ -170,6 +168,22 @@ def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequ
     assert total.node is not None
     again = split_sum(b, total.node)  # there may be many blocks, too
     return [b.reshape(again[0] if again else total, shape=node.result.type.shape)]
+
+
+def _block(rows: int, columns: int) -> int:
+    """Rows of a block of a sum over rows; 0 if it is not cut."""
+    is_open = is_symbolic(rows) and not is_divided(rows) and columns >= MOST_BLOCK \
+        and estimate(rows * columns) >= BLOCKED_ELEMENTS // 16 and rows <= MOST_DIVISOR
+    if is_open:
+        # (A sum that is not cut is one of one block: a chain in either form.)
+        most = choose(divisor(rows, MOST_BLOCK), LEAST_BLOCK, MOST_BLOCK, rows)
+        most = choose(rows, MANY_ROWS, most, rows)
+        found: int = divisor(rows, choose(rows * columns, BLOCKED_ELEMENTS, most, rows))
+        return found
+    least = ((columns, MOST_BLOCK), (rows, MANY_ROWS), (rows * columns, BLOCKED_ELEMENTS))
+    if any(n < most for n, most in sorted(least, key=lambda pair: is_symbolic(pair[0]))):
+        return 0
+    return next((n for n in range(MOST_BLOCK, LEAST_BLOCK - 1, -1) if rows % n == 0), 0)
 
 
 def _parts(extent: int, inner: int) -> int:

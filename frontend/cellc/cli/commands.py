@@ -64,6 +64,7 @@ from .loading import (
     writing,
 )
 from .open_sizes import Listed, Plan, listed_sizes, plan, plan_fixed
+from .recompiling import plan_again
 from .saved import Saved, input_specs, is_saved, load_saved
 from .scripts import run_script
 
@@ -226,7 +227,7 @@ def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
     small, file = small_weights.weights_options(args.weights)
-    output = _output(args, file)
+    output, again = _output(args, file), False
     if args.entry:
         if is_saved(args.network) or is_model(args.network):
             raise UserError(f"{args.network}: --entry goes with FILE.py:NAME")
@@ -236,6 +237,11 @@ def compile_(args: argparse.Namespace) -> int:
         net, lines = small_weights.with_small_weights(net, small)
         made = named_entries(module, net, args.entry)
         inputs = entry_inputs(made, args.input)
+    elif again := _is_whole(args):
+        module, net, lines, made, inputs = None, None, [], {}, {}
+        if args.checkpoint or args.train or small:
+            raise UserError(f"{args.network}: an artifact has its weights and its entries: take "
+                            "--checkpoint, --train and --weights away")
     else:
         module, net, specs = _loaded(args, whole=True)
         net, lines = small_weights.with_small_weights(net, small)
@@ -244,7 +250,10 @@ def compile_(args: argparse.Namespace) -> int:
     listed = listed_sizes(args.sizes)
     named = [spec for specs in inputs.values() for spec in specs]
     refuse_unknown(listed, open_names([*named, *args.input, *args.train_input]))
-    entries = {name: _plan(fn, inputs[name], listed, targets) for name, fn in made.items()}
+    if again:
+        entries = {DEFAULT_ENTRY: plan_again(args.network)}
+    else:
+        entries = {name: _plan(fn, inputs[name], listed, targets) for name, fn in made.items()}
     if args.train:
         if small:
             raise UserError(f"--train {args.train}: small weights are not trained; take --weights "
@@ -265,6 +274,15 @@ def compile_(args: argparse.Namespace) -> int:
             output, entries, targets, budget_of(args), not args.no_graph, donated))
     print("\n".join(lines))
     return 0
+
+
+def _is_whole(args: argparse.Namespace) -> bool:
+    """Whether an artifact is compiled again with the sizes that it leaves open."""
+    if not is_saved(args.network) or args.sizes:
+        return False
+    names = open_names(input_specs(args.network, ())[0])
+    return bool(names) and (not args.input or open_names(
+        input_specs(args.network, args.input)[0]) == names)
 
 
 def _output(args: argparse.Namespace, weights: str | None) -> str:

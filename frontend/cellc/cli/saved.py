@@ -145,7 +145,7 @@ class Saved:
         own = self.cell.parameters_dict()
         outside = [own[v.name] if v.name in own else state_named(v.name)
                    for v in self.graph.inputs if v.kind != "input"]
-        return Traced(self.graph, len(self.inputs), [*outside], _results(self.graph), [], [])
+        return Traced(self.graph, len(self.inputs), [*outside], results_of(self.graph), [], [])
 
 
 def input_specs(text: str, given: Sequence[str]) -> tuple[list[str], Mapping[str, int]]:
@@ -156,7 +156,7 @@ def input_specs(text: str, given: Sequence[str]) -> tuple[list[str], Mapping[str
                   if v.kind == "input"]
         sizes = OpenSizes()
     else:
-        loaded, entry = _opened(text)
+        loaded, entry = opened_file(text)
         inputs, sizes = [*loaded.signature(entry).inputs], loaded.sizes(entry)
     types = {name: f"{name}={dtype}[{','.join(map(str, sizes.shown(i, shape)))}]"
              for i, (name, dtype, shape) in enumerate(inputs)}
@@ -198,7 +198,7 @@ def load_saved(text: str, arrays: Sequence[Array]) -> Saved:
         network = _portable(text)
         return _saved(text, artifact.DEFAULT_ENTRY, network.graph, network.weights, network.frozen,
                       "strict")
-    loaded, entry = _opened(text)
+    loaded, entry = opened_file(text)
     try:
         graph = graph_for(loaded, entry, arrays)
     except (ArtifactError, TypeError, ValueError) as e:
@@ -221,17 +221,17 @@ def _saved(
     inputs = [v.name for v in graph.inputs if v.kind == "input"]
     positional = Box(tuple, (), tuple(Leaf(i) for i in range(len(inputs))))
     arguments = Box(tuple, (), (positional, Box(dict, (), ())))
-    cell = GraphCell(LoadedGraph(graph, weights, frozen, arguments, _results(graph)))
+    cell = GraphCell(LoadedGraph(graph, weights, frozen, arguments, results_of(graph)))
     return Saved(path, entry, inputs, graph, cell, numerics)
 
 
-def _results(graph: Graph) -> Any:
+def results_of(graph: Graph) -> Any:
     """The structure of what an entry returns."""
     count = len(graph.outputs)
     return Leaf(0) if count == 1 else Box(tuple, (), tuple(Leaf(i) for i in range(count)))
 
 
-def _opened(text: str) -> tuple[Artifact, str]:
+def opened_file(text: str) -> tuple[Artifact, str]:
     """The artifact of the command line, whose code is not run, and the entry."""
     path, entry = _parts(text)
     try:

@@ -58,8 +58,22 @@ def is_staged(graph: Graph) -> bool:
 
 def split(graph: Graph) -> list[Stage]:
     """The stages of a graph."""
-    levels, last = _levels(graph)
-    return [_stage(graph, levels, k, last) for k in range(last + 1)]
+    used = Graph(graph.name)
+    used.inputs, used.outputs, used.updates = graph.inputs, graph.outputs, graph.updates
+    used.nodes = _used(graph)
+    levels, last = _levels(used)
+    return [_stage(used, levels, k, last) for k in range(last + 1)]
+
+
+def _used(graph: Graph) -> list[Node]:
+    """The nodes that results, sizes and effects depend on: what is found and only counted has
+    elements that nobody needs."""
+    wanted = {v.node for v in graph.results() if v.node is not None}
+    for node in reversed(graph.nodes):
+        if node in wanted or node.op == "measure" or has_effect(node):
+            wanted.add(node)
+            wanted.update(v.node for v in node.operands if v.node is not None)
+    return [n for n in graph.nodes if n in wanted]
 
 
 def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
