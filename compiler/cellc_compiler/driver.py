@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .backends.base import Build, Built
     from .lower.kernel import Kernel
     from .lower.lowered import HostCallback, Lowered, PrecomputedBlock, ShownNest
-with lazy_imports:  # a program found in the cache needs few of these
+with lazy_imports(__name__):  # a program found in the cache needs few of these
     from cellc_runtime import collectives
 
     from .ir import printing

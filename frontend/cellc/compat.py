@@ -23,7 +23,7 @@ from .tensors.sharing import to_dlpack as to_dlpack
 from .tensors.tensor import Tensor
 from .tracing.mutables import mutable as mutable
 
-with lazy_imports:
+with lazy_imports(__name__):
     from .nn import cell as cells
 
 F = TypeVar("F", bound=Callable[..., Any])

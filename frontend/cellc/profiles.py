@@ -15,7 +15,7 @@ from .tracing.pytree import take_apart
 if TYPE_CHECKING:
     from .tools.profiling import Profile
     from .tools.profiling_gpu import GpuProfile
-with lazy_imports:  # it loads the code generator
+with lazy_imports(__name__):  # it loads the code generator
     from .tools import profiling_gpu
 
 

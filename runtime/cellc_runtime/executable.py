@@ -31,7 +31,7 @@ from .program import Callback, Program, Slot
 from .records import dataclass, field
 from .shape_polymorphic import measure
 
-with lazy_imports:
+with lazy_imports(__name__):
     from . import collectives
 
 Elements = Array | DeviceArray

@@ -1,6 +1,6 @@
 """Modules that load at their first use, so that importing cellc stays fast.
 
-    with lazy_imports:
+    with lazy_imports(__name__):
         from cellc_compiler import driver
 
 Importers see an ordinary module; what it costs to load is paid by the first attribute access. Type
@@ -65,48 +65,56 @@ def lazy_module(name: str) -> Any:
     return sys.modules.get(name) or _Lazy(name)
 
 
-class _LazyImports:
+class _LazyBlock:
     """A block of `import` statements, which give modules that load at their first use.
 
-    While a block is open, a method replaces `builtins.__import__`. It passes the imports of other
-    threads to the original. A block imports modules only, no classes or functions.
+    While a block is open, `_import_lazily` replaces `builtins.__import__`. A block stands at the
+    level of a module, and imports modules only, no classes or functions.
+
+    Args:
+        module: the module that the block is in, its `__name__`.
     """
 
-    def __init__(self) -> None:
-        self._lock = _thread.allocate_lock()
-        self._open: list[int] = []  # the threads that are within a block
+    def __init__(self, module: str) -> None:
+        self._module = module
 
     def __enter__(self) -> None:
-        with self._lock:
-            if not self._open:
-                self._import, builtins.__import__ = builtins.__import__, self._imported
-            self._open.append(_thread.get_ident())
+        with _lock:
+            if not _open:
+                _usual[:], builtins.__import__ = [builtins.__import__], _import_lazily
+            _open.append(self._module)
 
     def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._open.remove(_thread.get_ident())
-            if not self._open:
-                builtins.__import__ = self._import
-
-    def _imported(
-        self, name: str, globals: Mapping[str, Any] | None = None,
-        locals: Mapping[str, Any] | None = None, fromlist: Sequence[str] | None = (),
-        level: int = 0,
-    ) -> Any:
-        if _thread.get_ident() not in self._open:
-            return self._import(name, globals, locals, fromlist or (), level)
-        if level:
-            assert globals is not None  # an import statement has them
-            above = globals["__package__"].rsplit(".", level - 1)[0]
-            name = f"{above}.{name}" if name else above
-        if not fromlist:
-            return lazy_module(name)
-        return SimpleNamespace(**{own: lazy_module(f"{name}.{own}") for own in fromlist})
+        with _lock:
+            _open.remove(self._module)
+            if not _open:
+                builtins.__import__ = _usual[0]
 
 
-lazy_imports = _LazyImports()
+_lock = _thread.allocate_lock()
+_open: list[str] = []  # the modules whose blocks are open
+_usual: list[Callable[..., Any]] = [builtins.__import__]
+lazy_imports = _LazyBlock
 
-with lazy_imports:  # those of the standard library that cost much, for all (Windows has no `fcntl`)
+
+def _import_lazily(
+    name: str, globals: Mapping[str, Any] | None = None, locals: Mapping[str, Any] | None = None,
+    fromlist: Sequence[str] | None = (), level: int = 0,
+) -> Any:
+    """As `__import__`; lazily for the statements of a block, not those of functions, of other
+    modules or threads meanwhile."""
+    if globals is None or locals is not globals or globals.get("__name__") not in _open:
+        return _usual[0](name, globals, locals, fromlist or (), level)
+    if level:
+        above = globals["__package__"].rsplit(".", level - 1)[0]
+        name = f"{above}.{name}" if name else above
+    if not fromlist:
+        return lazy_module(name)
+    return SimpleNamespace(**{own: lazy_module(f"{name}.{own}") for own in fromlist})
+
+
+# Those of the standard library that cost much, for all (Windows has no `fcntl`).
+with lazy_imports(__name__):
     import base64 as base64
     import difflib as difflib
     import fcntl as fcntl

@@ -26,7 +26,7 @@ from .records import changed, dataclass, field
 from .shape_polymorphic import BROADCASTS, measure
 from .target import known_target
 
-with lazy_imports:  # most programs have known sizes
+with lazy_imports(__name__):  # most programs have known sizes
     from . import open_sizes
 
 MAGIC = b"CELLCPRG"

@@ -14,7 +14,7 @@ from . import knobs, platform
 from .lazy import lazy_imports
 from .records import dataclass, replace
 
-with lazy_imports:
+with lazy_imports(__name__):
     from . import processor
 
 

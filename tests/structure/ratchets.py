@@ -255,7 +255,7 @@ def _at_import(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom
         elif isinstance(node, ast.If):
             yield from _at_import(node.orelse)
         elif isinstance(node, ast.Try) or (
-                isinstance(node, ast.With) and ast.unparse(node.items[0]) != "lazy_imports"):
+                isinstance(node, ast.With) and "lazy_imports" not in ast.unparse(node.items[0])):
             yield from _at_import(node.body)
 
 

@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeVar, Union
 from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_runtime import open_sizes
 
     from . import divisors

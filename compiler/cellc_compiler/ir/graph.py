@@ -22,7 +22,7 @@ from cellc_runtime.records import dataclass, field
 from .dims import is_symbolic
 from .types import TensorType
 
-with lazy_imports:
+with lazy_imports(__name__):
     from . import picture
 
 CONSTANT = "constant"  # The op of literals

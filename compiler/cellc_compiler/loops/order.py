@@ -36,7 +36,7 @@ from cellc_runtime.lazy import lazy_imports
 
 from ..ir.dims import choose, largest, smallest
 
-with lazy_imports:
+with lazy_imports(__name__):
     from ..ir import divisors
 
 CHAIN_BYTES = 128  # The size of the accumulators of one sum's chains

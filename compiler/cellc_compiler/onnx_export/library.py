@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cellc_runtime.lazy import lazy_imports
 
-with lazy_imports:
+with lazy_imports(__name__):
     import onnx
 
 __all__ = ["onnx"]

@@ -11,7 +11,7 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import normalize_axis
 
-with lazy_imports:  # programs of several ranks ask
+with lazy_imports(__name__):  # programs of several ranks ask
     from ..ir import sharding as sharding
 
 Grads = Sequence[Any]

@@ -20,7 +20,7 @@ from ..ir.op import FLOATS, Sample, Spec
 from ._members import Grads, case, define
 from .elementwise import Composed, to_dtype
 
-with lazy_imports:
+with lazy_imports(__name__):
     from . import _bessel as reference
     from . import _bessel_tables as tables
 

@@ -21,7 +21,7 @@ from ..ir.op import Array, Op, Sample, Spec
 from ..ir.types import TensorType
 from . import _batch_axis
 
-with lazy_imports:  # for who has such a kernel
+with lazy_imports(__name__):  # for who has such a kernel
     from ..hybrid import language, native, python
 
 STATUS = TensorType((4,), dtypes.int64)

@@ -27,7 +27,7 @@ from ..loops.index import Index, ravel
 from ._members import case, no_gradient
 from ._views import Composite
 
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_runtime import philox
 
 _KEY = np.array([0x9E3779B97F4A7C15, 3], np.uint64)

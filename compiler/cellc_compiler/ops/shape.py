@@ -34,7 +34,7 @@ from ._views import Composite, Element, between, crop, fill, select
 from .batching import WHOLE, along, broadcasted, hot, pointwise, prefixed, turned
 from .elementwise import unbroadcast
 
-with lazy_imports:  # most programs have known sizes
+with lazy_imports(__name__):  # most programs have known sizes
     from cellc_runtime import open_sizes
 
 

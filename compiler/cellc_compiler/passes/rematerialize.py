@@ -26,7 +26,7 @@ from ..ir.graph import Builder, Graph, Node, Value
 from ..ir.op import has_effect, lookup
 from ..ops.control import After, Cotangent
 
-with lazy_imports:  # loads with the first budget
+with lazy_imports(__name__):  # loads with the first budget
     import networkx
 
 

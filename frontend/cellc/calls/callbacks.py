@@ -25,7 +25,7 @@ from ..core.journal import given_by
 from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
 from .bprop import Rule, with_gradient
 
-with lazy_imports:  # one process needs none
+with lazy_imports(__name__):  # one process needs none
     from cellc_runtime import collectives
 
 Array = np.ndarray[Any, Any]

@@ -25,7 +25,7 @@ from ..tensors.tensor import Elements, Grads, Tensor, Tensors, alias_of, element
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
 
-with lazy_imports:
+with lazy_imports(__name__):
     from ..eager import folding
     from . import replay
 

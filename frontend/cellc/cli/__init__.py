@@ -17,7 +17,7 @@ from .errors import UserError
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction["Parser"]
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_runtime import knobs
 
 COMMANDS: Mapping[str, str] = {

@@ -70,7 +70,7 @@ from .scripts import run_script
 
 _IN_SCRIPT = re.compile(r"\.py:[^\W\d]\w*")  # FILE.py:NAME, which other commands take
 
-with lazy_imports:  # the viewer and networkx, which no other command needs
+with lazy_imports(__name__):  # the viewer and networkx, which no other command needs
     from . import c_libraries, run_report
 
 

@@ -25,7 +25,7 @@ from .errors import UserError
 from .loading import InputType, ordered_inputs, parse_input, sample_inputs
 from .open_sizes import Listed, Plan, plan, plan_fixed
 
-with lazy_imports:
+with lazy_imports(__name__):
     from . import c_libraries
 
 

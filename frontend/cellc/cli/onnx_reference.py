@@ -16,7 +16,7 @@ from ..nn.graph_cell import GraphCell
 from ..tensors.tensor import Tensor
 from ..verification import Finding, Report
 
-with lazy_imports:  # the library onnx, which only this needs
+with lazy_imports(__name__):  # the library onnx, which only this needs
     from onnx import reference
 
 _TOLERANCE = {2: 2.0**-6, 4: 1e-4, 8: 1e-9}

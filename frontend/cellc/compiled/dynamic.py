@@ -43,7 +43,7 @@ from .causes import Cause
 if TYPE_CHECKING:
     from .found_sizes import OpenStages
     from .traced import Traced
-with lazy_imports:  # networks of fixed sizes need none of these
+with lazy_imports(__name__):  # networks of fixed sizes need none of these
     from .. import lang
     from . import found_sizes
 

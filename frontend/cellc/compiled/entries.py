@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..calls.pieces import CallLog
     from .staged import StagedEntry
     from .traced import Traced
-with lazy_imports:  # the construct compiler loads with the first network it compiles
+with lazy_imports(__name__):  # the construct compiler loads with the first network it compiles
     from .. import lang
     from ..calls import pieces
     from ..core import progress

@@ -13,7 +13,7 @@ from cellc_runtime.lazy import lazy_imports
 from ..core.dispatch import active_tracer
 from ..tracing.tracer import Tracer
 
-with lazy_imports:
+with lazy_imports(__name__):
     from .. import lang
 
 

@@ -29,7 +29,7 @@ from .program_entry import CompiledEntry
 from .sharding import cut_parameters
 from .traced import Traced
 
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_runtime.cuda import on_stream
 
 

@@ -26,7 +26,7 @@ from .entry import Entry
 
 if TYPE_CHECKING:
     from .traced import Traced
-with lazy_imports:
+with lazy_imports(__name__):
     from ..calls import pieces
     from ..core import progress
     from ..storage import prepacked

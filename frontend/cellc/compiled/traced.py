@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..tracing.guards import Guards
     from ..tracing.python_state import PythonState
     from .found_sizes import OpenStages
-with lazy_imports:  # the construct compiler loads with the first network it compiles
+with lazy_imports(__name__):  # the construct compiler loads with the first network it compiles
     from .. import lang
     from ..calls import pieces
 

@@ -3,7 +3,7 @@
 
 from cellc_runtime.lazy import lazy_imports
 
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_compiler import driver as driver
     from cellc_compiler import open_sizes as open_sizes
     from cellc_compiler.autodiff import conditional as conditional

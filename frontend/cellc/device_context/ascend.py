@@ -13,7 +13,8 @@ from .. import devices
 from ..core.declared import Flag, NonNegative, checks_arguments, one_of
 
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
-__getattr__ = lazy_names(__name__, {".": "op_debug op_precision op_tuning"})
+_BELOW = "op_debug op_precision op_tuning"
+__getattr__ = lazy_names(__name__, {".": _BELOW})
 _MODES = (
     "force_fp16", "allow_fp32_to_fp16", "allow_mix_precision", "must_keep_origin_dtype",
     "force_fp32", "allow_fp32_to_bf16", "allow_mix_precision_fp16", "allow_mix_precision_bf16",
@@ -103,5 +104,5 @@ def aclnn_cache(enable_global_cache: Flag = False, cache_queue_length: NonNegati
 __all__ = [
     "aclinit_config", "aclnn_cache", "aoe_job_type", "aoe_tune_mode", "conv_allow_hf32",
     "debug_option", "device_count", "execute_timeout", "is_available", "matmul_allow_hf32",
-    "op_compile", "op_debug", "op_precision", "op_precision_mode", "op_tuning", "precision_mode",
+    "op_compile", "op_precision_mode", "precision_mode", *_BELOW.split(),
 ]

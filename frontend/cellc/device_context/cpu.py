@@ -9,7 +9,8 @@ from .. import context, devices
 from ..core.declared import Positive, checks_arguments
 
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
-__getattr__ = lazy_names(__name__, {".": "op_tuning"})
+_BELOW = "op_tuning"
+__getattr__ = lazy_names(__name__, {".": _BELOW})
 
 
 def device_count() -> int:
@@ -28,4 +29,4 @@ def threads_num(num: Positive) -> None:
     context.set_context(runtime_num_threads=num)
 
 
-__all__ = ["device_count", "is_available", "op_tuning", "threads_num"]
+__all__ = ["device_count", "is_available", "threads_num", *_BELOW.split()]

@@ -13,7 +13,8 @@ from .. import devices
 from ..core.declared import Flag, checks_arguments, one_of
 
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below
-__getattr__ = lazy_names(__name__, {".": "op_precision op_tuning"})
+_BELOW = "op_precision op_tuning"
+__getattr__ = lazy_names(__name__, {".": _BELOW})
 _Forward = Annotated[str, one_of(
     "normal", "performance", "implicit_gemm", "precomp_gemm", "gemm", "direct", "fft", "fft_tiling",
     "winograd", "winograd_nonfused", kind=str)]
@@ -68,5 +69,5 @@ def conv_wgrad_algo(mode: _WeightGradient) -> None:
 
 __all__ = [
     "conv_allow_tf32", "conv_dgrad_algo", "conv_fprop_algo", "conv_wgrad_algo", "device_count",
-    "is_available", "matmul_allow_tf32", "op_precision", "op_tuning",
+    "is_available", "matmul_allow_tf32", *_BELOW.split(),
 ]

@@ -30,7 +30,7 @@ from ..tracing.tracer import Tracer
 if TYPE_CHECKING:
     from .recorder import Recording
     from .reductions import Reduction
-with lazy_imports:  # what trains on several processes asks
+with lazy_imports(__name__):  # what trains on several processes asks
     from . import reductions
 
 _LONG = 6  # Steps from which a structure is compiled when it comes for the first time

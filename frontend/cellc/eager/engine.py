@@ -40,7 +40,7 @@ from . import prepacking, sites
 from .loops import Loops
 from .recorder import Applied, active_recordings, applied, attrs_key, stand_for
 
-with lazy_imports:
+with lazy_imports(__name__):
     from ..storage import transposed
     from . import functions
 

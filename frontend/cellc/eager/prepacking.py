@@ -29,7 +29,7 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, arrays_of
 from .recorder import active_recordings, attrs_key
 
-with lazy_imports:
+with lazy_imports(__name__):
     from ..storage import prepacked
 
 OPS = {"matmul": 1, "dense": 1, "conv2d": 1}  # The ops whose kernels pack an operand, and which

@@ -32,7 +32,7 @@ from ..tensors.tensor import Grads, Tensor, Tensors, alias_of, tensor_of
 from . import backward
 from .composites import Composite
 
-with lazy_imports:  # what trains on several processes asks
+with lazy_imports(__name__):  # what trains on several processes asks
     from . import reductions
 
 CustomRule = Callable[[Tensors, Tensors, Tensors], Sequence[Any]]

@@ -22,7 +22,7 @@ from ..transforms.gradient import GradFunction, GradOperation, make_request, val
 from .cell import Cell
 from .layer.basic import Identity
 
-with lazy_imports:  # one process needs none
+with lazy_imports(__name__):  # one process needs none
     from . import grad_reducer
 
 __path__: list[str] = []  # MindSpore has a package here: `old_paths` finds what is below

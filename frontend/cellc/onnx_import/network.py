@@ -28,7 +28,7 @@ from .folding import folded
 from .table import RULES, Call, Known, Value, Weight, elements
 from .wire import Body, Input, Model, Node, OnnxError, RawTensor, Refer
 
-with lazy_imports:
+with lazy_imports(__name__):
     from .. import lang
 
 MOST_STEPS = 200_000

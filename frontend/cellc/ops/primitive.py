@@ -23,7 +23,7 @@ from ..core.native import name_constructor
 from ..tensors.seed import seeded
 from .arguments import integer
 
-with lazy_imports:
+with lazy_imports(__name__):
     from ..calls import sharding
     from .primitives import user
 

@@ -19,7 +19,7 @@ from cellc_runtime.world import enter, leave, world
 from ..context import OPTIONS
 from ..core.invalidation import changed
 
-with lazy_imports:  # one process does without it
+with lazy_imports(__name__):  # one process does without it
     from cellc_runtime.cuda import on_stream
 
 HCCL_WORLD_COMM_GROUP = "hccl_world_group"

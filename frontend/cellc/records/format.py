@@ -29,7 +29,7 @@ from . import packing
 from .commits import finish_for
 from .schema import Field, Schema
 
-with lazy_imports:  # only files of this kind need it
+with lazy_imports(__name__):  # only files of this kind need it
     import msgpack
 
 VERSION = "3.0"

@@ -45,7 +45,7 @@ from .packing import join
 from .reader import paths_of
 from .schema import Field, Schema, checked
 
-with lazy_imports:  # only files of this kind need it
+with lazy_imports(__name__):  # only files of this kind need it
     import msgpack
 
 _FIRST = [{"id": 0, "offset": 0}]

@@ -27,7 +27,7 @@ from ..storage.memory import Array, aligned_copy
 from .tensor import Tensor, cast_array, shared_of
 from .views import LINKS, change
 
-with lazy_imports:  # few programs fill a clone anew
+with lazy_imports(__name__):  # few programs fill a clone anew
     from ..ranks import parts
     from . import initializer as initializers
 

@@ -18,7 +18,7 @@ from ..storage import LOCK, writes
 from .parameter import Parameter
 from .tensor import Array, Tensor, result_of
 
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_runtime.cuda import dlpack as dlpack_memory
 
 _CPU = (1, 0)

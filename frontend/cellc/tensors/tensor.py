@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..stubs.methods import TensorMethods
 else:
     TensorMethods = object  # `cellc.ops.methods` sets them, which stands on this class
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_runtime.cuda import dlpack
 
     from . import display

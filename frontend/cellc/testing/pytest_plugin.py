@@ -21,7 +21,7 @@ import pytest
 
 from cellc_runtime.lazy import lazy_imports
 
-with lazy_imports:
+with lazy_imports(__name__):
     from . import suite
 
 MODES = ("graph", "pynative")

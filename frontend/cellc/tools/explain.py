@@ -19,7 +19,7 @@ from ..core.module_names import function_name
 
 if TYPE_CHECKING:
     from cellc_compiler.lower.budget import Plan
-with lazy_imports:
+with lazy_imports(__name__):
     from . import budget_view
 
 

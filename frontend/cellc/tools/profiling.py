@@ -41,7 +41,7 @@ from ..tracing.exceptions import ERRORS
 
 if TYPE_CHECKING:
     from rich.console import Console
-with lazy_imports:
+with lazy_imports(__name__):
     from . import profile_html
 
 _APART = 1 << 16  # Stack addresses of one thread are closer than this, those of two are not

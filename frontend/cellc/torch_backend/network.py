@@ -21,7 +21,7 @@ from .table import Call, Refused, dtype_of, hint, rule_of, to
 
 if TYPE_CHECKING:
     from torch.fx import Graph, Node
-with lazy_imports:
+with lazy_imports(__name__):
     import torch
 
 _OPERATORS = frozenset((

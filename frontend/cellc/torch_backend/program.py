@@ -20,7 +20,7 @@ from .table import dtype_of, hint
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
-with lazy_imports:
+with lazy_imports(__name__):
     import torch
 interp: Any = lazy_module("torch.utils._sympy.interp")
 reference: Any = lazy_module("torch.utils._sympy.reference")

@@ -22,7 +22,7 @@ from ..core.dispatch import apply_one
 from ..tensors.promotion import cast_to, constant
 from ..tensors.tensor import Tensor, tensor_of
 
-with lazy_imports:  # the tables are read without torch, too
+with lazy_imports(__name__):  # the tables are read without torch, too
     import torch
 
 F = TypeVar("F", bound=Callable[..., Any])

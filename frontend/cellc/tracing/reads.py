@@ -27,7 +27,7 @@ from ..core.module_names import elements, is_exactly, module_of
 from ..tensors.tensor import Tensor
 from .tracer import BAKED, GraphTensor, is_variable
 
-with lazy_imports:  # numbers of the network that lie on another rank
+with lazy_imports(__name__):  # numbers of the network that lie on another rank
     from ..storage import elsewhere
 
 LARGEST_ARRAY = 1 << 20  # Bytes of a numpy array up to which a change in place is noticed

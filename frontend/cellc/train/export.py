@@ -22,7 +22,7 @@ from ..tensors.parameter import Parameter
 from ..tracing.pytree import Structure, take_apart
 from ..tracing.pytree_json import from_json, to_json
 
-with lazy_imports:  # the rules of all ops, which only files of others need
+with lazy_imports(__name__):  # the rules of all ops, which only files of others need
     from .. import mindir, onnx_import
     from . import export_onnx
 

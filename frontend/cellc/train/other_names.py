@@ -18,7 +18,7 @@ from ..devices import empty_cache
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
 
-with lazy_imports:  # what reads MindIR files
+with lazy_imports(__name__):  # what reads MindIR files
     from ..mindir import proto
 
 _ONE_DEVICE = "Not on one device: it {}."

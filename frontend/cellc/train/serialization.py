@@ -34,7 +34,7 @@ from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
     from ..ranks.layouts import PartLayout
-with lazy_imports:  # parts of checkpoints are for several processes
+with lazy_imports(__name__):  # parts of checkpoints are for several processes
     from . import older_names, parts
 
 Array = np.ndarray[Any, Any]

@@ -43,7 +43,7 @@ from ..tracing.pytree import (
 )
 from ..tracing.tracer import GraphTensor, Tracer
 
-with lazy_imports:
+with lazy_imports(__name__):
     from .. import lang
 
 P = ParamSpec("P")

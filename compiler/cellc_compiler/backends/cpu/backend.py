@@ -15,7 +15,7 @@ from ..base import Backend, ShapePolymorphic
 
 if TYPE_CHECKING:
     from ...passes.base import Pass
-with lazy_imports:  # a program found in the cache needs none of these
+with lazy_imports(__name__):  # a program found in the cache needs none of these
     from ...build import llvm_version, workers
     from . import image, machine
     from .host import shape_polymorphic

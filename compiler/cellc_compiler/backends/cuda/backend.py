@@ -14,7 +14,7 @@ from ..base import Backend
 
 if TYPE_CHECKING:
     from ...passes.base import Pass
-with lazy_imports:  # a program found in the cache needs none of these
+with lazy_imports(__name__):  # a program found in the cache needs none of these
     from cellc_runtime.cuda import on_stream
 
     from ...build import llvm_version, ptxas, workers

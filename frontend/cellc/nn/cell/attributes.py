@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from . import Cell
-with lazy_imports:  # what layers have besides, made when asked for
+with lazy_imports(__name__):  # what layers have besides, made when asked for
     from ...calls import inner_primitives
     from ..layer import inner
 

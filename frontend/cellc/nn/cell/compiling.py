@@ -9,7 +9,7 @@ from cellc_runtime.lazy import lazy_imports
 from ...compiled.dynamic import parameter_names
 from .recomputation import Recomputation
 
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_compiler.ir import binary
 
 

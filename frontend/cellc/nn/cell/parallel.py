@@ -23,7 +23,7 @@ from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor, host_arrays_of, tensor_of
 from .compiling import Compiling
 
-with lazy_imports:  # one process needs none
+with lazy_imports(__name__):  # one process needs none
     from ...calls import sharding as laying
     from ...compiled import jit
     from ...ops import primitive

@@ -17,7 +17,7 @@ from .unregistered import look_through
 
 if TYPE_CHECKING:
     from . import Cell
-with lazy_imports:  # of use in notebooks only
+with lazy_imports(__name__):  # of use in notebooks only
     from . import outline
 
 

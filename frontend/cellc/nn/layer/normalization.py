@@ -25,7 +25,7 @@ from ...tensors.tensor import Tensor
 from ..cell import Cell
 from .base import Family, parameter, shown
 
-with lazy_imports:  # one process needs none
+with lazy_imports(__name__):  # one process needs none
     from ...ops.functional import collectives
 
 

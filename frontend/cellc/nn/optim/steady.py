@@ -20,7 +20,7 @@ from ...tensors.parameter import Parameter, ParameterTuple
 from ...tensors.tensor import Tensor, arrays_of
 from ..cell import Cell
 
-with lazy_imports:  # one process needs none
+with lazy_imports(__name__):  # one process needs none
     from . import sharding
 
 EAGER_STEPS = 2

@@ -22,7 +22,7 @@ from ...tensors.tensor import Tensor
 from ..arguments import boolean
 from . import control_source
 
-with lazy_imports:
+with lazy_imports(__name__):
     from . import matrix_norms
 
 

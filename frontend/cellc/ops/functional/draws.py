@@ -23,7 +23,7 @@ from ..arguments import Ints, axis_of, boolean, dtype_of, integer, is_int, numbe
 from ..operands import operands_of
 from . import activation, arith, joining, reductions, sorting
 
-with lazy_imports:
+with lazy_imports(__name__):
     from ...tensors import shuffles
 
 Seed = int | Generator | Tensor | None

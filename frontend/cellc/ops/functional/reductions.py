@@ -20,7 +20,7 @@ from ...tensors.tensor import Tensor
 from ..arguments import axes_of, axis_of, dtype_of, flag, integer, number, ranked, size, tensor
 from . import arith, joining, shapes
 
-with lazy_imports:
+with lazy_imports(__name__):
     from . import matrix_norms
 
 def _reduce(

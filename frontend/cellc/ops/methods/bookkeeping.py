@@ -15,7 +15,7 @@ from ...tensors.tensor import Tensor
 from ..functional import linalg
 from .overloaded import assign_value, placed
 
-with lazy_imports:
+with lazy_imports(__name__):
     from cellc_runtime import files
 
     from ...tensors import sharing

@@ -25,7 +25,7 @@ from ..rules import DIRECTORY, NO_KEY, PREFIX
 from ..serialization import finish_saves, save_checkpoint
 from .callback import Callback, RunContext
 
-with lazy_imports:  # one process needs none
+with lazy_imports(__name__):  # one process needs none
     from .. import parts
 
 _COUNTS = ("save_checkpoint_steps", "save_checkpoint_seconds", "keep_checkpoint_max",

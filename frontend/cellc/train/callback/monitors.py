@@ -18,7 +18,7 @@ from ...core.declared import Flag, NonNegative
 from ...tensors.tensor import Tensor
 from .callback import Callback, RunContext
 
-with lazy_imports:  # it takes a while to load, and is of use only where a bar is shown
+with lazy_imports(__name__):  # it takes a while to load, and is of use only where a bar is shown
     from rich import console as consoles
     from rich import progress as bars
 

@@ -30,7 +30,7 @@ from .epilogues import Attached, signature
 
 if TYPE_CHECKING:
     from ..kernels.blocked.tile import BlockConv
-with lazy_imports:  # loads where a network has blocked convolutions
+with lazy_imports(__name__):  # loads where a network has blocked convolutions
     from ..kernels.blocked import conv, pack
     from ..kernels.blocked import pair as pairs
 

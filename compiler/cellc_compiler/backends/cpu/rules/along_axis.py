@@ -11,7 +11,7 @@ from ....lower.plan import KernelPlan
 from ...along_axis import RUNNING, Running, Scatter, running_form, scatter_form
 from .table import lowers
 
-with lazy_imports:  # kernel families load when one is generated
+with lazy_imports(__name__):  # kernel families load when one is generated
     from ..kernels import concat, cumulative, scatter, sort
 
 

@@ -13,7 +13,7 @@ from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
     from ..nests.epilogue import BlockFused
-with lazy_imports:  # kernel families load when one is generated
+with lazy_imports(__name__):  # kernel families load when one is generated
     from ..kernels import pool_axes
     from ..kernels.blocked import conv, pack, pool, regroup, tile
 

@@ -19,7 +19,7 @@ from .table import adopt, lowers, with_epilogue
 if TYPE_CHECKING:
     from ...llvm.text import Function, V
     from ..nests.epilogue import Fused
-with lazy_imports:  # kernel families load when one is generated
+with lazy_imports(__name__):  # kernel families load when one is generated
     from ...llvm import convert
     from ..kernels.gemm import product as gemm
     from ..kernels.gemm import small

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...llvm.text import Function, V
     from ..kernels.conv import taps
     from ..nests.epilogue import Fused
-with lazy_imports:  # kernel families load when one is generated
+with lazy_imports(__name__):  # kernel families load when one is generated
     from ..kernels import pool, scatter, winograd
     from ..kernels.conv import plans as families
     from ..kernels.gemm import product as gemm
