@@ -75,14 +75,21 @@ def undrawn(vm: Interpreter, cls: type, frame: Frame) -> Iterator[None]:
     Raises:
         CompileTypeError: the block draws from the generator of initial values (CE501).
     """
-    before = np.random.get_state()[1:3]  # its words, and how many of them are used
+    words, used = _drawn()
     yield
-    after = np.random.get_state()[1:3]
-    if before[1] != after[1] or not np.array_equal(before[0], after[0]):
+    after = _drawn()
+    if used != after[1] or not np.array_equal(words, after[0]):
         raise vm.error(
             "CE501", TypeError, f"initial values of a {cls.__name__} cannot be drawn while a graph "
             "is compiled: each call would have the same", frame, hint="make it in __init__",
         )
+
+
+def _drawn() -> tuple[Any, Any]:
+    """The words of numpy's global generator, which initial values are drawn from, and how many of
+    them are used."""
+    state: Any = np.random.get_state()
+    return state[1], state[2]
 
 
 def parameters_in(values: Iterable[Any]) -> Iterator[Parameter]:
