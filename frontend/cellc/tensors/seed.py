@@ -115,7 +115,7 @@ class Generator:
         """The seed and the offset as Tensors int64; the offset advances by `step`. MindSpore's
         random functions and libraries over it take them from here."""
         by = Tensor(step).astype(uint64)
-        before: Tensor = tensor_of(self.state._data.copy()) if active_tracer() is None else \
+        before: Tensor = tensor_of(self.state.asnumpy().copy()) if active_tracer() is None else \
             apply("reshape", self.state, shape=(2,))
         assign(self.state, before + by.reshape((1,)) * tensor_of(np.array([0, 1], np.uint64)))
         now = before.astype(int64)
