@@ -133,17 +133,21 @@ def _topk(c: Call, x: Tensor, k: Any, axis: int = -1, largest: bool = True, orde
     return [values, to(places, dtypes.int64)]
 
 
-@rule("kthvalue", "median.dim")
-def _ranked(c: Call, x: Tensor, *given: Any) -> list[Any]:
-    if c.name == "median":
-        given = (None, *given)
-    number, axis, keep = (*given, *(-1, False)[len(given) - 1 :])
+@rule("kthvalue")
+def _kth_value(c: Call, x: Tensor, number: int, axis: int = -1, keep: bool = False) -> list[Any]:
     if not x.ndim or c.reads(1):
         raise Refused("a position among equal elements")
     a = axis_of(axis, x.ndim)
-    at = (x.shape[a] - 1) // 2 if number is None else number - 1
-    value = _at(sorting.sort(x, a, False)[0], a, at, keep)
-    if number is None and x.dtype.is_float:
+    return [_at(sorting.sort(x, a, False)[0], a, number - 1, keep), None]
+
+
+@rule("median.dim")
+def _median(c: Call, x: Tensor, axis: int, keep: bool = False) -> list[Any]:
+    if not x.ndim:
+        raise Refused("the median of a number")
+    a = axis_of(axis, x.ndim)
+    value = _kth_value(c, x, (x.shape[a] - 1) // 2 + 1, a, keep)[0]
+    if x.dtype.is_float:
         unknown = A("reduce_any", A("isnan", x), axes=(a,), keepdims=keep)
         value = A("where", unknown, like(math.nan, x.dtype), value)
     return [value, None]
