@@ -428,13 +428,13 @@ _NO_GRADIENT = ("weights stored in few bits, and their scales, have no gradient;
                 "before cellc.quantize, or leave its layer out (skip)")
 
 
-def _stored(w: TensorType, k: int) -> int:
+def _stored(w: TensorType, k: Any) -> Any:
     """Elements that hold k steps."""
     return -(-k // 2) if w.dtype is dtypes.uint8 else k
 
 
 def _check_scales(
-    op: Op, w: TensorType, scales: Sequence[TensorType], k: int, group: int
+    op: Op, w: TensorType, scales: Sequence[TensorType], k: Any, group: int
 ) -> None:
     """Raise unless scales and zeros are of the groups that a weight (a, k, b) has."""
     if group % 32:
@@ -458,10 +458,9 @@ def _widened(
     if w.dtype == np.uint8:
         w = np.stack((w & 15, w >> 4), axis=2).reshape(w.shape[0], -1, w.shape[2])
         zero = 8
-    wide, parts = w[:, :k].astype(dtype), (np.ones((1, 1, 1)), np.full((1, 1, 1), zero))
-    scale, zeros = (*(np.repeat(s, group or k, axis=1)[:, :k] for s in scales),
-                    *parts[len(scales):])
-    out: Array = (wide - zeros.astype(dtype)) * scale.astype(dtype)
+    given = [np.repeat(s, group or k, axis=1)[:, :k].astype(dtype) for s in scales]
+    wide = w[:, :k].astype(dtype) - (given[1] if len(given) > 1 else dtype.type(zero))
+    out: Array = wide * given[0] if given else wide
     return out
 
 

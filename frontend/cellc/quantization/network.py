@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from cellc_runtime import dtypes
 
 from ..core.declared import Flag, Rule, checks_arguments, instance, is_int, misuse, one_of
-from ..mint.nn.layer import conv as ext_conv
+from ..core.module_names import module_of
 from ..nn.cell import Cell
 from ..nn.cell.attributes import replace_cells
-from ..nn.layer import conv, rnn
+from ..nn.layer import rnn
+from ..nn.layer.base import Convolution
 from ..nn.layer.basic import Dense, Linear
 from ..nn.layer.embedding import Embedding
 from ..nn.layer.ext import EmbeddingExt
@@ -103,7 +104,7 @@ def small_layers(
             raise misuse(what, "'network' must be without an optimizer, whose Parameters stay "
                          "floats", f"{type(cell).__name__} in it", TypeError)
         # (Rows that are scaled to a norm are written when they are read.)
-        if type(cell) in _MAKERS and all(w.dtype in _TAKEN for w in _weights_of(cell)) \
+        if _maker(type(cell)) and all(w.dtype in _TAKEN for w in _weights_of(cell)) \
                 and getattr(cell, "max_norm", None) is None:
             layers[name] = cell
     for pattern in names:
@@ -132,7 +133,9 @@ def small_layers(
 
     out: list[tuple[str, Cell, Cell]] = []
     for name, cell in chosen.items():
-        new = _MAKERS[type(cell)](cell, make)
+        maker = _maker(type(cell))
+        assert maker is not None
+        new = maker(cell, make)
         new.set_train(cell.training)
         new._flags.update(cell._flags)
         out.append((name, cell, new))
@@ -208,10 +211,12 @@ def _recurrent(cell: Any, make: _Make) -> Cell:
 _MAKERS: dict[type, Callable[[Any, _Make], Cell]] = {
     Dense: _dense, Linear: _dense, Embedding: _embedding, EmbeddingExt: _embedding,
     MultiheadAttention: _attention,
-    **dict.fromkeys((
-        conv.Conv1d, conv.Conv2d, conv.Conv3d, conv.Conv1dTranspose, conv.Conv2dTranspose,
-        conv.Conv3dTranspose, ext_conv.Conv1d, ext_conv.Conv2d, ext_conv.Conv3d,
-        ext_conv.ConvTranspose2d), _convolution),
     **dict.fromkeys((rnn.RNN, rnn.LSTM, rnn.GRU, rnn.RNNCell, rnn.LSTMCell, rnn.GRUCell),
                     _recurrent)}
-"""What makes of a layer, by its class, one with small weights."""
+"""What makes of a layer, by its class, one with small weights; see `_maker`."""
+
+
+def _maker(kind: type) -> Callable[[Any, _Make], Cell] | None:
+    """What makes of a layer one with small weights; None: nothing does, as for classes of users."""
+    own = module_of(kind).startswith(("cellc.nn.", "cellc.mint."))
+    return _convolution if own and issubclass(kind, Convolution) else _MAKERS.get(kind)

@@ -46,6 +46,17 @@ class Family(Cell):
             setattr(cls, name, value)
 
 
+class Convolution(Family):
+    """The base of convolutions, `mint`'s too, which hold a `weight`.
+
+    Attributes:
+        transposed: whether the first axis of the weight is that of the input, and the second one
+            the output channels of a group; otherwise the first axis is that of the output.
+    """
+
+    transposed: ClassVar[bool] = False
+
+
 class Functional(Arguments, Family):
     """A function as a layer: it takes the inputs, then the fields of the layer in their order.
 

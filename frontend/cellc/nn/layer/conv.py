@@ -22,7 +22,7 @@ from ...ops.functional import window
 from ...tensors.initializer import HeUniform, Uniform
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
-from .base import Family, parameter, shown
+from .base import Convolution, parameter, shown
 
 Ints = tuple[int, ...]
 PadMode = Annotated[str, one_of("valid", "same", "pad", kind=str)]
@@ -41,15 +41,13 @@ def _check_input_3d(input_shape: Any, op_name: str) -> None:
         raise misuse(op_name, "the dimension of input must be 3d", len(input_shape))
 
 
-class _Conv(Family):
+class _Conv(Convolution):
     """The common part of convolutions: checks, parameters, printed form.
 
     Attributes:
-        transposed: whether the first axis of the weight is that of the input.
         data_format: printed as the format.
     """
 
-    transposed = False
     data_format = "NCHW"
 
     def _options(

@@ -12,7 +12,7 @@ from cellc_runtime.dtypes import DType, float32
 
 from ....core.declared import BOOL, INT, POSITIVE, is_int, misuse, one_of
 from ....nn.cell import Cell
-from ....nn.layer.base import Family, parameter
+from ....nn.layer.base import Convolution, parameter
 from ....tensors.initializer import HeUniform, Uniform
 from ....tensors.parameter import Parameter
 from ....tensors.tensor import Tensor
@@ -31,7 +31,7 @@ def _per_axis(value: Any, count: int, name: str, what: str) -> Ints:
     return tuple(INT(v, what, name) for v in given)
 
 
-class _Conv(Family):
+class _Conv(Convolution):
     """The common part of convolutions.
 
     Args:
@@ -50,7 +50,6 @@ class _Conv(Family):
     """
 
     spatial = 2
-    transposed = False
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
