@@ -227,12 +227,12 @@ class StagedAtSizes:
         reasons = []
         for w, way in enumerate(self._staged.ways):
             found = self._run(w, way, arrays)
-            if type(found) is not str:
+            if isinstance(found, list):
                 return found
             reasons.append(found)
         raise NoWay("; ".join(dict.fromkeys(reasons)))
 
-    def _run(self, w: int, way: Way, arrays: Sequence[Array]) -> Any:
+    def _run(self, w: int, way: Way, arrays: Sequence[Array]) -> list[Array] | str:
         """The outputs by one way; or why it does not serve this call."""
         values, sizes, origins = list(arrays), dict(self._sizes), dict[str, str]()
         for k, stage in enumerate(way.stages):

@@ -159,7 +159,7 @@ def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequ
     dims = x.type.dims
     before, behind = dims[:first], dims[last + 1 :]
     rows, columns = prod(dims[i] for i in axes), prod(behind)
-    block = _block(rows, columns)
+    block = _block(rows, columns, dims[first], dims[-1])
     if not block:
         return None
     cut = b.reshape(x, shape=(*before, rows // block, block, *behind))
@@ -170,15 +170,24 @@ def _by_blocks(b: Builder, node: Node, live: list[int], axes: list[int]) -> Sequ
     return [b.reshape(again[0] if again else total, shape=node.result.type.shape)]
 
 
-def _block(rows: int, columns: int) -> int:
-    """Rows of a block of a sum over rows; 0 if it is not cut."""
+def _block(rows: int, columns: int, extent: int, lanes: int) -> int:
+    """Rows of a block of a sum over rows; 0 if it is not cut into blocks.
+
+    Args:
+        extent: of the first axis of the rows.
+        lanes: of the last axis of the columns.
+    """
     is_open = is_symbolic(rows) and not is_divided(rows) and columns >= MOST_BLOCK \
         and estimate(rows * columns) >= BLOCKED_ELEMENTS // 16 and rows <= MOST_DIVISOR
     if is_open:
-        # (A sum that is not cut is one of one block: a chain in either form.)
-        most = choose(divisor(rows, MOST_BLOCK), LEAST_BLOCK, MOST_BLOCK, rows)
-        most = choose(rows, MANY_ROWS, most, rows)
-        found: int = divisor(rows, choose(rows * columns, BLOCKED_ELEMENTS, most, rows))
+        # (One that is not cut is of one block, or of as many as `_inner` makes parts: chains, too.)
+        inner, whole = rows * smallest(lanes, 16), rows
+        if columns // lanes * -(-lanes // 16) < FEW_ROWS:
+            whole = rows // divisor(
+                extent, choose(inner, LONG_ROW, smallest(inner // PART, _MOST_INNER), 1))
+        most = choose(divisor(rows, MOST_BLOCK), LEAST_BLOCK, MOST_BLOCK, whole)
+        most = choose(rows, MANY_ROWS, most, whole)
+        found: int = divisor(rows, choose(rows * columns, BLOCKED_ELEMENTS, most, whole))
         return found
     least = ((columns, MOST_BLOCK), (rows, MANY_ROWS), (rows * columns, BLOCKED_ELEMENTS))
     if any(n < most for n, most in sorted(least, key=lambda pair: is_symbolic(pair[0]))):
