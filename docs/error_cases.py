@@ -176,7 +176,7 @@ def net(x):
     ),
     Case(
         "CE204",
-        "What comes out of a run-time branch is one value of the graph, with one type: both "
+        "The result of a run-time branch is one value of the graph, with one type: both "
         "branches must give the same dtype, and both a number or both a tensor. (Where they differ "
         "in more than that, in shape or in structure, the call is compiled for the path it takes.)",
         '''
@@ -198,8 +198,8 @@ def net(x):
     ),
     Case(
         "CE205",
-        "What a run-time loop carries from one trip to the next keeps its dtype and shape. A loop "
-        "that does not is unrolled for the trips that this call makes, which are at most 500.",
+        "The values that a run-time loop carries from one trip to the next keep their dtype and "
+        "shape. Another loop is unrolled for the trips that this call makes, at most 500.",
         '''
 def net(x):
     while x.sum() > 0:
@@ -323,7 +323,7 @@ def net(x):
     ),
     Case(
         "CE307",
-        "What a compiled function asks of the world is asked in each call, where a run can: the "
+        "A compiled function reads the state of the world in each call where a run can do it: "
         "clocks of `time`, numbers from `random` and `numpy.random`, `logging`, the environment "
         "(compared before each call). Other functions of the standard library that do not follow "
         "from their arguments would be called only once, when the function is compiled.",
@@ -387,9 +387,9 @@ net = ms.jit(net, jit_config=ms.JitConfig(jit_syntax_level="STRICT"))
     ),
     Case(
         "CE310",
-        "What Python gives is learnt from the first call, which runs the network up to there while "
-        "it is compiled. That is not possible in a function that an op calls in a way of its own "
-        "(`ops.vmap`, `ops.scan`), nor behind a size that follows from elements (`x[mask]`), and a "
+        "The results of Python are learnt from the first call, which runs the network up to there "
+        "during compilation. That is not possible in a function that an op calls in its own way "
+        "(`ops.vmap`, `ops.scan`), nor after a size that follows from elements (`x[mask]`), and a "
         "comprehension does not walk over many elements that only the run knows.",
         '''
 def net(x):
@@ -475,7 +475,7 @@ def net(x):
         "A compiled function sets attributes of Cells, plain objects and classes as Python does: "
         "the run makes the change. It cannot where the run could not do the same: a Parameter or a "
         "Cell (they belong into `__init__`), a function or an iterator that the trace made, an "
-        "attribute of a module or function, one behind a property that is not yours or a "
+        "attribute of a module or function, one with a property that is not yours or a "
         "`__setattr__` of yours. A Parameter or a Cell that the function makes for itself is new "
         "in each call. It is refused if its values are drawn or known to the run only, or if it is "
         "made under a condition or in a loop of the run.",
