@@ -271,7 +271,8 @@ def _open_note(sizes: Mapping[str, int]) -> str:
 
 def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
     loaded = artifact.load(path)
-    subjects, given = [], []
+    subjects: list[Subject] = []
+    given: list[Sequence[str]] = []
     targets: dict[str, None] = {}
     facts = [("artifact", path.name), *_weights(loaded.weights)]
     for entry in loaded.entries:
