@@ -66,7 +66,7 @@ is within 0.50. Beside each of ours is what torch has on a CPU, at the same poin
 - **References**: long doubles, and balls of Arb for special functions
   (`docs/accuracy_references.py`).
 - **Near a zero** of a function that is no number of the type, an ulp of the result is far smaller
-  than what an error of half an ulp of any step comes to: such rows are large (`digamma`, Bessel
+  than the effect of an error of half an ulp in any step: such rows are large (`digamma`, Bessel
   functions, the slope of `gelu`). So are those of functions that decay by cancelling.
 - **Types**: functions of float16 and bfloat16 are computed in float32 and rounded once; a gradient
   rule reads rounded results, as torch's does, and may round in between.

@@ -285,7 +285,7 @@ def staged_programs(
     places = {(i, axis) for i, axis, _ in sizes.axes}
     given = [v for v in graphs[0].inputs if v.kind == "input"]
     inputs: list[Type] = [
-        (v.name, v.dtype.name, tuple(ANY if (i, axis) in places else d
+        (v.name, v.dtype.name, tuple(ANY if (i, axis) in places else int(d)
                                      for axis, d in enumerate(v.type.shape)))
         for i, v in enumerate(given)]
     outputs: list[Type] = []

@@ -184,7 +184,8 @@ def _attention(cell: Any, make: _Make) -> Cell:
         else:
             held, at = getattr(cell, f"{name}_weight"), {}
         parts[name] = make(SmallDense, held, within=f"{name}.", **at)
-    return small_copy(cell, SmallAttention, _names_of(cell), **parts)
+    new: Cell = small_copy(cell, SmallAttention, _names_of(cell), **parts)
+    return new
 
 
 def _convolution(cell: Any, make: _Make) -> Cell:
@@ -193,14 +194,15 @@ def _convolution(cell: Any, make: _Make) -> Cell:
         groups = cell.out_channels // cell.weight.shape[1]
     kernel = make(SmallKernel, cell.weight, cell.weight.shape, groups, cell.weight.dtype,
                   within="kernel.", groups=groups)
-    return small_copy(cell, small_class(type(cell), True), _names_of(cell), kernel=kernel)
+    new: Cell = small_copy(cell, small_class(cell.__class__, True), _names_of(cell), kernel=kernel)
+    return new
 
 
 def _recurrent(cell: Any, make: _Make) -> Cell:
     """Each matrix becomes a layer of its name."""
     matrices = _names_of(cell)
     made = {n: make(SmallDense, cell._params[n], within=f"{n}.") for n in matrices}
-    new = small_copy(cell, small_class(type(cell), False), matrices, **made)
+    new: Cell = small_copy(cell, small_class(cell.__class__, False), matrices, **made)
     for held in ("w_ih_list", "w_hh_list"):  # of a layer, by layers and directions
         if held in cell.__dict__:
             parts = {id(cell._params[n]): small for n, small in made.items()}
