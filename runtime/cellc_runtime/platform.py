@@ -16,6 +16,7 @@ import platform as _platform
 import stat
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -33,7 +34,11 @@ _DONTNEED = 4
 _MAP_ANONYMOUS = 0x1000 if sys.platform == "darwin" else 0x20
 _THREAD_STACK = 8 << 20
 """Bytes of stack of a pool thread: kernels may keep 256 KiB there, musl's default is 128 KiB."""
-_HUGE = 4 << 20
+HUGE = 4 << 20
+"""Bytes from which on memory is asked for in huge pages: beyond its second-level cache a core of a
+virtual machine read 24 GB/s of huge pages and 6 GB/s of pages of 4 KiB."""
+_HUGE_PAGE = 2 << 20
+_SLAB = 32 << 20
 _ARCH_PRCTL, _REQUEST_STATE, _TILE_DATA = 158, 0x1023, 18
 """The system call that asks for a part of the processor's state, and the tiles' number."""
 _PR_SET_PTRACER, _ANY, _NONE = 0x59616D61, ctypes.c_ulong(-1), ctypes.c_ulong(0)
@@ -452,7 +457,7 @@ class Scratch:
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         memory: mmap.mmap | bytearray
-        if nbytes >= _HUGE:
+        if nbytes >= HUGE:
             memory = _pages(nbytes)
             advice = getattr(mmap, "MADV_HUGEPAGE", None)
             if advice is not None:
@@ -475,6 +480,46 @@ class Scratch:
         self = object.__new__(cls)
         self._owner, self.address, self.nbytes = owner, address, nbytes
         return self
+
+
+class Slabs:
+    """Memory for blocks that live about as long as one another, in huge pages where it can be.
+
+    Blocks are cut from slabs, one after the other. A slab goes with the last of its blocks; of a
+    block that goes before, the system takes back the whole pages.
+
+    Args:
+        total: bytes of all blocks, about.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._left = total
+        self._slab: Scratch | None = None
+        self._next = self._end = 0
+
+    def take(self, nbytes: int) -> Scratch:
+        """A zeroed block."""
+        size = -(-nbytes // 64) * 64
+        if self._next + size > self._end:
+            wanted = max(size, min(self._left, _SLAB))
+            if wanted < HUGE:
+                return Scratch(nbytes)
+            self._slab = Scratch(wanted + _HUGE_PAGE)
+            self._next = -(-self._slab.address // _HUGE_PAGE) * _HUGE_PAGE
+            self._end = self._slab.address + self._slab.nbytes
+        block = Scratch.over(self._slab, self._next, nbytes)
+        weakref.finalize(block, _discard, self._next, nbytes).atexit = False
+        self._next += size
+        self._left -= size
+        return block
+
+
+def _discard(address: int, nbytes: int) -> None:
+    """Give the whole pages of some memory back to the system; on Linux only."""
+    first = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
+    past = (address + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if sys.platform == "linux" and past > first:
+        _libc().madvise(ctypes.c_void_p(first), ctypes.c_size_t(past - first), _DONTNEED)
 
 
 def started(thread: threading.Thread) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from .device import Device, Memory
 from .device_array import DeviceArray, allocate
 from .dtypes import Array
 from .packing import Packing
-from .platform import Scratch, trim_memory
+from .platform import HUGE, Scratch, Slabs, trim_memory
 from .program import Program
 
 Fill = Callable[[int, Mapping[int, int]], None]
@@ -30,15 +30,21 @@ _TRIM = 16 << 20  # Bytes that were given up after which the system gets them ba
 
 
 class _FreeBlocks:
-    """Memory of weights that were packed and given up: the next ones of their size are packed
-    into it, for the system takes as long to give fresh memory as packing takes.
+    """Memory for packed weights.
+
+    Large weights that were packed and given up lie in huge pages: the next ones of their size are
+    packed into their memory, for the system takes as long to give fresh memory as packing takes.
+    Smaller ones lie in small pages, from which kernels of few rows read slowly: the next ones are
+    cut from slabs.
 
     Args:
-        limit: bytes of it and of the next block together, at most.
+        sizes: bytes of all blocks.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, sizes: Sequence[int]) -> None:
+        # One copy of all weights, and room for the largest block in addition.
+        self._limit = max(sizes, default=0)
+        self._slabs = Slabs(sum(n for n in sizes if n < HUGE))
         self._arrays: dict[int, list[Array]] = {}
         self._bytes = 0
         self._released = 0
@@ -46,6 +52,9 @@ class _FreeBlocks:
     def add(self, array: Array | None) -> None:
         """Nobody uses this array any more, if it is one."""
         if array is None:
+            return
+        if array.nbytes < HUGE:
+            self._released += array.nbytes
             return
         self._arrays.setdefault(array.nbytes, []).append(array)
         self._bytes += array.nbytes
@@ -68,7 +77,7 @@ class _FreeBlocks:
         if self._released >= _TRIM:
             self._released = 0
             trim_memory()
-        return Scratch(nbytes)
+        return self._slabs.take(nbytes) if nbytes < HUGE else Scratch(nbytes)
 
     def drop(self) -> None:
         """Give all of it up."""
@@ -139,8 +148,7 @@ class Blocks:
         known = dict(keys)
         blocks: list[Memory] = []
         packed: dict[int, tuple[Memory, Packing]] = {}
-        # One copy of all weights, and room for the largest block in addition.
-        free = _FreeBlocks(max((s.nbytes for s in self._program.slots[self._first :]), default=0))
+        free = _FreeBlocks([s.nbytes for s in self._program.slots[self._first :]])
         for number, precomputed in enumerate(self._program.precomputed):
             parts = tuple(known[s] for s in precomputed.sources)
             key = None if None in parts else (self._place(), precomputed.key, parts)
