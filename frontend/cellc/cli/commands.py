@@ -33,7 +33,7 @@ from ..compiled.found_sizes import is_staged, settled
 from ..compiled.traced import Traced, trace
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
 from ..quantization.weights import KINDS
-from ..tensors.tensor import OpenTensor, Tensor
+from ..tensors.tensor import OpenTensor, Tensor, host_arrays_of
 from ..tools import profiling_gpu
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
@@ -150,7 +150,7 @@ def traced_of(args: argparse.Namespace) -> tuple[Traced, list[Any], Opened | Non
         symbolic = None
     if symbolic is not None:
         named(symbolic.traced, specs)
-    return traced, traced.fed([t._snapshot() for t in inputs]), symbolic
+    return traced, traced.fed(host_arrays_of(inputs)), symbolic
 
 
 def traced_for(net: Any, inputs: Sequence[Tensor]) -> Traced:
@@ -160,7 +160,7 @@ def traced_for(net: Any, inputs: Sequence[Tensor]) -> Traced:
         CompileError: an error in the network.
     """
     found = settled(lambda shapes: trace(net, inputs, {}, None, shapes), lambda t: [
-        *t.fed([x._snapshot() for x in inputs]), *(p._snapshot() for p in t.parameters)])
+        *t.fed(host_arrays_of(inputs)), *host_arrays_of(t.parameters)])
     if found is None:
         raise UserError("the sizes that the network finds for these inputs could not be found out")
     return found

@@ -101,7 +101,7 @@ class _Again:
         self, variant: int, bounds: Mapping[str, tuple[int, int]], found: Mapping[str, str],
         conditions: Sequence[Condition],
     ) -> Shapes:
-        """What is known of the symbols of a graph."""
+        """The facts that are known of the symbols of a graph."""
         sizes = self.loaded.sizes(self.entry)
         usual = served_sizes(self.loaded.signature(self.entry).inputs, sizes, variant)
         shapes = Shapes()

@@ -172,7 +172,7 @@ def _stage(graph: Graph, levels: Mapping[Node, int], k: int, last: int) -> Stage
 
 
 def facts_of(shapes: Shapes, names: Set[str], sizes: Mapping[str, int]) -> Shapes:
-    """What a trace knows of some symbols, for code whose costs are estimated for these sizes."""
+    """Facts of a trace about symbols, for code whose costs are estimated for these sizes."""
     return Shapes(
         {s: info for s, info in shapes.symbols.items() if s in names},
         {s: sizes[s] for s in shapes.symbols if s in names},

@@ -16,6 +16,7 @@ from .. import ops
 from ..core.declared import misuse
 from ..core.dispatch import apply_one, precision
 from ..nn.cell import Cell
+from ..nn.cell.attributes import share_attributes
 from ..nn.layer.transformer import MultiheadAttention
 from ..ops.functional import arith, shapes
 from ..ops.functional.indexing import check_index
@@ -264,11 +265,9 @@ def small_copy(layer: Cell, kind: type[Cell], without: Collection[str], **cells:
     """
     new = kind.__new__(kind)
     Cell.__init__(new)
-    for name, value in layer.__dict__.items():
-        if name not in new.__dict__:
-            object.__setattr__(new, name, value)
-    new._params.update((n, p) for n, p in layer._params.items() if n not in without)
-    new._cells.update({**layer._cells, **cells})
+    share_attributes(layer, new, without)
+    for name, cell in cells.items():
+        new.insert_child_to_cell(name, cell)
     return new
 
 

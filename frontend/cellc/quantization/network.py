@@ -137,7 +137,7 @@ def small_layers(
         assert maker is not None
         new = maker(cell, make)
         new.set_train(cell.training)
-        new._flags.update(cell._flags)
+        new.get_flags().update(cell.get_flags())
         out.append((name, cell, new))
     return out
 
@@ -151,13 +151,13 @@ def left_as_they_are(network: Cell) -> Iterator[tuple[str, Cell]]:
 
 def _weights_of(cell: Any) -> list[Parameter]:
     """The Parameters of a layer that are matrices, or weights of convolutions."""
-    return [cell._params[name] for name in _names_of(cell)]
+    return [getattr(cell, name) for name in _names_of(cell)]
 
 
 def _names_of(cell: Cell) -> list[str]:
     """Their names in the layer."""
-    return [n for n, p in cell._params.items()
-            if p is not None and p.ndim > 1 and not n.startswith("bias")]
+    return [n for n, p in cell.parameters_and_names(expand=False)
+            if p.ndim > 1 and not n.startswith("bias")]
 
 
 def prefix_of(parameter: Parameter) -> str:
@@ -201,11 +201,11 @@ def _convolution(cell: Any, make: _Make) -> Cell:
 def _recurrent(cell: Any, make: _Make) -> Cell:
     """Each matrix becomes a layer of its name."""
     matrices = _names_of(cell)
-    made = {n: make(SmallDense, cell._params[n], within=f"{n}.") for n in matrices}
+    made = {n: make(SmallDense, getattr(cell, n), within=f"{n}.") for n in matrices}
     new: Cell = small_copy(cell, small_class(cell.__class__, False), matrices, **made)
     for held in ("w_ih_list", "w_hh_list"):  # of a layer, by layers and directions
         if held in cell.__dict__:
-            parts = {id(cell._params[n]): small for n, small in made.items()}
+            parts = {id(getattr(cell, n)): small for n, small in made.items()}
             object.__setattr__(new, held, tuple(parts[id(p)] for p in getattr(cell, held)))
     return new
 
@@ -215,10 +215,10 @@ _MAKERS: dict[type, Callable[[Any, _Make], Cell]] = {
     MultiheadAttention: _attention,
     **dict.fromkeys((rnn.RNN, rnn.LSTM, rnn.GRU, rnn.RNNCell, rnn.LSTMCell, rnn.GRUCell),
                     _recurrent)}
-"""What makes of a layer, by its class, one with small weights; see `_maker`."""
+"""Functions that make a layer with small weights of a layer, by its class; see `_maker`."""
 
 
 def _maker(kind: type) -> Callable[[Any, _Make], Cell] | None:
-    """What makes of a layer one with small weights; None: nothing does, as for classes of users."""
+    """The function that makes a layer with small weights; None for classes of users."""
     own = module_of(kind).startswith(("cellc.nn.", "cellc.mint."))
     return _convolution if own and issubclass(kind, Convolution) else _MAKERS.get(kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -279,3 +279,12 @@ def replace_cells(owner: Attributes, others: Mapping[int, Any]) -> None:
             changed(owner, key)
     if "cell_list" in owner.__dict__:  # of a container
         owner.__dict__["cell_list"] = tuple(owner._cells.values())
+
+
+def share_attributes(owner: Attributes, other: Attributes, without: Collection[str] = ()) -> None:
+    """Give a new cell all that another one holds, but Parameters of the names in `without`."""
+    for name, value in owner.__dict__.items():
+        if name not in other.__dict__:
+            object.__setattr__(other, name, value)
+    other._params.update((n, p) for n, p in owner._params.items() if n not in without)
+    other._cells.update(owner._cells)

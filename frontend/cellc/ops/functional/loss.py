@@ -167,7 +167,7 @@ def sparse_softmax_cross_entropy(logits: Tensor, labels: Tensor, reduction: str 
 def label_rows(
     logits: Tensor, labels: Tensor, what: str, most: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Logits (d..., C) of at most so many axes as (N, C), and their class indices (d...) as (N)."""
+    """Logits (d..., C) of at most `most` axes as (N, C), and their class indices (d...) as (N)."""
     x, t = ranked(logits, 2, most, what, "logits"), tensor(labels, what, "labels")
     if x.ndim == 2:
         return x, t
