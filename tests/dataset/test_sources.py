@@ -273,7 +273,7 @@ def test_tables(tmp_path):
 
 def test_names_that_are_not_there_say_what_to_use():
     for name, hint in (("DatasetCache", "use a list and NumpySlices"),
-                       ("TedliumDataset", "use GeneratorDataset")):
+                       ("TedliumDataset", "GeneratorDataset reads data that has no class here")):
         with pytest.raises(AttributeError, match=hint):
             getattr(ds, name)
 

@@ -262,7 +262,9 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "a layer within": (lambda x: Inner(lambda: nn.Dense(2, 2))(x), "CE501", "nn.Dense(2, 2)"),
     "a layer by its base": (lambda x: Dense(2)(x), "CE501", "super().__init__(width, 2)"),
     "a layer in a sequence": (lambda x: Rows(nn.Dense(2, 2))(x), "CE501", "nn.Dense(2, 2)"),
-    "a Parameter": (lambda x: Inner(lambda: Parameter(Tensor([1.0])))(x), "CE501", "Parameter("),
+    "a Parameter": (
+        lambda x: Inner(lambda: Parameter(initializer("normal", (1, 2), ms.float32)))(x),
+        "CE501", 'initializer("normal"'),
     "initial values": (
         lambda x: Inner(lambda: initializer("normal", (1, 2), ms.float32).init_data())(x),
         "CE501", 'initializer("normal"'),

@@ -233,7 +233,7 @@ def test_what_cannot_be_is_an_error() -> None:
         (lambda: tree.before("nothing"), RuntimeError, "not belong to current SymbolTree"),
         (lambda: tree.after(node_of(other, "conv1")), RuntimeError, "not belong"),
         (lambda: tree.insert("x", new), TypeError, "'position' must be a Position"),
-        (lambda: tree.insert(tree.before("input_x"), new), ValueError, "behind the parameters"),
+        (lambda: tree.insert(tree.before("input_x"), new), ValueError, "after the parameters"),
         (lambda: tree.replace(conv, []), ValueError, "must have a node"),
         (lambda: conv.set_arg(1, "x"), ValueError, r"range of \[0, 1\), but got 1"),
         (lambda: conv.set_arg(0, "a b"), ValueError, "a name or an expression"),
