@@ -6,9 +6,9 @@ Source: `mindspore.onnx`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cellc_runtime.lazy import lazy_module
+from cellc_runtime.lazy import lazy_imports
 
 from ..core.declared import instance, misuse
 from ..nn.cell import Cell
@@ -16,10 +16,8 @@ from ..ops.arguments import boolean
 from ..tensors.tensor import Tensor
 from .export import named_weights
 
-if TYPE_CHECKING:
+with lazy_imports(__name__):  # the rules of all ops
     from . import export_onnx
-else:  # the rules of all ops
-    export_onnx = lazy_module("cellc.train.export_onnx")
 
 _SUFFIX = ".onnx"
 
