@@ -283,6 +283,8 @@ def test_fast_numerics_keep_weights_small(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["ONNX", "MINDIR"])
 def test_files_of_other_formats(tmp_path: Path, format: str) -> None:
+    if format == "ONNX":
+        pytest.importorskip("onnx")
     net = nn.SequentialCell(nn.Conv2d(8, 16, 3, has_bias=True), nn.ReLU(),
                             nn.Conv2dTranspose(16, 8, 3, stride=2, group=2)).set_train(False)
     small, x = ms.quantize(net, "int4"), tensor(1, 8, 6, 6)
