@@ -25,6 +25,7 @@ _ANY = re.compile(r"\s*(ns|us|ms|s|%|ulps|threads?|GFLOP/s|GB/s)\b|\s*%")
 _SIZE = re.compile(r"\s*([KMG]i)?B\b")
 _ROW = re.compile(r"\s*[\d.]+ [nmu]?s\s+[\d.]+\s.*")
 _TIME = re.compile(r"(?<=\d) (ns|us|ms)\b")
+_THREADS = re.compile(r"(?<=\d) threads?\b")
 _BAR = re.compile(r"[▁▂▃▄▅▆▇█ ]+")
 
 
@@ -86,7 +87,7 @@ def _line_difference(shown: str, printed: str) -> str:
     if (_ROW.fullmatch(shown) and _ROW.fullmatch(printed)) or (
             shown.strip() and _BAR.fullmatch(shown) and _BAR.fullmatch(printed)):
         return ""
-    shown, printed = _TIME.sub(" s", shown), _TIME.sub(" s", printed)
+    shown, printed = (_THREADS.sub(" threads", _TIME.sub(" s", line)) for line in (shown, printed))
     parts = re.split(f"({_NUMBER})", shown)
     texts, numbers = parts[::2], parts[1::2]
     pattern = rf"({_NUMBER})".join(map(_text, texts))
