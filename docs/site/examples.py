@@ -1,6 +1,7 @@
 """Short examples of the API reference: calls that are run while the page is made.
 
-A row of `CALLS` and of calls.txt is the call of a name; statements before it end with "; ".
+A row of calls/*.txt is a name and its call; statements before the call end with "; ". The file is
+named after the first part of the name, and calls/cellc.txt has the names of `cellc` itself.
 Functions and Primitive classes that take tensors only are called with small ones, if they accept
 these and the result is short.
 """
@@ -41,52 +42,9 @@ OF_PROBABILITIES = re.compile(r"BCELoss|KLDiv|.*Dice")
 SHAPES = {"0": "2", "1": "2, 8", "2": "2, 8, 8", "3": "2, 8, 8, 8"}
 """Shapes of inputs by the number in a layer's name."""
 
-CALLS: dict[str, str] = {
-    "nn.Dense": "nn.Dense(2, 3, weight_init='ones', bias_init='zeros')(ms.Tensor([[1.0, 2.0]]))",
-    "nn.Conv2d": "nn.Conv2d(3, 8, 3)(ops.ones((1, 3, 32, 32))).shape",
-    "nn.Conv1d": "nn.Conv1d(3, 8, 3)(ops.ones((1, 3, 32))).shape",
-    "nn.Conv3d": "nn.Conv3d(3, 8, 3)(ops.ones((1, 3, 8, 8, 8))).shape",
-    "nn.Conv2dTranspose": "nn.Conv2dTranspose(8, 3, 2, 2)(ops.ones((1, 8, 16, 16))).shape",
-    "nn.BatchNorm2d": "nn.BatchNorm2d(3)(ops.ones((1, 3, 2, 2)))[0, 0]",
-    "nn.LayerNorm": "nn.LayerNorm((2,))(ms.Tensor([[1.0, 3.0]]))",
-    "nn.GroupNorm": "nn.GroupNorm(2, 4)(ops.ones((1, 4, 8, 8))).shape",
-    "nn.Embedding": "nn.Embedding(10, 4)(ms.Tensor([[1, 2, 3]])).shape",
-    "nn.LSTM": "nn.LSTM(8, 16)(ops.ones((5, 2, 8)))[0].shape",
-    "nn.GRU": "nn.GRU(8, 16)(ops.ones((5, 2, 8)))[0].shape",
-    "nn.RNN": "nn.RNN(8, 16)(ops.ones((5, 2, 8)))[0].shape",
-    "nn.MaxPool2d": "nn.MaxPool2d(2, 2)(ops.ones((1, 3, 8, 8))).shape",
-    "nn.AvgPool1d": "nn.AvgPool1d(2, 2)(ops.ones((1, 3, 8))).shape",
-    "nn.MaxPool1d": "nn.MaxPool1d(2, 2)(ops.ones((1, 3, 8))).shape",
-    "nn.AvgPool2d": "nn.AvgPool2d(2, 2)(ops.ones((1, 3, 8, 8))).shape",
-    "nn.MultiheadAttention":
-        "nn.MultiheadAttention(8, 2)(*[ops.ones((4, 1, 8))] * 3)[0].shape",
-    "nn.SequentialCell": "nn.SequentialCell(nn.Dense(4, 8), nn.ReLU())(ops.ones((2, 4))).shape",
-    "nn.SoftmaxCrossEntropyWithLogits":
-        "nn.SoftmaxCrossEntropyWithLogits(sparse=True)(ms.Tensor([[2.0, 1.0]]), "
-        "ms.Tensor([0], ms.int32))",
-    "nn.CrossEntropyLoss":
-        "nn.CrossEntropyLoss()(ms.Tensor([[2.0, 1.0]]), ms.Tensor([0], ms.int32))",
-    "ops.conv2d": "ops.conv2d(ops.ones((1, 1, 4, 4)), ops.ones((1, 1, 3, 3)))[0, 0]",
-    "ops.one_hot": "ops.one_hot(ms.Tensor([0, 2]), 3, ms.Tensor(1.0), ms.Tensor(0.0))",
-    "ops.topk": "ops.topk(ms.Tensor([3.0, 1.0, 2.0]), 2)",
-    "ops.reshape": "ops.reshape(ops.arange(6), (2, 3))",
-    "ops.transpose": "ops.transpose(ms.Tensor([[1, 2], [3, 4]]), (1, 0))",
-    "ops.concat": "ops.concat((ms.Tensor([1, 2]), ms.Tensor([3])))",
-    "ops.stack": "ops.stack((ms.Tensor([1, 2]), ms.Tensor([3, 4])))",
-    "ops.gather": "ops.gather(ms.Tensor([10, 20, 30]), ms.Tensor([2, 0]), 0)",
-    "ops.scan": "ops.scan(lambda s, x: (s + x, s * x), ms.Tensor(0.0), ms.Tensor([1.0, 2.0]))",
-    "ops.where": "ops.where(ms.Tensor([True, False]), ms.Tensor([1, 2]), ms.Tensor([8, 9]))",
-    "grad": "ms.grad(lambda x: (x ** 2).sum())(ms.Tensor([1.0, 3.0]))",
-    "value_and_grad": "ms.value_and_grad(lambda x: (x ** 2).sum())(ms.Tensor([1.0, 3.0]))",
-    "vmap": "ms.vmap(lambda x: x.sum())(ms.Tensor([[1.0, 2.0], [3.0, 4.0]]))",
-    "jacrev": "ms.jacrev(lambda x: x ** 2)(ms.Tensor([1.0, 3.0]))",
-    "jacfwd": "ms.jacfwd(lambda x: x ** 2)(ms.Tensor([1.0, 3.0]))",
-    "Tensor": "ms.Tensor([[1, 2], [3, 4]], ms.float32)",
-    "set_seed": "ms.set_seed(1)",
-}
+CALLS = dict(row.split(": ", 1) for path in sorted(Path(__file__).with_name("calls").glob("*.txt"))
+             for row in path.read_text(encoding="utf-8").splitlines())
 """The call of a name, by place and name."""
-CALLS |= dict(line.split(": ", 1) for line in Path(__file__).with_name("calls.txt").read_text(
-    encoding="utf-8").splitlines())
 
 NAMESPACE: dict[str, Any] = {"ms": ms, "nn": nn, "ops": ops, "mint": mint, "mnp": mnp, "np": np}
 
