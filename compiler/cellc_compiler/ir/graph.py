@@ -20,6 +20,7 @@ from cellc_runtime.lazy import hashlib, lazy_imports
 from cellc_runtime.records import dataclass, field
 
 from .dims import is_symbolic
+from .registry import lookup
 from .types import TensorType
 
 with lazy_imports(__name__):
@@ -288,8 +289,6 @@ class Builder:
         regions: Sequence[Graph] = (),
     ) -> Node:
         """Append a node, its result types inferred, and return it."""
-        from .op import lookup  # ops are defined in terms of the builder
-
         definition = lookup(op)
         full = definition.complete(attrs or {})
         node = Node(

@@ -8,17 +8,15 @@ functional API, printer, parser, interpreter, autodiff, tests, docs - reads that
 from __future__ import annotations
 
 import math
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import Array as Array
 from cellc_runtime.dtypes import DType
-from cellc_runtime.lazy import imported
 from cellc_runtime.records import dataclass, field
 
+from . import registry
 from .attributes import REQUIRED as REQUIRED
 from .attributes import Attr, check_attributes
 from .batch_axis import BatchAxisRule
@@ -218,9 +216,7 @@ class Op:
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
-            if cls.name in REGISTRY:
-                raise ValueError(f"the op {cls.name} is defined twice")
-            REGISTRY[cls.name] = cls()
+            registry.register(cls.name, cls())
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """`attrs` with defaults filled in.
@@ -287,38 +283,9 @@ class Op:
         return ""
 
 
-class _Registry(dict[str, Op]):
-    """The ops by name."""
-
-    def __missing__(self, name: str) -> Op:
-        load_all()
-        if name not in self:
-            raise KeyError(f"unknown op {name!r}")
-        return self[name]
-
-
-REGISTRY = _Registry()
-lookup: Callable[[str], Op] = REGISTRY.__getitem__
+lookup: Callable[[str], Op] = registry.lookup
 """The op of a name, asked for at every step of a compilation. A KeyError if there is none."""
-
-
-_WHEN_USED = ("blocked", "collective", "winograd")
-"""Modules of ops that only passes write, or only programs of several processes have."""
-
-
-def load_all() -> None:
-    """Import every module of `cellc_compiler.ops`; the registry is complete afterwards."""
-    _load(())
-
-
-@cache
-def _load(but: tuple[str, ...]) -> None:
-    """Import the modules of `cellc_compiler.ops`, some excepted; those of a name with an underscore
-    define no op."""
-    package = imported("cellc_compiler.ops")
-    for info in pkgutil.iter_modules(package.__path__):
-        if info.name not in but and not info.name.startswith("_"):
-            imported("cellc_compiler.ops." + info.name)
+load_all = registry.load_all
 
 
 def run_regions(node: Node) -> tuple[Graph, ...]:
@@ -333,14 +300,10 @@ def has_effect(node: Node) -> bool:
 
 def all_ops() -> Iterator[Op]:
     """Every registered op, by name."""
-    load_all()
-    for name in sorted(REGISTRY):
-        yield REGISTRY[name]
+    return registry.every_op()
 
 
 def user_ops() -> Iterator[Op]:
     """The ops that networks of one process are written in, by name: the modules of others load when
     such an op is looked up."""
-    _load(_WHEN_USED)
-    for name in sorted(REGISTRY):
-        yield REGISTRY[name]
+    return registry.every_op(but=registry.WHEN_USED)
