@@ -9,7 +9,7 @@ from cellc_runtime.dtypes import bool_, int32
 from ..core.declared import misuse
 from ..core.dispatch import apply
 from ..ops.arguments import axis_of, integer
-from ..ops.functional import arith, grid, joining, linalg, reductions, shapes, special
+from ..ops.functional import arith, grid, joining, linalg, reductions, shapes, special, statistics
 from ..tensors.promotion import cast_to, inexact
 from ..tensors.tensor import Tensor
 from ._tensors import as_tensor, finished, from_array, many, rows, together
@@ -204,7 +204,7 @@ ROWS = rows({
         lambda a, b: linalg.inner(*_two("inner", a, b))),
     "kron": ("The Kronecker product.", lambda a, b: linalg.kron(*_two("kron", a, b))),
     "norm": ("The norm of vectors or matrices.", lambda x, ord=None, axis=None, keepdims=False:
-        reductions.norm(inexact(as_tensor(x, "norm")), ord, axis, keepdims)),
+        statistics.norm(inexact(as_tensor(x, "norm")), ord, axis, keepdims)),
     "tensordot": ("The sum of products over given axes.",
         lambda a, b, axes=2: linalg.tensordot(*_two("tensordot", a, b), axes)),
 })

@@ -9,7 +9,7 @@ from typing import Any
 from cellc_runtime import dtypes
 
 from ..core.dispatch import apply_one
-from ..ops.functional import linalg, reductions, shapes, sorting
+from ..ops.functional import linalg, shapes, sorting, statistics
 from ..tensors.tensor import Tensor
 from .table import Call, Refused, axes_of, axis_of, like, reshaped, rule, rules, to, wide
 
@@ -96,7 +96,7 @@ def _norm(c: Call, x: Tensor, order: Any = 2, axes: Any = None, keep: bool = Fal
 
 @rule("_cdist_forward")
 def _distances(c: Call, a: Tensor, b: Tensor, p: float, mode: int | None = None) -> Tensor:
-    return reductions.cdist(a, b, float(p))
+    return statistics.cdist(a, b, float(p))
 
 
 rules({

@@ -60,9 +60,9 @@ EARLY = {
         "rand rand_like randint randint_like randn randn_like random_categorical randperm rrelu "
         "shuffle standard_laplace standard_normal uniform",
     "reductions":
-        "all amax amin aminmax any argmax argmin cdist count_nonzero cummax cummin cumprod cumsum "
-        "diff dist logcumsumexp logsumexp max mean min nanmean nansum norm prod std std_mean sum "
-        "trapz var var_mean",
+        "all amax amin aminmax any argmax argmin count_nonzero cummax cummin cumprod cumsum "
+        "diff logcumsumexp logsumexp max mean min nanmean nansum prod std std_mean sum trapz var "
+        "var_mean",
     "scattering":
         "argwhere diagonal_scatter inplace_add inplace_index_add inplace_sub population_count "
         "reverse_sequence scatter_nd_div scatter_nd_max scatter_nd_min scatter_nd_mul "
@@ -81,8 +81,8 @@ EARLY = {
         "tensor_le tensor_lt tensor_mod tensor_mul tensor_pow tensor_sub truncate_div truncate_mod "
         "type_as view_as_real xdivy xlogy",
     "statistics":
-        "bucketize combinations cov histc intopk nanquantile pdist quantile renorm top_k vecdot "
-        "vector_norm",
+        "bucketize cdist combinations cov dist histc intopk nanquantile norm pdist quantile renorm "
+        "top_k vecdot vector_norm",
     "window":
         "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d "
         "avg_pool1d avg_pool2d conv1d conv2d conv3d conv_transpose2d fold interpolate lp_pool2d "

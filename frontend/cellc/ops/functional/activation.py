@@ -30,7 +30,7 @@ from ..arguments import (
     tensor,
 )
 from ..operands import operands_of
-from . import arith, creation, joining, linalg, reductions, shapes
+from . import arith, creation, joining, linalg, shapes, statistics
 
 # --- activations ----------------------------------------------------------------------------------
 
@@ -359,7 +359,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     x = _floating(input, "normalize")
     wide = arith.wide(x)
     return cast_to(arith.div(
-        wide, arith.maximum(reductions.norm(wide, float(p), dim, True), float(eps))), x.dtype)
+        wide, arith.maximum(statistics.norm(wide, float(p), dim, True), float(eps))), x.dtype)
 
 
 # --- clipping -------------------------------------------------------------------------------------
@@ -371,8 +371,8 @@ def _listed(x: Any) -> tuple[list[Tensor], bool]:
 
 
 def _total_norm(xs: list[Tensor], p: float) -> Tensor:
-    norms = [reductions.norm(shapes.ravel(arith.wide(t)), p, 0) for t in xs]
-    return norms[0] if len(norms) == 1 else reductions.norm(joining.stack(norms), p, 0)
+    norms = [statistics.norm(shapes.ravel(arith.wide(t)), p, 0) for t in xs]
+    return norms[0] if len(norms) == 1 else statistics.norm(joining.stack(norms), p, 0)
 
 
 def clip_by_norm(

@@ -20,7 +20,7 @@ from ...tensors.promotion import cast_to, inexact, operands
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import choice, number, ranked, size, tensor
 from ..operands import operands_of
-from . import arith, indexing, reductions, shapes
+from . import arith, indexing, reductions, shapes, statistics
 
 _REDUCTIONS = ("mean", "sum", "none")
 
@@ -379,7 +379,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     given, other = _floats("cosine_similarity", x1, x2)
     a, b = arith.wide(given), arith.wide(other)
     dot = reductions.sum(arith.mul(a, b), dim)
-    size_a, size_b = (reductions.norm(v, None, dim) for v in (a, b))
+    size_a, size_b = (statistics.norm(v, None, dim) for v in (a, b))
     cos = arith.div(dot,
                     arith.mul(arith.maximum(size_a, float(eps)), arith.maximum(size_b, float(eps))))
     return cast_to(cos, given.dtype)
@@ -441,7 +441,7 @@ def triplet_margin_loss(
                            for v, name in ((eps, "eps"), (p, "p"), (margin, "margin")))
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
-        return reductions.norm(arith.add(arith.sub(a, b), shift), order, -1)
+        return statistics.norm(arith.add(arith.sub(a, b), shift), order, -1)
 
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

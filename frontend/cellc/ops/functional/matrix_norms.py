@@ -10,7 +10,7 @@ from ...core.declared import misuse
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ..arguments import axis_of, is_int, tensor
-from . import arith, elimination, orthogonal, reductions, shapes
+from . import arith, elimination, orthogonal, reductions, shapes, statistics
 
 _INF = float("inf")
 _ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")
@@ -52,7 +52,7 @@ def matrix_norms(
         raise misuse(what, f"'{name}' must hold different axes", axis)
     moved = shapes.moveaxis(x, (rows, columns), (-2, -1))
     out = _of_singular_values(moved, ord) if ord in (2, -2, "nuc") else \
-        reductions.norm(moved, ord, (-2, -1))
+        statistics.norm(moved, ord, (-2, -1))
     if not keepdims:
         return out
     return shapes.moveaxis(shapes.reshape(out, (*out.shape, 1, 1)), (-2, -1), (rows, columns))

@@ -10,18 +10,15 @@ import math
 from typing import Any
 
 from cellc_runtime.dtypes import DType, bool_, float64, int32, int64
-from cellc_runtime.lazy import lazy_imports
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native, native_body
-from ...tensors.promotion import cast_to, common, constant, fresh, inexact
+from ...tensors.promotion import cast_to, constant, fresh, inexact
 from ...tensors.tensor import Tensor
-from ..arguments import axes_of, axis_of, dtype_of, flag, integer, number, ranked, size, tensor
-from . import arith, joining, shapes
+from ..arguments import axes_of, axis_of, dtype_of, flag, integer, ranked, size, tensor
+from . import arith, joining
 
-with lazy_imports(__name__):
-    from . import matrix_norms
 
 def _reduce(
     op: str, x: Tensor, axis: Any, keepdims: bool, what: str = "", **attrs: Any
@@ -320,71 +317,6 @@ def count_nonzero(
     non-zero."""
     return sum(cast_to(arith.ne(tensor(x, "count_nonzero", "x"), 0), dtype), axis, keep_dims,
                dtype=dtype)
-
-
-# --- norms ----------------------------------------------------------------------------------------
-
-
-@native
-def norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
-    dtype: DType | None = None,
-) -> Tensor:
-    """The norm of vectors or matrices.
-
-    Args:
-        ord: a number, inf, -inf: of vectors (`dim` an int, or A flat) the p-norm, of matrices
-            (`dim` two axes) those of `ops.matrix_norm`; `"fro"`; None means the 2-norm of all
-            elements of `dim`.
-        dim: an axis, two axes, or None.
-        keepdim: keep reduced axes as size 1.
-        dtype: element type to convert to first.
-    """
-    x = inexact(tensor(A, "norm", "A"))
-    x = x if dtype is None else cast_to(x, dtype_of(dtype, "norm"))
-    if ord is None or ord == "fro":
-        return _vector_norm(x, 2.0, dim, keepdim)
-    axes = axes_of(dim, x.ndim, "norm", "dim")
-    if len(axes) > 2:
-        raise misuse("norm", "'dim' must be one or two axes", dim)
-    if len(axes) == 2:
-        return _matrix_norm(x, ord, axes, keepdim)
-    return _vector_norm(x, number(ord, "norm", "ord"), axes, keepdim)
-
-
-def _vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
-    sizes = arith.abs(x) if x.dtype.is_complex else x
-    return apply_one("norm", sizes, axes=axes_of(dim, x.ndim, "norm"),
-                     keepdims=flag(keepdim, "norm", "keepdim"), p=float(p))
-
-
-def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Tensor:
-    if ord not in (1, -1, math.inf, -math.inf):  # by singular values
-        return matrix_norms.matrix_norms(x, ord, axes, keepdim, None, "dim")
-    first, second = (axes[0], axes[1]) if ord in (1, -1) else (axes[1], axes[0])
-    sums = sum(arith.abs(x), first, True)
-    out = amax(sums, second, True) if ord in (1, math.inf) else amin(sums, second, True)
-    return out if keepdim else shapes.squeeze(out, axes)
-
-
-@native
-def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """(sum of |input - other|**p) ** (1/p) over all elements, a scalar; p may be 0 or infinite. The
-    operands broadcast."""
-    return _vector_norm(inexact(arith.sub(input, other)), number(p, "dist", "p"), None, False)
-
-
-@native
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances between the rows of x1 (..., P, M) and x2 (..., R, M): (..., P, R)."""
-    given = [ranked(x, 2, None, "cdist", name) for x, name in ((x1, "x1"), (x2, "x2"))]
-    a, b = (inexact(x) for x in common("cdist", *given))
-    if a.shape[-1] != b.shape[-1]:
-        raise misuse("cdist", "'x1' and 'x2' must have rows of one length, but have the shapes "
-                     f"{a.shape} and {b.shape}")
-    left: Tensor = apply("reshape", a, shape=(*a.shape[:-1], 1, a.shape[-1]))
-    right: Tensor = apply("reshape", b, shape=(*b.shape[:-2], 1, *b.shape[-2:]))
-    return _vector_norm(arith.sub(left, right), float(number(p, "cdist", "p")), -1, False)
 
 
 # --- running reductions ---------------------------------------------------------------------------

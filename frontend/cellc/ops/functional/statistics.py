@@ -13,15 +13,31 @@ import numpy as np
 
 from cellc_compiler.ir.bounds import MOST_PARTS
 from cellc_runtime.dtypes import DType, float32, int32, int64
+from cellc_runtime.lazy import lazy_imports
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
 from ...core.native import native
-from ...tensors.promotion import cast_to, inexact, is_scalar
+from ...tensors.promotion import cast_to, common, inexact, is_scalar
 from ...tensors.tensor import Tensor, tensor_of
-from ..arguments import axis_of, dtype_of, finite, integer, number, numbers, ranked, size, tensor
+from ..arguments import (
+    axes_of,
+    axis_of,
+    dtype_of,
+    finite,
+    flag,
+    integer,
+    number,
+    numbers,
+    ranked,
+    size,
+    tensor,
+)
 from ..operands import operands_of
 from . import arith, creation, joining, linalg, reductions, shapes, sorting, special
+
+with lazy_imports(__name__):
+    from . import matrix_norms
 
 _MOST_CHOSEN = 1 << 32  # How many positions `combinations` lists
 
@@ -153,6 +169,70 @@ def nanquantile(input: Tensor, q: Any, axis: int | None = None, keepdims: bool =
 
 
 @native
+def norm(
+    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """The norm of vectors or matrices.
+
+    Args:
+        ord: a number, inf, -inf: of vectors (`dim` an int, or A flat) the p-norm, of matrices
+            (`dim` two axes) those of `ops.matrix_norm`; `"fro"`; None means the 2-norm of all
+            elements of `dim`.
+        dim: an axis, two axes, or None.
+        keepdim: keep reduced axes as size 1.
+        dtype: element type to convert to first.
+    """
+    x = inexact(tensor(A, "norm", "A"))
+    x = x if dtype is None else cast_to(x, dtype_of(dtype, "norm"))
+    if ord is None or ord == "fro":
+        return vector_norms(x, 2.0, dim, keepdim)
+    axes = axes_of(dim, x.ndim, "norm", "dim")
+    if len(axes) > 2:
+        raise misuse("norm", "'dim' must be one or two axes", dim)
+    if len(axes) == 2:
+        return _matrix_norm(x, ord, axes, keepdim)
+    return vector_norms(x, number(ord, "norm", "ord"), axes, keepdim)
+
+
+def vector_norms(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
+    """The p-norms over axes of the absolute values; all axes for None."""
+    sizes = arith.abs(x) if x.dtype.is_complex else x
+    return apply_one("norm", sizes, axes=axes_of(dim, x.ndim, "norm"),
+                     keepdims=flag(keepdim, "norm", "keepdim"), p=float(p))
+
+
+def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdim: bool) -> Tensor:
+    if ord not in (1, -1, math.inf, -math.inf):  # by singular values
+        return matrix_norms.matrix_norms(x, ord, axes, keepdim, None, "dim")
+    first, second = (axes[0], axes[1]) if ord in (1, -1) else (axes[1], axes[0])
+    sums = reductions.sum(arith.abs(x), first, True)
+    extreme = reductions.amax if ord in (1, math.inf) else reductions.amin
+    out = extreme(sums, second, True)
+    return out if keepdim else shapes.squeeze(out, axes)
+
+
+@native
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """(sum of |input - other|**p) ** (1/p) over all elements, a scalar; p may be 0 or infinite. The
+    operands broadcast."""
+    return vector_norms(inexact(arith.sub(input, other)), number(p, "dist", "p"), None, False)
+
+
+@native
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distances between the rows of x1 (..., P, M) and x2 (..., R, M): (..., P, R)."""
+    given = [ranked(x, 2, None, "cdist", name) for x, name in ((x1, "x1"), (x2, "x2"))]
+    a, b = (inexact(x) for x in common("cdist", *given))
+    if a.shape[-1] != b.shape[-1]:
+        raise misuse("cdist", "'x1' and 'x2' must have rows of one length, but have the shapes "
+                     f"{a.shape} and {b.shape}")
+    left: Tensor = apply("reshape", a, shape=(*a.shape[:-1], 1, a.shape[-1]))
+    right: Tensor = apply("reshape", b, shape=(*b.shape[:-2], 1, *b.shape[-2:]))
+    return vector_norms(arith.sub(left, right), float(number(p, "cdist", "p")), -1, False)
+
+
+@native
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The distance (sum of |a - b|**p) ** (1/p) of every pair of the n rows of (..., n, m), in the
     order 01, 02, ..., 12, ...: (..., n (n - 1) / 2)."""
@@ -160,7 +240,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     first, second = (tensor_of(np.ascontiguousarray(i)) for i in np.triu_indices(x.shape[-2], 1))
     gap = arith.sub(apply("gather", x, first, axis=x.ndim - 2),
                     apply("gather", x, second, axis=x.ndim - 2))
-    return reductions.norm(gap, float(p), -1)
+    return norm(gap, float(p), -1)
 
 
 @native
@@ -170,7 +250,7 @@ def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
     x = tensor(input, "renorm")
     a = axis_of(axis, x.ndim, "renorm")
     rest = tuple(i for i in range(x.ndim) if i != a)
-    size = reductions._vector_norm(x, float(p), rest, True)
+    size = vector_norms(x, float(p), rest, True)
     scale = arith.where(
         arith.gt(size, maxnorm), arith.div(float(maxnorm), arith.add(size, 1e-7)), 1.0)
     return arith.mul(x, scale)
@@ -191,7 +271,7 @@ def vector_norm(x: Tensor, ord: Any = 2, axis: Any = None, keepdims: bool = Fals
     inf, the count of non-zeros for 0."""
     t = inexact(tensor(x, "vector_norm", "x"))
     t = t if dtype is None else cast_to(t, dtype_of(dtype, "vector_norm"))
-    return reductions._vector_norm(t, number(ord, "vector_norm", "ord"), axis, keepdims)
+    return vector_norms(t, number(ord, "vector_norm", "ord"), axis, keepdims)
 
 
 @native

@@ -598,7 +598,7 @@ _AS_THEY_ARE: dict[Any, str] = {
     linalg:
         "addbmm addmm addmv addr baddbmm bmm dot cross inner matmul mm outer adjoint "
         "matrix_power",
-    reductions: "amax amin aminmax cummax cummin cumprod diff logcumsumexp logsumexp nanmean norm",
+    reductions: "amax amin aminmax cummax cummin cumprod diff logcumsumexp logsumexp nanmean",
     scattering: "argwhere select_scatter slice_scatter diagonal_scatter",
     shapes:
         "broadcast_to expand_dims fliplr flipud is_complex is_floating_point moveaxis ravel "
@@ -608,7 +608,7 @@ _AS_THEY_ARE: dict[Any, str] = {
     special:
         "atan2 addcdiv addcmul angle copysign deg2rad heaviside hypot lerp logaddexp logaddexp2 "
         "logit nan_to_num rad2deg sinc xdivy xlogy ldexp arctan2=atan2",
-    statistics: "cov histc nanquantile quantile renorm top_k",
+    statistics: "cov histc nanquantile norm quantile renorm top_k",
     window: "unfold fold",
 }
 """Functions that are methods as they are, by module; `absolute=abs` has another name here."""

@@ -43,6 +43,7 @@ from ..functional import (
     shapes,
     sorting,
     special,
+    statistics,
     window,
 )
 from ..functional.generated import make_function
@@ -426,7 +427,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
     "Sort": (sorting.sort, {"axis": -1, "descending": False}),
     "IsClose": (arith.isclose, {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}),
     "NanToNum": (special.nan_to_num, {"nan": None, "posinf": None, "neginf": None}),
-    "Cdist": (reductions.cdist, {"p": 2.0}),
+    "Cdist": (statistics.cdist, {"p": 2.0}),
     "LogSoftmax": (activation.log_softmax, {"axis": -1}), "Elu": (activation.elu, {"alpha": 1.0}),
     "CeLU": (activation.celu, {"alpha": 1.0}), "GLU": (activation.glu, {"axis": -1}),
     "RmsNorm": (activation.rms_norm, {"epsilon": 1e-06}),
@@ -481,7 +482,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "CumSum": _running_sum("cumsum"), "CumProd": _running_sum("cumprod"),
     "TopK": lambda input_x, k, *, sorted=True: sorting.topk(input_x, k),
     "LpNorm": lambda x, *, axis, p=2, keep_dims=False, epsilon=1e-12:
-        arith.maximum(reductions._vector_norm(x, float(p), axis, keep_dims), float(epsilon)),
+        arith.maximum(statistics.vector_norms(x, float(p), axis, keep_dims), float(epsilon)),
     "L2Normalize": _l2_normalize,
     "MatMul": _matmul, "BatchMatMul": _matmul,
     "Einsum": lambda xs, *, equation: linalg.einsum(equation, *xs),
