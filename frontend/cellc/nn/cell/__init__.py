@@ -20,7 +20,9 @@ from ...core.native import name_constructor
 from .hooks import Hooking
 
 if TYPE_CHECKING:
-    from typing import ParamSpec, Protocol, TypeVar
+    from collections import OrderedDict
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import ParamSpec, Protocol, Self, TypeVar
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -46,6 +48,14 @@ class Cell(Hooking):
         hold_console_source()
 
     if TYPE_CHECKING:
+        def cells(self) -> Iterable[Cell]: ...
+        def name_cells(self) -> OrderedDict[str, Cell]: ...
+        def cells_and_names(
+            self, cells: set[Cell] | None = None, name_prefix: str = ""
+        ) -> Iterator[tuple[str, Cell]]: ...
+        def insert_child_to_cell(self, child_name: str, child_cell: Cell | None) -> None: ...
+        def get_sub_cell(self, target: str) -> Cell: ...
+        def apply(self, fn: Callable[[Cell], Any]) -> Self: ...
         def __call__(self: Constructs[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
     else:
         def __call__(self, *args: Any, **kwargs: Any) -> Any:

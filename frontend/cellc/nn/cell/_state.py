@@ -19,7 +19,7 @@ from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor, cast_array, tensor_of
 
 if TYPE_CHECKING:
-    from . import Cell
+    from .state import State
 
 EXTRA = "_extra_state"  # The name of extra state among a cell's own paths
 
@@ -59,10 +59,10 @@ class Findings(NamedTuple):
     errors: list[str]
 
 
-# --- buffers and paths ----------------------------------------------------------------------------
+# --- buffers ------------------------------------------------------------------------------------
 
 
-def check_buffer(cell: Cell, name: Any, tensor: Any) -> None:
+def check_buffer(cell: State, name: Any, tensor: Any) -> None:
     """Raise unless `tensor` may be registered as the buffer `name`."""
     if "_buffers" not in cell.__dict__:
         raise AttributeError(
@@ -81,7 +81,7 @@ def check_buffer(cell: Cell, name: Any, tensor: Any) -> None:
         )
 
 
-def own_buffers(cell: Cell, persistent: bool = False) -> Iterator[tuple[str, Tensor]]:
+def own_buffers(cell: State, persistent: bool = False) -> Iterator[tuple[str, Tensor]]:
     """Names and values of a cell's own buffers, or of those that persist."""
     for name, kept in cell._buffers.items():
         value = getattr(cell, name)
@@ -89,31 +89,19 @@ def own_buffers(cell: Cell, persistent: bool = False) -> Iterator[tuple[str, Ten
             yield name, value
 
 
-def below(cell: Cell, path: str) -> Cell:
-    """The cell at a path of attributes."""
-    if not isinstance(path, str):
-        raise TypeError(f"a path of attributes must be a str, but got {type(path).__name__}")
-    for name in path.split(".") if path else ():
-        found = cell._cells.get(name)
-        if found is None:
-            raise AttributeError(f"{type(cell).__name__} has no cell named '{name}'")
-        cell = found
-    return cell
-
-
-def has_extra_state(cell: Cell) -> bool:
+def has_extra_state(cell: State) -> bool:
     """Whether a cell's class has extra state."""
     return _overrides(cell, "get_extra_state")
 
 
-def _overrides(cell: Cell, method: str) -> bool:
+def _overrides(cell: State, method: str) -> bool:
     return not module_of(getattr(type(cell), method)).startswith("cellc.nn.cell")
 
 
 # --- loading --------------------------------------------------------------------------------------
 
 
-def load(cell: Cell, given: Any, strict: bool) -> IncompatibleKeys:
+def load(cell: State, given: Any, strict: bool) -> IncompatibleKeys:
     """Copy tensors into parameters and buffers of the same paths.
 
     Raises:
@@ -133,7 +121,7 @@ def load(cell: Cell, given: Any, strict: bool) -> IncompatibleKeys:
     return IncompatibleKeys(found.missing, found.unexpected)
 
 
-def _takes_part(cell: Cell) -> bool:
+def _takes_part(cell: State) -> bool:
     """Whether a hook or a method of the user is run when a cell is loaded."""
     return bool(
         cell._hooks_of("load_state_dict_pre") or cell._hooks_of("load_state_dict_post")
@@ -141,7 +129,7 @@ def _takes_part(cell: Cell) -> bool:
     )
 
 
-def _complain(cell: Cell, found: Findings, strict: bool) -> None:
+def _complain(cell: State, found: Findings, strict: bool) -> None:
     lines = list(found.errors)
     if strict and found.unexpected:
         lines.insert(0, "unexpected: " + ", ".join(found.unexpected))
@@ -153,7 +141,7 @@ def _complain(cell: Cell, found: Findings, strict: bool) -> None:
 
 
 def _walk(
-    cell: Cell, given: dict[str, Any], prefix: str, metadata: Mapping[str, Any],
+    cell: State, given: dict[str, Any], prefix: str, metadata: Mapping[str, Any],
     found: Findings, *, copy: bool,
 ) -> None:
     """Load a cell and those below it; `copy` False: only say what would be wrong."""
@@ -173,7 +161,7 @@ def _walk(
 
 
 def load_own(
-    cell: Cell, given: Mapping[str, Any], prefix: str, strict: bool, found: Findings, *,
+    cell: State, given: Mapping[str, Any], prefix: str, strict: bool, found: Findings, *,
     copy: bool,
 ) -> None:
     """Load a cell's own parameters, buffers and extra state; what is wrong goes to `found`."""
@@ -238,7 +226,7 @@ def destination(
     return tensor.device if tensor is not None else device, dtype
 
 
-def place(cell: Cell, device: str | None) -> None:
+def place(cell: State, device: str | None) -> None:
     """Move the tensors of a cell and all below it to a device; None: they stay."""
     if device is None:
         return
@@ -251,7 +239,7 @@ def place(cell: Cell, device: str | None) -> None:
             storage_of(tensor).load(tensor)
 
 
-def convert(cell: Cell, dtype: DType | None) -> None:
+def convert(cell: State, dtype: DType | None) -> None:
     """Convert floats of a cell and all below it in place."""
     if dtype is None:
         return
@@ -264,12 +252,12 @@ def convert(cell: Cell, dtype: DType | None) -> None:
     _replace(cell, True, new)
 
 
-def empty(cell: Cell, recurse: bool) -> None:
+def empty(cell: State, recurse: bool) -> None:
     """Give the tensors of a cell new memory."""
     _replace(cell, recurse, lambda tensor: np.zeros_like(tensor._snapshot()))
 
 
-def _replace(cell: Cell, recurse: bool, new: Any) -> None:
+def _replace(cell: State, recurse: bool, new: Any) -> None:
     done: dict[int, tuple[Tensor, Tensor]] = {}  # the old tensors too: identities must last
     for _, each in cell.cells_and_names() if recurse else [("", cell)]:
         for name, tensor in [*each._own_parameters(), *own_buffers(each)]:

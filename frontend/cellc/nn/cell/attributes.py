@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from copy import copy
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cellc_runtime.lazy import lazy_imports
 
@@ -23,16 +23,9 @@ from .unregistered import look_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from . import Cell
 with lazy_imports(__name__):  # what layers have besides, made when asked for
     from ...calls import inner_primitives
     from ..layer import inner
-
-
-def as_cell(value: Attributes) -> Cell:
-    """The same object under its full type: every instance of a base of Cell is a Cell."""
-    return cast("Cell", value)
 
 
 class Attributes:
@@ -185,7 +178,7 @@ class Attributes:
         elif isinstance(value, Parameter):
             self._set_parameter(name, value)
         elif isinstance(value, Attributes):
-            self._set_cell(name, as_cell(value))
+            self._set_cell(name, value)
         elif isinstance(value, ParameterTuple):
             self._set_parameter_tuple(name, value)
         elif name in self._params:
@@ -222,7 +215,7 @@ class Attributes:
         self.__dict__.pop(name, None)
         self.insert_param_to_cell(name, value)
 
-    def _set_cell(self, name: str, value: Cell) -> None:
+    def _set_cell(self, name: str, value: Attributes) -> None:
         self.__dict__.pop(name, None)
         if name in self._params:
             raise KeyError(f"For 'Cell', the attribute '{name}' is a Parameter already.")

@@ -8,13 +8,13 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import Cell
+    from .parameters import Parameters
 
 _OPEN = 1  # Levels that are unfolded at first
 _SOFT = "color:#808890"
 
 
-def outline(cell: Cell) -> str:
+def outline(cell: Parameters) -> str:
     """The outline as HTML; every name of the network is escaped. Elements are not read."""
     parameters = {id(p): p for p in cell.get_parameters()}
     count = sum(math.prod(p.shape) for p in parameters.values())
@@ -23,7 +23,7 @@ def outline(cell: Cell) -> str:
     return f'<div style="{style}">{_node("", cell, 0)}<div style="{_SOFT}">{head}</div></div>'
 
 
-def _node(name: str, cell: Cell, depth: int) -> str:
+def _node(name: str, cell: Parameters, depth: int) -> str:
     title = f"<b>{escape(type(cell).__name__)}</b>"
     if name:
         title = f"{escape(name)}: {title}"
@@ -38,7 +38,7 @@ def _node(name: str, cell: Cell, depth: int) -> str:
             f'{"".join(inner)}</details>')
 
 
-def _parameters(cell: Cell) -> Iterator[str]:
+def _parameters(cell: Parameters) -> Iterator[str]:
     for name, p in cell.parameters_and_names(expand=False):
         dims = ", ".join(map(str, p.shape))
         frozen = "" if p.requires_grad else ", not trained"

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, cast
 
 from cellc_runtime.lazy import lazy_imports
 
 from ...core.declared import misuse
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
-from . import _state
-from .attributes import Attributes, as_cell
+from .attributes import Attributes
 from .unregistered import look_through
 
-if TYPE_CHECKING:
-    from . import Cell
 with lazy_imports(__name__):  # of use in notebooks only
     from . import outline
 
 
 class Parameters(Attributes):
-    """The Cells below this one, its Parameters and theirs."""
+    """The Cells below this one, its Parameters and theirs.
 
-    def cells(self) -> Iterable[Cell]:
+    The class `Cell` declares again, for type checkers, the methods that take or return Cells.
+    """
+
+    def cells(self) -> Iterable[Parameters]:
         """Direct child cells."""
         return self.name_cells().values()
 
-    def name_cells(self) -> OrderedDict[str, Cell]:
+    def name_cells(self) -> OrderedDict[str, Any]:
         """Direct child cells by attribute name, each once."""
-        out: OrderedDict[str, Cell] = OrderedDict()
+        out: OrderedDict[str, Any] = OrderedDict()
         seen: set[int] = set()
         for name, cell in self._cells.items():
             if cell is not None and id(cell) not in seen:
@@ -39,8 +39,8 @@ class Parameters(Attributes):
         return out
 
     def cells_and_names(
-        self, cells: set[Cell] | None = None, name_prefix: str = ""
-    ) -> Iterator[tuple[str, Cell]]:
+        self, cells: set[Any] | None = None, name_prefix: str = ""
+    ) -> Iterator[tuple[str, Any]]:
         """This cell and all below it with their paths, depth first, each once.
 
         Args:
@@ -55,17 +55,17 @@ class Parameters(Attributes):
 
     def _below(
         self, seen: set[int], path: str, top: bool = True
-    ) -> Iterator[tuple[str, Cell]]:
+    ) -> Iterator[tuple[str, Any]]:
         """`cells_and_names`, without those that were seen, by identity."""
         if id(self) in seen or not (top or self._cells or not self._holds_cells_only):
             return  # (an empty container is left out, as in MindSpore)
         seen.add(id(self))
-        yield path, as_cell(self)
+        yield path, self
         for name, cell in self._cells.items():
             if cell is not None:
                 yield from cell._below(seen, f"{path}.{name}" if path else name, False)
 
-    def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
+    def insert_child_to_cell(self, child_name: str, child_cell: Any) -> None:
         """Add a child cell under a name.
 
         Raises:
@@ -88,19 +88,27 @@ class Parameters(Attributes):
         self._cells[child_name] = child_cell
         changed(self, child_name)
 
-    def get_sub_cell(self, target: str) -> Cell:
+    def get_sub_cell(self, target: str) -> Parameters:
         """The cell at a path of attributes below this one (itself for an empty path).
 
         Raises:
             AttributeError: there is none.
         """
-        return _state.below(as_cell(self), target)
+        if not isinstance(target, str):
+            raise TypeError(f"a path of attributes must be a str, but got {type(target).__name__}")
+        cell: Any = self
+        for name in target.split(".") if target else ():
+            found = cell._cells.get(name)
+            if found is None:
+                raise AttributeError(f"{type(cell).__name__} has no cell named '{name}'")
+            cell = found
+        return cast("Parameters", cell)
 
-    def apply(self, fn: Callable[[Cell], Any]) -> Self:
+    def apply(self, fn: Callable[[Any], Any]) -> Self:
         """Call `fn` on every cell below this one, then on this one; itself."""
         for cell in self.cells():
             cell.apply(fn)
-        fn(as_cell(self))
+        fn(self)
         return self
 
     # --- parameters -----------------------------------------------------------------------------
@@ -136,7 +144,7 @@ class Parameters(Attributes):
     ) -> Iterator[tuple[str, Parameter]]:
         """Parameters with their attribute paths, each once, in order of registration."""
         seen: set[int] = set()
-        own = [(name_prefix, as_cell(self))]
+        own = [(name_prefix, self)]
         cells = self.cells_and_names(name_prefix=name_prefix) if expand else own
         for path, cell in cells:
             for name, parameter in cell._own_parameters():
@@ -234,7 +242,7 @@ class Parameters(Attributes):
 
     def generate_scope(self) -> None:
         """Name the scope of every cell below this one by the path and the classes to it."""
-        _name_scopes(as_cell(self), "Default")
+        _name_scopes(self, "Default")
 
     def get_scope(self) -> str | None:
         """The scope `generate_scope` gave, or None."""
@@ -261,13 +269,13 @@ class Parameters(Attributes):
 
     def _repr_html_(self) -> str:
         """Return the Cells for notebooks, as an outline that folds."""
-        return outline.outline(as_cell(self))
+        return outline.outline(self)
 
     def __bool__(self) -> bool:
         return True
 
 
-def _name_scopes(cell: Cell, prefix: str) -> None:
+def _name_scopes(cell: Parameters, prefix: str) -> None:
     for name, child in cell.name_cells().items():
         object.__setattr__(child, "_scope", f"{prefix}/{name}-{child.cls_name}")
         _name_scopes(child, f"{prefix}/{name}-{child.cls_name}")

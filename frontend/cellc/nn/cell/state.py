@@ -13,7 +13,6 @@ from ...core.invalidation import changed
 from ...tensors.tensor import Tensor
 from . import _state
 from ._state import EXTRA, IncompatibleKeys
-from .attributes import as_cell
 from .parameters import Parameters
 
 
@@ -32,7 +31,7 @@ class State(Parameters):
             KeyError: the name is empty, has a dot, or is taken.
             AttributeError: before `Cell.__init__`.
         """
-        _state.check_buffer(as_cell(self), name, tensor)
+        _state.check_buffer(self, name, tensor)
         self._buffers[name] = persistent
         object.__setattr__(self, name, tensor)
         changed(self, name)
@@ -42,7 +41,7 @@ class State(Parameters):
     ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their attribute paths, of this cell and (with `recurse`) all below it."""
         seen: set[int] = set()
-        own = [(prefix, as_cell(self))]
+        own = [(prefix, self)]
         for path, cell in self.cells_and_names(name_prefix=prefix) if recurse else own:
             for name, value in _state.own_buffers(cell):
                 if not (remove_duplicate and id(value) in seen):
@@ -61,7 +60,7 @@ class State(Parameters):
             AttributeError: there is none.
         """
         path, _, name = target.rpartition(".") if isinstance(target, str) else (target, "", "")
-        cell = _state.below(as_cell(self), path)
+        cell = self.get_sub_cell(path)
         if name not in cell._buffers:
             raise AttributeError(f"{type(cell).__name__} has no buffer named '{name}'")
         value: Tensor = getattr(cell, name)
@@ -122,10 +121,9 @@ class State(Parameters):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Put this cell's own state into `destination`; subclasses may add to it."""
-        cell = as_cell(self)
-        for name, value in [*cell._own_parameters(), *_state.own_buffers(cell, persistent=True)]:
+        for name, value in [*self._own_parameters(), *_state.own_buffers(self, persistent=True)]:
             destination[prefix + name] = value
-        if _state.has_extra_state(cell):
+        if _state.has_extra_state(self):
             destination[prefix + EXTRA] = self.get_extra_state()
 
     # --- loading --------------------------------------------------------------------------------
@@ -145,7 +143,7 @@ class State(Parameters):
             RuntimeError: a shape or (with `strict`) a path differs. Nothing is copied then, unless
                 a hook or a method of a subclass takes part in loading.
         """
-        return _state.load(as_cell(self), state_dict, strict)
+        return _state.load(self, state_dict, strict)
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any],
@@ -157,7 +155,7 @@ class State(Parameters):
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
                  error_msgs)
         _state.load_own(
-            as_cell(self), state_dict, prefix, strict,
+            self, state_dict, prefix, strict,
             _state.Findings(missing_keys, unexpected_keys, error_msgs), copy=True,
         )
 
@@ -201,8 +199,8 @@ class State(Parameters):
             RuntimeError: a device that this installation does not run on.
         """
         device, dtype = _state.destination(args, kwargs)
-        _state.convert(as_cell(self), dtype)
-        _state.place(as_cell(self), device)
+        _state.convert(self, dtype)
+        _state.place(self, device)
         return self
 
     def to_empty(self, *, device: str | None = None, recurse: bool = True) -> Self:
@@ -212,5 +210,5 @@ class State(Parameters):
             RuntimeError: as `to`.
         """
         context.check_device(device)
-        _state.empty(as_cell(self), recurse)
+        _state.empty(self, recurse)
         return self
