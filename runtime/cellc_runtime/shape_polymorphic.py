@@ -2,7 +2,7 @@
 
 A *shape-polymorphic* program serves every call whose operands are broadcast in the same ways: its
 sizes (rows and columns) come with each call. Native code
-(`backends/cpu/host/broadcast_sizes.py`) decides the same.
+(`backends/cpu/host/broadcast_sizes.ll`) decides the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Native call sites: functions over Tensors that answer usual calls without the interpreter.
 
-The code is `cellc_site` of any image (`cellc_compiler.backends.cpu.host.site`). A site learns cases
+The code is `cellc_site` of any image (`site.ll` of the compiler's `host`). A site learns cases
 from calls that went the long way: what the arguments were, and the native entry that answers such
 a call. A case is only ever added for what determines the call completely, so a site gives what its
 Python callable would give.

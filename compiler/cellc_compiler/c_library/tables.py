@@ -4,7 +4,7 @@ A library for several processors of a kind has them once for each; they share th
 
 The places in a session's memory are chosen here, too: arrays of pointers first, then for each
 program its slots and the numbers that follow from sizes, then the weights that calls update and the
-blocks that follow from them. Sessions share all else: see `sessions`.
+blocks that follow from them. Sessions share all else: see `sessions.ll`.
 """
 
 from __future__ import annotations

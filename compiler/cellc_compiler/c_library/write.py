@@ -19,10 +19,10 @@ from cellc_runtime.target import Target
 
 from ..backends.cpu.host.entry import MEMORY_FUNCTIONS
 from ..backends.cpu.host.pool import fill, pool_text
-from ..backends.llvm.notation import declarations, expand
+from ..backends.llvm.notation import declarations, expand, read_code
 from ..build.link import LinkInput
 from ..build.objects import compile_texts
-from . import abi, calls, checks, elf, entries, header, sessions, sizes, texts
+from . import abi, elf, header
 from .abi import NotInC
 from .tables import HASH, Constants, Network, Tables, module_text
 
@@ -30,6 +30,8 @@ KINDS = {".so": "shared library", ".a": "archive", ".o": "object"}
 """The kinds of files, by the ending of the name."""
 _MOST_EMBEDDED = 1 << 30  # Bytes of weights in a library: code reaches what is within 2 GiB
 _STACK = 8 << 20
+_FUNCTIONS = ("texts", "checks", "sizes", "calls", "entries", "sessions")
+"""The files of a library's functions, in the notation of LLVM text."""
 _HASH_DIGITS = 32
 
 
@@ -195,11 +197,9 @@ def support_text(target: Target, uses_pow: bool, count: int = 1) -> str:
     """The functions of a library with code for `count` targets of a kind, with the pool and what
     they need of the system."""
     machine = target.triple.partition("-")[0]
-    code = "".join(m.CODE for m in (texts, checks, sizes, calls, entries, sessions))
-    code += sessions.PROCESSOR[machine]
-    for name, value in _numbers(count).items():
-        code = code.replace(f"{{{name}}}", str(value))
-    code, strings = _with_texts(code)
+    code, strings = _with_texts("".join(
+        read_code(__file__, name, **_numbers(count))
+        for name in (*_FUNCTIONS, f"processor_{machine}")))
     code = _spelled_out(code)
     libc = [n for n in abi.LIBC if uses_pow or n != abi.POW]
     for place, name in enumerate(abi.LIBC):
@@ -224,8 +224,8 @@ def support_text(target: Target, uses_pow: bool, count: int = 1) -> str:
             *(f"@{n} = external hidden constant [16 x {ty}]" for n, ty in (
                 ("cellc_dtype_names", "ptr"), ("cellc_itemsizes", "i64"),
                 ("cellc_alignments", "i64"), ("cellc_dlpack", "i32"))), _INTRINSICS]
-    return "\n".join([*data, sessions.STATE, pool_text(target), fill(MEMORY_FUNCTIONS, target),
-                      code])
+    return "\n".join([*data, read_code(__file__, "state"), pool_text(target),
+                      fill(MEMORY_FUNCTIONS, target), code])
 
 
 _INTRINSICS = "".join(f"declare {{ i64, i1 }} @llvm.{n}.with.overflow.i64(i64, i64)\n"
@@ -254,7 +254,7 @@ _PART = re.compile(r"(?:\((?:[^()]|\([^()]*\))*\)|[^,(])+")
 
 
 def _spelled_out(code: str) -> str:
-    """The code with the notation's statements in the place of our own; see `texts`."""
+    """The code with the notation's statements in the place of our own; see `texts.ll`."""
     def spelled(found: re.Match[str]) -> str:
         start, word, rest = found.groups()
         if word == "try":

@@ -2,7 +2,7 @@
 
 A kernel's text is the same for both but for what only a GPU has: the number of a thread, shared
 memory, shuffles and barriers. On a GPU these are intrinsics of LLVM; the emulator's are calls of
-its functions (`emulator/fibers.py`).
+its functions (`emulator/fibers.ll`).
 """
 
 from __future__ import annotations

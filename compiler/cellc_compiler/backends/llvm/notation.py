@@ -33,11 +33,25 @@ import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from cellc_runtime import cache
 from cellc_runtime.abi import FIRST_CALLBACK, STRUCTURES, TABLE, Ext
 
 Structures = Mapping[str, Sequence[tuple[str, str]]]  # Fields in order, with their types, by name
+_NAME = re.compile(r"\{(\w+)\}")
+
+
+def read_code(beside: str, name: str, **values: str | int) -> str:
+    """The code of the file `name`.ll, without the comment that it begins with.
+
+    Args:
+        beside: the path of a module in the same folder.
+        values: written in the place of their names in braces; other names stay.
+    """
+    text = Path(beside).with_name(f"{name}.ll").read_text(encoding="utf-8")
+    code = "\n" + text.partition("\n\n")[2]
+    return _NAME.sub(lambda found: str(values.get(found[1], found[0])), code)
 
 
 def declarations(structures: Structures = STRUCTURES) -> str:

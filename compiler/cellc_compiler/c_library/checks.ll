@@ -1,8 +1,5 @@
-"""The checks of a call's arguments, of our own structure and of DLPack's; see `texts`."""
+; The checks of a call's arguments, of our own structure and of DLPack's; see `texts.ll`.
 
-from __future__ import annotations
-
-CODE = """
 ; Bytes of a tensor; negative where they do not fit 63 bits.
 define internal i64 @bytes_of(i32 %dtype, i32 %ndim, ptr %shape) nounwind {
   %total = alloca i64
@@ -230,4 +227,3 @@ outs:
 all:
   ret @called(%session, %number, %ours, %nin, %theirs, %nout, 2, %error)
 }
-"""

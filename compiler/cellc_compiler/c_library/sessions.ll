@@ -1,23 +1,10 @@
-"""Sessions, their weights and files, and threads; see `texts`.
+; Sessions, their weights and files, and threads; see `texts.ll`.
+;
+; Sessions share a `base` and count its users: the file of weights, mapped, and precomputed blocks
+; of weights that no entry updates. All else is in the one block of memory of a session, at places
+; that were chosen when the library was made, and in the temporaries of each program, which only
+; grow.
 
-Sessions share a `base` and count its users: the file of weights, mapped, and precomputed blocks of
-weights that no entry updates. All else is in the one block of memory of a session, at places that
-were chosen when the library was made, and in the temporaries of each program, which only grow.
-"""
-
-from __future__ import annotations
-
-STATE = """
-@cellc_executor = internal global ptr null
-@cellc_executor_context = internal global ptr null
-@cellc_guard = internal global i32 0
-@cellc_started = internal global i32 0
-@cellc_thread_attributes = hidden global [128 x i8] zeroinitializer, align 16
-@cellc_real_format = private unnamed_addr constant [5 x i8] c"%.*g\\00"
-@cellc_unique_format = private unnamed_addr constant [13 x i8] c"%s.%d.%p.new\\00"
-"""
-
-CODE = """
 define internal void @lock() nounwind {
 again:
   %pair = cmpxchg ptr @cellc_guard, i32 0, i32 1 acq_rel monotonic
@@ -403,30 +390,3 @@ other:
        count(sext.i64(%abi)), "."
   ret null
 }
-"""
-
-PROCESSOR = {
-    "x86_64": """
-define internal i1 @usable(ptr %net) nounwind {
-  %one = call { i32, i32, i32, i32 } asm "cpuid", "={ax},={bx},={cx},={dx},0,2"(i32 1, i32 0)
-  %features = extractvalue { i32, i32, i32, i32 } %one, 2
-  %leaf1 = trunc.i32(%net->net.leaf1)
-  if (%features & %leaf1) == %leaf1, else ret false
-  %saved = call { i32, i32 } asm "xgetbv", "={ax},={dx},{cx}"(i32 0)
-  %states = extractvalue { i32, i32 } %saved, 0
-  %needed = trunc.i32(%net->net.states)
-  if (%states & %needed) == %needed, else ret false
-  %seven = call { i32, i32, i32, i32 } asm "cpuid", "={ax},={bx},={cx},={dx},0,2"(i32 7, i32 0)
-  %more = extractvalue { i32, i32, i32, i32 } %seven, 1
-  %leaf7 = trunc.i32(%net->net.leaf7)
-  if (%more & %leaf7) == %leaf7, else ret false
-  ret true
-}
-""",
-    "aarch64": """
-define internal i1 @usable(ptr %net) nounwind {
-  ret true
-}
-""",
-}
-"""Whether this processor has what the code of a target needs."""

@@ -1,18 +1,14 @@
-"""The texts of errors, and the values that they show, in the notation of LLVM text.
+; The texts of errors, and the values that they show, in the notation of LLVM text.
+;
+; All files of functions share this: the text is in the notation of `backends/llvm/notation.py`; a
+; string in quotes is the address of a constant text, and a name in braces a number of `write.py` or
+; a function of the C library. Three statements are `write.py`'s own: `say PARTS` writes addresses
+; of texts, `count(NUMBER)` and `type(ELEMENTS, NDIM, SHAPE)` to the error's text; `tell CODE,
+; PARTS` begins it, says the parts and returns the code; `try CALL` returns the code of a call that
+; fails. The code is compiled for the least processor of a kind, so that one that lacks instructions
+; of the network's code gets an error. A function that can fail returns a code (`abi.Code`) and
+; fills in the caller's `error`, which may be null.
 
-All modules of functions share this: the text is in the notation of `backends/llvm/notation.py`; a
-string in quotes is the address of a constant text, and a name in braces a number of `write` or a
-function of the C library. Three statements are `write`'s own: `say PARTS` writes addresses of
-texts, `count(NUMBER)` and `type(ELEMENTS, NDIM, SHAPE)` to the error's text; `tell CODE, PARTS`
-begins it, says the parts and returns the code; `try CALL` returns the code of a call that fails.
-The code is compiled for the least processor of a kind, so that one that lacks instructions of the
-network's code gets an error. A function that can fail returns a code (`abi.Code`) and fills in the
-caller's `error`, which may be null.
-"""
-
-from __future__ import annotations
-
-CODE = """
 define internal void @put(ptr %error, i8 %c) nounwind {
   if %error != null, else ret void
   %have = zext.i64(%error->error.length)
@@ -206,4 +202,3 @@ more:
 close:
   @put(%error, 93)
 }
-"""

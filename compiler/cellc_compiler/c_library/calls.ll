@@ -1,9 +1,6 @@
-"""The call of a program: its memory, its slots, blocks to precompute, its results and errors; see
-`texts`."""
+; The call of a program: its memory, its slots, blocks to precompute, its results and errors; see
+; `texts.ll`.
 
-from __future__ import annotations
-
-CODE = """
 ; Give a program temporaries of this size; whether there is the memory.
 define internal i1 @room(ptr %state, i64 %nbytes) nounwind {
   if %state->state.arena == null | %state->state.capacity < %nbytes, else ret true
@@ -244,4 +241,3 @@ known:
   %arena = %state->state.arena
   @show(%error, %shown->shown.dtype, %shown->shown.ndim, %count:i64, &%arena:i8[%place:i64])
 }
-"""

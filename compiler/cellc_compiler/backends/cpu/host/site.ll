@@ -1,20 +1,14 @@
-"""Native call sites, as LLVM text: the usual call of an op or a Cell without the interpreter.
+; Native call sites, as LLVM text: the usual call of an op or a Cell without the interpreter.
+;
+; A site is a `METH_FASTCALL | METH_KEYWORDS` function over Tensors. It holds cases: what the
+; arguments of an earlier call were (element type and shape of a tensor, identity or value of
+; anything else) and the native entry that answered it. A call that fits a case takes the arrays
+; out of the Tensors, calls the entry and wraps its result; every other call goes to the Python
+; callable of the site, which teaches it a new case.
+;
+; While a thread traces a graph, no call is usual. While exactly one thread records for gradients
+; and it is the caller's, the call is appended to its tape.
 
-A site is a `METH_FASTCALL | METH_KEYWORDS` function over Tensors. It holds cases: what the
-arguments of an earlier call were (element type and shape of a tensor, identity or value of
-anything else) and the native entry that answered it. A call that fits a case takes the arrays
-out of the Tensors, calls the entry and wraps its result; every other call goes to the Python
-callable of the site, which teaches it a new case.
-
-While a thread traces a graph, no call is usual. While exactly one thread records for gradients
-and it is the caller's, the call is appended to its tape.
-"""
-
-from __future__ import annotations
-
-from cellc_runtime.abi import SITE, WORDS
-
-SITE_CODE = """
 ; The position of the first word that is not what it was, or -1.
 define internal i64 @first_changed(ptr %words, i64 %n) nounwind {
   loop %i < %n, else %all
@@ -340,4 +334,3 @@ long:
   %callable = phi ptr [ %asked, %slow ], [ %usual, %plain ]
   ret tail ptr {VECTORCALL}(%callable, %args, %nargs, %kwnames)
 }
-""".replace("{SITE}", SITE).replace("{WORDS}", WORDS)

@@ -1,16 +1,10 @@
-"""The sizes of a call of a shape-polymorphic program, as LLVM text.
+; The sizes of a call of a shape-polymorphic program, as LLVM text.
+;
+; The decisions of `cellc_runtime.shape_polymorphic`, in native code.
+;
+; `@measure` finds the operand that has the result's shape, whether all others lie over it in the
+; ways that the program was made for, and the rows and columns they are cut into.
 
-The decisions of `cellc_runtime.shape_polymorphic`, in native code.
-
-`@measure` finds the operand that has the result's shape, whether all others lie over it in the ways
-that the program was made for, and the rows and columns they are cut into.
-"""
-
-from __future__ import annotations
-
-from cellc_runtime.shape_polymorphic import COLUMN, ONE, ROW, WHOLE
-
-_MEASURE = """
 ; Elements before the turn, or -1. From the last axis to the first: axes of equal size, then of size
 ; 1 (`by_row`), or the other way round; without `turns` none comes after.
 define internal i64 @walk(ptr %xdims, ptr %bdims, i64 %nd, i64 %off, i1 %by_row,
@@ -106,12 +100,3 @@ sized:
 no:
   ret null
 }
-"""
-
-
-def measure_text() -> str:
-    """`@measure` and the function it calls."""
-    code = _MEASURE
-    for name, way in (("WHOLE", WHOLE), ("ONE", ONE), ("ROW", ROW), ("COLUMN", COLUMN)):
-        code = code.replace("{" + name + "}", str(way))
-    return code

@@ -1,11 +1,7 @@
-"""The choice of a program for the sizes of a call, and numbers that follow from sizes.
+; The choice of a program for the sizes of a call, and numbers that follow from sizes.
+;
+; See `texts.ll` for the notation, `numbers.py` for the programs of numbers.
 
-See `texts` for the notation, `numbers` for the programs of numbers.
-"""
-
-from __future__ import annotations
-
-CODE = """
 ; The next number of a program of numbers; where there is none, `failed` is not 0 any more.
 define internal i64 @number(ptr %cursor, ptr %vars, ptr %failed) nounwind {
   %stack = alloca [72 x i64]
@@ -315,4 +311,3 @@ bool:
 stored:
   next %i
 }
-"""

@@ -1,8 +1,5 @@
-"""The calls of entries, from the caller's arguments to programs and back; see `texts`."""
+; The calls of entries, from the caller's arguments to programs and back; see `texts.ll`.
 
-from __future__ import annotations
-
-CODE = """
 ; The tasks of a kernel, by the caller's executor or by the pool.
 define hidden void @cellc_shared_out(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain) nounwind {
   %executor = load atomic ptr, ptr @cellc_executor acquire, align 8
@@ -248,4 +245,3 @@ define hidden i32 @cellc_find(ptr %library, ptr %name) nounwind {
   if i32 {strcmp}(%entries[%i]->entry.name, %name) != 0, else ret trunc.i32(%i)
   next %i
 }
-"""
