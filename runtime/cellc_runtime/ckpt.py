@@ -166,21 +166,16 @@ def _tensors(file: Message) -> dict[str, _Tensor]:
 
 
 def _read_value(value: Message) -> tuple[str, _Tensor]:
-    name: str | None = None
-    tensor: _Tensor | None = None
-    for number, content in value.fields():
-        if number == 1:
-            name = value.text(content)
-        elif number == 2:
-            tensor = _read_tensor(value.inner(content))
-        elif number == 3:
-            raise ArtifactError(
-                f"the {value.what} holds a map of tensors ({(name or '')[:80]!r}), "
-                "which only MindSpore itself reads"
-            )
-    if name is None or tensor is None:
+    parts = dict(value.fields())
+    name = value.text(parts[1]) if 1 in parts else ""
+    if 3 in parts:
+        raise ArtifactError(
+            f"the {value.what} holds a map of tensors ({name[:80]!r}), "
+            "which only MindSpore itself reads"
+        )
+    if 1 not in parts or 2 not in parts:
         raise value.bad("a value lacks its name or its tensor")
-    return name, tensor
+    return name, _read_tensor(value.inner(parts[2]))
 
 
 def _read_tensor(message: Message) -> _Tensor:

@@ -6,10 +6,11 @@ number of bytes: a text or a message in turn. Source: protobuf.dev, "Encoding".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .errors import ArtifactError, CutOff
 
+Content = int | memoryview  # Of a field: a number, or bytes
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -63,7 +64,7 @@ class Message:
             out.append(number)
         return out
 
-    def fields(self) -> Iterator[tuple[int, int | memoryview]]:
+    def fields(self) -> Iterator[tuple[int, Content]]:
         """Number and content of each field, in their order."""
         at = 0
         while at < len(self.view):
@@ -85,19 +86,26 @@ class Message:
             yield key >> 3, self.view[at : at + size]
             at += size
 
-    def inner(self, content: int | memoryview) -> Message:
+    def inner(self, content: Content) -> Message:
         """The message that a field holds."""
         return Message(self.bytes(content), self.what)
 
-    def bytes(self, content: int | memoryview) -> memoryview:
+    def bytes(self, content: Content) -> memoryview:
         """The bytes that a field holds."""
         if isinstance(content, int):
             raise self.bad("a number where a message or a text belongs")
         return content
 
-    def text(self, content: int | memoryview) -> str:
+    def text(self, content: Content) -> str:
         """The text that a field holds."""
         try:
             return str(self.bytes(content), "utf-8")
         except UnicodeDecodeError:
             raise self.bad("a name is not UTF-8") from None
+
+
+def signed_numbers(message: Message, contents: Iterable[Content]) -> list[int]:
+    """The numbers, with signs, in the contents of a repeated field of a message, packed or not."""
+    numbers = (n for content in contents for n in (
+        [content] if isinstance(content, int) else message.inner(content).packed()))
+    return [n - (1 << 64) if n >> 63 else n for n in numbers]

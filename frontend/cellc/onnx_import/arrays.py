@@ -15,9 +15,9 @@ import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
-from cellc_runtime.protobuf import Message
+from cellc_runtime.protobuf import Message, signed_numbers
 
-from .wire import WHAT, OnnxError, RawTensor, floats_of, ints_of
+from .wire import WHAT, OnnxError, RawTensor, floats_of
 
 Array = np.ndarray[Any, Any]
 TYPES: dict[int, DType] = {
@@ -156,7 +156,7 @@ def _listed(t: RawTensor, dtype: DType, what: str, count: int) -> Array:
         found = floats_of(m, parts, "<f4" if number == 4 else "<f8").copy()
         found = found.view(dtype.numpy) if dtype.is_complex and found.size % 2 == 0 else found
     else:
-        ints = ints_of(m, parts)
+        ints = signed_numbers(m, parts)
         narrow = dtype.numpy if dtype.kind in ("int", "uint") else \
             np.dtype(np.uint16) if dtype.itemsize == 2 else np.dtype(np.uint8)
         if any(n >> 32 and n >> 31 != -1 for n in ints) and number == 5:

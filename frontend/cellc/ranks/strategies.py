@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellc_runtime.files import write_atomically
-from cellc_runtime.protobuf import Message, field_of, number_of
+from cellc_runtime.protobuf import Message, field_of, number_of, signed_numbers
 from cellc_runtime.records import dataclass, field
 
 from .layouts import PartLayout
@@ -153,10 +153,7 @@ def _op(message: Message) -> tuple[int, list[list[int]]]:
 
 def _numbers(message: Message) -> list[int]:
     """The numbers of a `Dim`, packed or one by one."""
-    out: list[int] = []
-    for _, content in message.fields():
-        out += [content] if isinstance(content, int) else message.inner(content).packed()
-    return [n - (1 << 64) if n >> 63 else n for n in out]
+    return signed_numbers(message, [content for _, content in message.fields()])
 
 
 # --- writing ------------------------------------------------------------------------------------

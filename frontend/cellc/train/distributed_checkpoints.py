@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_runtime.protobuf import Message
+from cellc_runtime.protobuf import Message, signed_numbers
 from cellc_runtime.world import world
 
 from ..core.declared import instance
@@ -363,11 +363,8 @@ def restore_group_info_list(group_info_file_name: str) -> list[int]:
         raise ValueError(f"For '{what}', the group information file {group_info_file_name} should "
                          "not be empty.")
     message = Message(memoryview(data), f"group information file {group_info_file_name}")
-    out: list[int] = []
-    for number, content in message.fields():
-        if number == 2:
-            for _, rank in message.inner(content).fields():
-                out += [rank] if isinstance(rank, int) else message.inner(rank).packed()
+    out = [rank for number, field in message.fields() if number == 2
+           for rank in signed_numbers(message, [c for _, c in message.inner(field).fields()])]
     if not out:
         raise ValueError(f"For '{what}', the group information file {group_info_file_name} has no "
                          "restore rank list.")
