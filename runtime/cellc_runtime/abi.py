@@ -128,7 +128,7 @@ MAX_KERNELS = 1 << 15
 handle that `DEVICE_LAUNCH` takes."""
 
 
-def _fields(*groups: str) -> tuple[tuple[str, str], ...]:
+def fields_of(*groups: str) -> tuple[tuple[str, str], ...]:
     """`(field, kind)` of groups like `"i64 nargs nouts"`."""
     parts = [group.split() for group in groups]
     return tuple((name, kind) for kind, *names in parts for name in names)
@@ -137,37 +137,37 @@ def _fields(*groups: str) -> tuple[tuple[str, str], ...]:
 STRUCTURES = {
     # A native entry: functions and objects, counts, tables, the list of free blocks; whether sizes
     # come with the call, and from how many elements on a result is too large for that.
-    "context": _fields(
+    "context": fields_of(
         "ptr main slow fail grow ndarray bound consts",
         "i64 nargs nouts nslots release ready naliases nwritten",
         "ptr args outs template aliases written free", "i64 sized limit"),
     # An argument or output (`ndim` -1: any). Where sizes come with the call, `nbytes` is how an
     # argument lies over the result, or the size of an element of the result.
-    "spec": _fields("ptr descr dims", "i64 ndim flags slot nbytes"),
+    "spec": fields_of("ptr descr dims", "i64 ndim flags slot nbytes"),
     # The memory of one call.
-    "block": _fields("ptr next slots arena results"),
+    "block": fields_of("ptr next slots arena results"),
     # Flags that make calls unusual, and the tape of the thread that records.
-    "state": _fields("i64 busy", "ptr tape thread", "i64 weights_version"),
+    "state": fields_of("i64 busy", "ptr tape thread", "i64 weights_version"),
     # `slow` answers calls that fit no case, `plain` those that are not usual.
-    "site": _fields("ptr state slow plain ndarray tensor parameter", "i64 offset", "ptr table",
+    "site": fields_of("ptr state slow plain ndarray tensor parameter", "i64 offset", "ptr table",
                     "i64 mask", "ptr guard", "i64 wanted"),
     # A usual call; `sized`: the entry serves any shapes; `again`: `plain` repeats a call that
     # fails. While a thread records, another function may answer (null: `plain` does), which gives
     # what is recorded, a tuple; the result is its item `pick` (-1: all of it).
-    "case": _fields("ptr next", "i64 nargs", "ptr kwnames", "i64 total",
+    "case": fields_of("ptr next", "i64 nargs", "ptr kwnames", "i64 total",
                     "ptr arguments function capsule entry", "i64 noperands", "ptr info params",
                     "i64 nparams weights_version sized nouts again",
                     "ptr tape_function tape_capsule tape_entry", "i64 tape_nouts pick",
                     "ptr words", "i64 nwords"),
     # Words of memory that have to be what they were: where, which bits count, what they are.
-    "word": _fields("ptr at", "i64 mask value"),
-    "words": _fields("ptr words", "i64 count"),
+    "word": fields_of("ptr at", "i64 mask value"),
+    "words": fields_of("ptr words", "i64 count"),
     # kind: 0 the object, 1 a tensor, 2 an equal value, 3 a tensor of any shape, 4 a float of the
     # same bits, 5 a tuple, 6 a list, 7 a slice; place among the operands or -1; object, element
     # type or type; number of axes or items; dims, array or arguments.
-    "argument": _fields("i64 kind place", "ptr object", "i64 ndim", "ptr more tensor"),
+    "argument": fields_of("i64 kind place", "ptr object", "i64 ndim", "ptr more tensor"),
     # numpy's `PyArrayObject`.
-    "array": _fields("i64 refcnt", "ptr type data", "i32 nd", "ptr dims strides base descr",
+    "array": fields_of("i64 refcnt", "ptr type data", "i32 nd", "ptr dims strides base descr",
                      "i32 flags"),
 }  # fmt: skip
 """The structures that generated code and the runtime share: fields in order, with their kind."""
@@ -180,18 +180,18 @@ EMULATOR_STRUCTURES = {
                ("stack", "ptr"), ("state", "i32"), ("count", "i32"), ("given", "[2 x i32]"),
                ("barriers", "i32"), ("meetings", "i32"),
                ("barrier", "i32"), ("expected", "i32"), ("operation", "ptr"), ("data", "ptr"),
-               *_fields("i64 copies groups stores products product_groups fenced")),
+               *fields_of("i64 copies groups stores products product_groups fenced")),
     # A launch: the stack of whoever launched, the kernel and its pointers, its threads, shared
     # memory and what is under way; the order of threads, the first error, whether a round moved.
-    "launch": _fields("ptr host code given threads stacks shared stream queues",
+    "launch": fields_of("ptr host code given threads stacks shared stream queues",
                       "i64 count number bytes bulk seed random error progress"),
     # The emulated stream: the first error since the last query, the order of threads, the number of
     # launches, the memory that blocks share in turn, and the records of accesses with their
     # capacity.
-    "emulator": _fields("i64 error seed launches", "ptr shared records", "i64 capacity used"),
+    "emulator": fields_of("i64 error seed launches", "ptr shared records", "i64 capacity used"),
     # An access of a checked kernel: `what` is its bytes, 1 << 16 for a write, and the number of
     # the instruction in the upper half.
-    "access": _fields("i64 address what", "i32 tid block barriers meetings launch pad"),
+    "access": fields_of("i64 address what", "i32 tid block barriers meetings launch pad"),
 }
 """Those of the emulator of GPUs (`cellc_compiler.backends.cuda.emulator`)."""
 EMULATED_SHARED = 227 << 10  # Bytes of shared memory that a block may have

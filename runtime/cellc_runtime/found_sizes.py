@@ -22,7 +22,7 @@ from .open_sizes import RELATIONS, Number, condition, evaluate, names_in, read_n
 from .opened import Opened
 from .program import Program
 from .records import dataclass
-from .variants import ANY, MAX_SIZE
+from .variants import ANY, MAX_SIZE, few, word
 
 MOST_WAYS, MOST_STAGES, MOST_PROGRAMS, MOST_VALUES = 64, 64, 1024, 1 << 16
 
@@ -296,8 +296,8 @@ def from_json(
         ArtifactError: malformed.
     """
     try:
-        found = tuple(tuple(_way(w, inputs, symbols) for w in _few(ways, MOST_WAYS))
-                      for ways in _few(data, variants))
+        found = tuple(tuple(_way(w, inputs, symbols) for w in few(ways, MOST_WAYS))
+                      for ways in few(data, variants))
     except (TypeError, ValueError, KeyError):
         raise ArtifactError("the stages of an entry are malformed") from None
     if found and (len(found) != variants or not all(found)):
@@ -308,14 +308,14 @@ def from_json(
 def _way(data: Any, inputs: int, symbols: Sequence[str]) -> Way:
     stages, guards, graph = data
     values, known, read = inputs, [*symbols], []
-    for row in _few(stages, MOST_STAGES):
+    for row in few(stages, MOST_STAGES):
         stage = _stage(row, values, known)
         read.append(stage)
         values += stage.results
         known += [f.name for f in stage.found]
     if not read or read[-1].found or len({*known}) != len(known):
         raise ValueError("the last stage finds no size, and each size is found once")
-    numbers = read_numbers({*known}, [number for _, number, _ in _few(guards, MOST_VALUES)])
+    numbers = read_numbers({*known}, [number for _, number, _ in few(guards, MOST_VALUES)])
     return Way(tuple(read), tuple(
         Guard(_one_of(relation, RELATIONS), number, str(where)[:200])
         for number, (relation, _, where) in zip(numbers, guards, strict=True)), _count(graph))
@@ -324,33 +324,21 @@ def _way(data: Any, inputs: int, symbols: Sequence[str]) -> Way:
 def _stage(data: Any, values: int, known: Sequence[str]) -> Stage:
     feeds, results, symbols, found, programs = data
     stage = Stage(
-        tuple(_count(i, values - 1) for i in _few(feeds, MOST_VALUES)),
-        _count(results, MOST_VALUES), tuple(_one_of(s, known) for s in _few(symbols, 64)),
-        tuple(Found(_word(name), _count(i, results - 1), str(origin)[:400])
-              for name, i, origin in _few(found, 64)),
-        tuple(tuple(n if n == ANY and type(n) is int else _count(n) for n in _few(at, 64))
-              for at in _few(programs, MOST_PROGRAMS)))
+        tuple(_count(i, values - 1) for i in few(feeds, MOST_VALUES)),
+        _count(results, MOST_VALUES), tuple(_one_of(s, known) for s in few(symbols, 64)),
+        tuple(Found(word(name), _count(i, results - 1), str(origin)[:400])
+              for name, i, origin in few(found, 64)),
+        tuple(tuple(n if n == ANY and type(n) is int else _count(n) for n in few(at, 64))
+              for at in few(programs, MOST_PROGRAMS)))
     if not stage.programs or any(len(at) != len(stage.symbols) for at in stage.programs):
         raise ValueError("a program says what each size is")
     return stage
-
-
-def _few(data: Any, most: int) -> list[Any]:
-    if not isinstance(data, list) or len(data) > most:
-        raise ValueError("a list was expected")
-    return data
 
 
 def _count(data: Any, most: int = MAX_SIZE) -> int:
     if not is_count(data, most):
         raise ValueError("a count was expected")
     return int(data)
-
-
-def _word(data: Any) -> str:
-    if not isinstance(data, str) or not data.isidentifier() or len(data) > 80:
-        raise ValueError("a name was expected")
-    return data
 
 
 def _one_of(data: Any, known: Any) -> str:

@@ -195,9 +195,9 @@ class OpenSizes:
         try:
             symbols, axes, variants = data
             found = OpenSizes(
-                tuple(_word(s) for s in _few(symbols, MAX_SYMBOLS)),
-                tuple(_triple(a) for a in _few(axes, 1 << 16)),
-                tuple(_variant(v) for v in _few(variants, MAX_VARIANTS)))
+                tuple(word(s) for s in few(symbols, MAX_SYMBOLS)),
+                tuple(_triple(a) for a in few(axes, 1 << 16)),
+                tuple(_variant(v) for v in few(variants, MAX_VARIANTS)))
         except (TypeError, ValueError):
             raise ArtifactError("the open sizes of an entry are malformed") from None
         if not found._sound(inputs):
@@ -225,20 +225,22 @@ def _allows(want: int, size: int) -> bool:
     return want in (ANY, size)
 
 
-def _few(data: Any, most: int) -> list[Any]:
+def few(data: Any, most: int) -> list[Any]:
+    """A list of at most `most` entries, read from a file; else a ValueError."""
     if not isinstance(data, list) or len(data) > most:
         raise ValueError("a list was expected")
     return data
 
 
-def _word(data: Any) -> str:
+def word(data: Any) -> str:
+    """A name, read from a file; else a ValueError."""
     if not isinstance(data, str) or not data.isidentifier() or len(data) > 80:
         raise ValueError("a name was expected")
     return data
 
 
 def _triple(data: Any) -> tuple[int, int, int]:
-    a, b, c = (_size(x) for x in _few(data, 3))
+    a, b, c = (_size(x) for x in few(data, 3))
     return a, b, c
 
 
@@ -251,11 +253,11 @@ def _size(data: Any, least: int = 0) -> int:
 
 def _variant(data: Any) -> Variant:
     at, ranges, sizes, graph = data
-    pairs = tuple((_size(low), _size(high, ANY)) for low, high in _few(ranges, MAX_PARTS))
+    pairs = tuple((_size(low), _size(high, ANY)) for low, high in few(ranges, MAX_PARTS))
     if bool(ranges) != bool(sizes):
         raise ValueError("ranges are served by programs")
-    found = Variant(tuple(_size(d, ANY) for d in _few(at, MAX_SYMBOLS)), pairs,
-                    tuple(_size(d) for d in _few(sizes, MAX_PARTS)), _size(graph))
+    found = Variant(tuple(_size(d, ANY) for d in few(at, MAX_SYMBOLS)), pairs,
+                    tuple(_size(d) for d in few(sizes, MAX_PARTS)), _size(graph))
     if list(found.sizes) != sorted(set(found.sizes)) or any(
             low < 1 or (high != ANY and high < low) for low, high in pairs):
         raise ValueError("sizes ascend")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from cellc_runtime import dtypes
-from cellc_runtime.abi import Ext
+from cellc_runtime.abi import Ext, fields_of
 from cellc_runtime.dtypes import DType
 
 ABI = 1
@@ -68,64 +68,58 @@ def code_of(dtype: DType) -> int:
     return DTYPES.index(dtype)
 
 
-def _fields(*groups: str) -> tuple[tuple[str, str], ...]:
-    """`(field, kind)` of groups like `"i64 first last"`."""
-    parts = [group.split() for group in groups]
-    return tuple((name, kind) for kind, *names in parts for name in names)
-
-
 STRUCTURES = {
     # Of the interface: the header has the same.
-    "error": (*_fields("i32 code length"), ("text", f"[{TEXT} x i8]")),
-    "tensor": (*_fields("ptr data", "i64 nbytes", "i32 dtype ndim"),
+    "error": (*fields_of("i32 code length"), ("text", f"[{TEXT} x i8]")),
+    "tensor": (*fields_of("ptr data", "i64 nbytes", "i32 dtype ndim"),
                ("shape", f"[{MAX_NDIM} x i64]")),
-    "size": _fields("ptr name", "i64 least most"),
-    "argument": _fields("ptr name type shape sizes", "i32 dtype ndim written reserved"),
-    "entry": _fields("ptr name served inputs outputs sizes",
+    "size": fields_of("ptr name", "i64 least most"),
+    "argument": fields_of("ptr name type shape sizes", "i32 dtype ndim written reserved"),
+    "entry": fields_of("ptr name served inputs outputs sizes",
                      "i32 ninputs noutputs nsizes updates"),
-    "weight": _fields("ptr name shape", "i64 nbytes", "i32 dtype ndim updated reserved"),
-    "options": _fields("ptr weights", "i32 threads reserved"),
-    "library": _fields(
+    "weight": fields_of("ptr name shape", "i64 nbytes", "i32 dtype ndim updated reserved"),
+    "options": fields_of("ptr weights", "i32 threads reserved"),
+    "library": fields_of(
         "i32 abi nentries nweights embedded", "ptr name target version hash entries weights",
         "ptr create destroy reset clone find measure run run_dlpack weight save",
         "ptr set_threads set_executor"),
     # DLPack's `DLTensor`.
-    "dltensor": _fields("ptr data", "i32 device device_id ndim", "i8 code bits", "i16 lanes",
+    "dltensor": fields_of("ptr data", "i32 device device_id ndim", "i8 code bits", "i16 lanes",
                         "ptr shape strides", "i64 offset"),
     # The network, as the functions see it: counts, places in the memory of a session, the head of
     # its file of weights, and what CPUID must say.
-    "net": _fields(
+    "net": fields_of(
         "ptr library plans programs blocks weights head data targets",
         "i64 nprograms nblocks nweights head_bytes file_bytes session_bytes base_bytes",
         "i64 weights_at versions_at pointers_at tensors_at npointers",
         "i64 leaf1 leaf7 states"),
     # Of an entry: texts of what its arguments must be, and what serves which sizes.
-    "plan": _fields("ptr must variants", "i64 nvariants"),
+    "plan": fields_of("ptr must variants", "i64 nvariants"),
     # kind: 0 for one choice of sizes, 1 for all sizes, 2 for a batch of any size.
-    "variant": _fields("ptr at programs ranges batches",
+    "variant": fields_of("ptr at programs ranges batches",
                        "i64 kind nprograms nranges batch first"),
-    "program": _fields(
+    "program": fields_of(
         "ptr main ahead constants slots shapes messages open kept updated",
         "i64 nslots arena ahead_bytes nkept nupdated nmessages slots_at state_at"),
     # kind: 0 input, 1 output, 2 weight, 3 the slot that it writes over, 4 precomputed block.
-    "slot": _fields("i64 kind number nbytes"),
+    "slot": fields_of("i64 kind number nbytes"),
     # How a program follows from sizes: programs of numbers (`numbers`), and places in a session.
-    "open": _fields(
+    "open": fields_of(
         "ptr bounds guards arena below table scalars rows outputs",
         "i64 nsizes nguards narena ntable table_at nscalars noutputs",
         "i64 sizes_at bytes_at constants_at shapes_at"),
     # A precomputed block: what fills it, where it is (in the session, or shared), the weights that
     # it follows from.
-    "block": _fields("ptr program weights", "i64 part at shared seen_at nweights"),
-    "held": _fields("i64 offset own_at"),
-    "message": _fields("ptr pieces shown kind where", "i64 npieces"),
-    "piece": _fields("ptr text", "i64 value"),
-    "shown": _fields("ptr code", "i64 dtype ndim count place"),
+    "block": fields_of("ptr program weights", "i64 part at shared seen_at nweights"),
+    "held": fields_of("i64 offset own_at"),
+    "message": fields_of("ptr pieces shown kind where", "i64 npieces"),
+    "piece": fields_of("ptr text", "i64 value"),
+    "shown": fields_of("ptr code", "i64 dtype ndim count place"),
     # The memory of a session, which its arrays follow; of a program in it; of what is shared.
-    "session": _fields("ptr base weights versions pointers tensors bounce",
+    "session": fields_of("ptr base weights versions pointers tensors bounce",
                        "i64 busy bounce_bytes"),
-    "state": _fields("ptr arena", "i64 capacity ready need"),
-    "base": _fields("ptr data map", "i64 map_bytes references"),
+    "state": fields_of("ptr arena", "i64 capacity ready need"),
+    "base": fields_of("ptr data map", "i64 map_bytes references"),
 }  # fmt: skip
 """The structures of the interface and of its functions: fields in order, with kinds."""
 

@@ -181,7 +181,7 @@ def _place(node: Node) -> str:
     return "" if node.span == NOWHERE else f"{node.span.file}:{node.span.line}"
 
 
-def mebibytes(n: int) -> str:
+def mebibytes(n: float) -> str:
     """Bytes in words."""
     return f"{n / 2**20:.1f} MiB" if n >= 2**20 else f"{n / 2**10:.1f} KiB"
 

@@ -13,7 +13,7 @@ from ..core.dispatch import active_tracer, apply
 from ..core.module_names import plain
 from ..eager.recorder import note_custom, paused
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Grads, Tensor, Tensors, shared_of
+from ..tensors.tensor import Grads, Tensor, Tensors, ir_type, shared_of
 from ..tracing.pytree import Box, Structure, leaves_of, put_together, take_apart, tensors
 from ..tracing.tracer import call_here
 
@@ -119,7 +119,7 @@ def bprop_grads(
             raise TypeError(f"{what} must be a Tensor, but is {grad!r}")
         for place, value in zip(places, tensors(grad), strict=False):
             operand = operands[place]
-            if seedable(operand._type):
+            if seedable(ir_type(operand)):
                 out[place] = value = fitted(value, operand)
                 check_like(what, value, operand, "the input")
     return out

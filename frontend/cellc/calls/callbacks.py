@@ -22,7 +22,7 @@ from cellc_runtime.lazy import lazy_imports
 from ..core import watching
 from ..core.dispatch import active_tracer
 from ..core.journal import given_by
-from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, elements_now, tensor_of
 from .bprop import Rule, with_gradient
 
 with lazy_imports(__name__):  # one process needs none
@@ -54,7 +54,7 @@ def host_call(
         if tracer is not None:
             return tracer.host_call(function, name, given, results)
         made = given_by(lambda: checked(
-            name, function(*[tensor_of(t._snapshot().copy()) for t in given]), results))
+            name, function(*[tensor_of(elements_now(t).copy()) for t in given]), results))
         out = [tensor_of(a.copy()) for a in made]
         if watching.active:
             watching.active[-1].gave(name, given, out)
@@ -86,7 +86,7 @@ def checked(name: str, given: Any, results: Sequence[TensorType]) -> list[Array]
 def _array(name: str, number: int, value: Any, ty: TensorType) -> Array:
     which = f"result {number} of {name}()"
     if isinstance(value, Tensor):
-        array: Array = value._snapshot()
+        array: Array = elements_now(value)
     elif isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         array = np.array(value, ty.dtype.numpy)
     elif isinstance(value, (np.ndarray, np.generic)):
@@ -187,7 +187,7 @@ def written_part(mark: tuple[str, str, str] | None, tensor: Tensor) -> str:
     if mark is None:
         return str(tensor)
     kind, style, spec = mark
-    value: Any = _NUMBERS[kind](tensor._snapshot().item()) if kind else tensor
+    value: Any = _NUMBERS[kind](elements_now(tensor).item()) if kind else tensor
     if style == "!r":
         return repr(value)
     return str(spec % (value,)) if style == "%" else format(value, spec)

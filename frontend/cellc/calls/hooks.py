@@ -24,7 +24,7 @@ from ..core.invalidation import changed
 from ..core.module_names import function_name, plain
 from ..eager.recorder import active_recordings, recording, tensor_hooks
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, Tensors, alias_of, tensor_of
+from ..tensors.tensor import Tensor, Tensors, alias_of, ir_type, tensor_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer, call_here
 from . import precision
@@ -131,7 +131,7 @@ class _Reader:
                 raise ValueError(f"{what} must keep its shape, {tuple(tensor.shape)}, but returned "
                                  f"{tuple(made.shape)}")
             if made.dtype != tensor.dtype:
-                made = apply("cast", made, dtype=tensor._type.dtype)
+                made = apply("cast", made, dtype=tensor.dtype)
         out: Tensor = made
         return out
 
@@ -234,11 +234,11 @@ def _in_mode(run: Callable[[Any], Any], given: Any, like: Any, name: str) -> Any
     structure, leaves = take_apart(given)
     wanted, results = take_apart(like)
     tape = _Tape(run, structure, wanted, name)
-    types = [t._type for t in results]
-    floats = [i for i, t in enumerate(leaves) if differentiable(t._type)]
+    types = [ir_type(t) for t in results]
+    floats = [i for i, t in enumerate(leaves) if differentiable(ir_type(t))]
 
     def rule(operands: Tensors, outs: Tensors, dys: Tensors) -> list[Tensor | None]:
-        wanted_types = [operands[i]._type for i in floats]
+        wanted_types = [ir_type(operands[i]) for i in floats]
         found = host_call(tape.backward, f"gradient of the {name}", dys, wanted_types)
         grads = dict(zip(floats, found, strict=True))
         return [grads.get(i) for i in range(len(operands))]
@@ -294,7 +294,7 @@ class _Tape:
         if not followed:
             return self.results(given)
         with recording() as r:
-            numbers = [r.track(t) for t in given if differentiable(t._type)]
+            numbers = [r.track(t) for t in given if differentiable(ir_type(t))]
             out = self.results(given)
         self.kept.items.append((r, numbers, out))
         return out
@@ -303,12 +303,12 @@ class _Tape:
         """The gradient of the last call that has not had one."""
         r, numbers, outs = self.kept.items.pop()
         chosen = [(o, dy) for o, dy in zip(outs, dys, strict=True)
-                  if differentiable(o._type) and r.value_of(o) is not None]
+                  if differentiable(ir_type(o)) and r.value_of(o) is not None]
         grads: list[Tensor | None] = [None] * len(numbers)
         if chosen:
             outputs, sens = zip(*chosen, strict=True)
             grads = r.gradients(outputs, sens, numbers)
-        types = (r.tensors[n]._type for n in numbers)
+        types = (ir_type(r.tensors[n]) for n in numbers)
         # Where there is no path, -0.0: it changes no sum.
         return tuple(g if g is not None else tensor_of(np.full(t.dims, -0.0, t.dtype.numpy))
                      for g, t in zip(grads, types, strict=True))
@@ -334,8 +334,8 @@ def replaced(hook: Hook, grad: Tensor, *args: Any) -> Tensor:
     if not isinstance(new, Tensor):
         raise TypeError(f"a hook on a gradient must return a Tensor or None, but got "
                         f"{type(new).__name__}")
-    if new._type != grad._type:
-        raise TypeError(f"a hook on a gradient of type {grad._type} returned {new._type}")
+    if ir_type(new) != ir_type(grad):
+        raise TypeError(f"a hook on a gradient of type {ir_type(grad)} returned {ir_type(new)}")
     return new
 
 
@@ -362,7 +362,7 @@ def on_host(function: Callable[..., Tensors], name: str, grads: Tensors) -> Tens
     """`function(*grads)`, which gives gradients of the same types, now or when the graph runs."""
     if active_tracer() is None:
         return function(*grads)
-    return host_call(function, name, grads, [g._type for g in grads])
+    return host_call(function, name, grads, [ir_type(g) for g in grads])
 
 
 class _Backward:
@@ -388,7 +388,7 @@ class _Backward:
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, whose gradients the hooks will see."""
         structure, leaves = take_apart(args)
-        self.inputs = [differentiable(t._type) for t in leaves]
+        self.inputs = [differentiable(ir_type(t)) for t in leaves]
         chosen = list(compress(leaves, self.inputs))
         if active_tracer() is None:
             self.followed = any(
@@ -404,7 +404,7 @@ class _Backward:
     def leave(self, out: Any) -> Any:
         """The result, whose gradient the hooks will see first."""
         structure, leaves = take_apart(out)
-        self.outputs = [differentiable(t._type) for t in leaves]
+        self.outputs = [differentiable(ir_type(t)) for t in leaves]
         if not any(self.outputs):
             return out
         new = self._tapped(leaves, self.outputs, self.at_outputs, "backward pre hook")

@@ -23,7 +23,7 @@ from ..core.module_names import function_name, plain
 from ..core.native import names_itself
 from ..eager.backward import closed, distinct
 from ..eager.recorder import Applied, active_recordings, aliases, applied
-from ..tensors.tensor import Tensor, Tensors
+from ..tensors.tensor import Tensor, Tensors, ir_type
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, call_here
 from .bprop import with_gradient
@@ -50,7 +50,7 @@ class SavedHooks:
         with dispatch.saving(None):
             if not _kept_for_a_gradient(operands):
                 return dispatch.apply(op, *operands, **attrs)
-            rule = _rule(applied(op, attrs), tuple(t._type for t in operands),
+            rule = _rule(applied(op, attrs), tuple(ir_type(t) for t in operands),
                          tuple(map(is_constant, operands)))
             if rule is None:
                 return dispatch.apply(op, *operands, **attrs)

@@ -37,7 +37,7 @@ from ..core.later import open_sizes
 from ..lang import CompileError
 from ..nn.cell import Cell
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, cast_array
+from ..tensors.tensor import Tensor, cast_array, elements_now
 from ..tools import budget_view
 from ..tracing.exceptions import ERRORS
 from ..train.weights_file import read
@@ -374,7 +374,7 @@ class _Weights:
         for value, parameter in zip(inputs, traced.parameters, strict=True):
             if parameter not in self._names:
                 constant = value not in updated and not isinstance(parameter, Parameter)
-                array = cast_array(parameter._snapshot(), self._narrow.get(parameter))
+                array = cast_array(elements_now(parameter), self._narrow.get(parameter))
                 name = self._names[parameter] = self._same(value.name, array) \
                     if constant and value.name in self._constants else self._free(value.name)
                 self.arrays[name] = array

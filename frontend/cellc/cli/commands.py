@@ -33,7 +33,7 @@ from ..compiled.found_sizes import is_staged, settled
 from ..compiled.traced import Traced, trace
 from ..lang import CODES, CompileError, Hooks, Known, Pieces, check_call, explanation
 from ..quantization.weights import KINDS
-from ..tensors.tensor import OpenTensor, Tensor, host_arrays_of
+from ..tensors.tensor import OpenTensor, Tensor, host_arrays_of, ir_type
 from ..tools import profiling_gpu
 from ..tracing.tracer import Tracer
 from ..train import export_onnx
@@ -480,7 +480,7 @@ def check(args: argparse.Namespace) -> int:
         return 0
     sizes = chosen(specs, args.sizes)
     types, shapes = symbolic_types(input_types(specs) or (), sizes) if sizes else (
-        [t._type for t in sample_inputs(specs)], Shapes())
+        [ir_type(t) for t in sample_inputs(specs)], Shapes())
     tracer = Tracer("check")
     given = [tracer.input(ty, f"x{i}") for i, ty in enumerate(types)]
     python = Pieces(None, Known())

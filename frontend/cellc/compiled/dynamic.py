@@ -34,7 +34,7 @@ from ..core.later import instantiate, open_sizes
 from ..core.lru import LRU
 from ..core.module_names import plain
 from ..tensors.symbol import Axis, Described, Symbol
-from ..tensors.tensor import Tensor, Tensors
+from ..tensors.tensor import Tensor, Tensors, ir_type
 from ..tracing.guards import Guards
 from ..tracing.pytree import Box, Leaf, Structure
 from . import causes
@@ -68,9 +68,9 @@ def open_axes(
         if not isinstance(spec, Tensor):
             raise TypeError(
                 f"{position} was declared as {type(spec).__name__} {spec!r}, but a "
-                f"Tensor {leaf._type} came"
+                f"Tensor {ir_type(leaf)} came"
             )
-        out[structure.number] = _checked(leaf._type, spec, position)
+        out[structure.number] = _checked(ir_type(leaf), spec, position)
     elif isinstance(structure, Box) and isinstance(spec, (tuple, list, dict)):
         inner = list(spec.values()) if isinstance(spec, dict) else list(spec)
         if len(inner) != len(structure.parts):
@@ -304,7 +304,7 @@ class Dynamic:
         if self.spec is not None:
             self._described(structure, leaves, parameters, out)
         else:
-            dims: list[Axes] = [t._type.dims for t in leaves]
+            dims: list[Axes] = [ir_type(t).dims for t in leaves]
             shapes, before = dims, self.seen.get(key)
             if before is not None:
                 shapes = [tuple(a if a == b else None for a, b in zip(x, y, strict=True))

@@ -21,7 +21,7 @@ from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.module_names import function_name
 from ..tensors import views
-from ..tensors.tensor import OpenTensor, Tensor, elements_of
+from ..tensors.tensor import OpenTensor, Tensor, elements_of, ir_type
 from ..tracing.arguments import copied, shared
 from ..tracing.pytree import Box, Leaf, Structure, made_anew, take_apart, take_apart_call
 from ..tracing.reads import Read, Reads, same
@@ -155,7 +155,7 @@ def _traced_once(
     structure, leaves = take_apart_call(args, kwargs)
     tracer = Tracer(function_name(fn))
     names = argument_names(fn, structure)
-    given = types or [t._type for t in leaves]
+    given = types or [ir_type(t) for t in leaves]
     inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
     before = [t.ir_value for t in inputs]
     shapes = shapes if shapes is not None else Shapes()

@@ -19,7 +19,7 @@ from ..core import watching
 from ..core.dispatch import Attrs, Body, tracing
 from ..core.later import driver, loop_rules
 from ..core.lru import LRU
-from ..tensors.tensor import Tensor, Tensors, arrays_of, result_of
+from ..tensors.tensor import Tensor, Tensors, arrays_of, ir_type, result_of
 from ..tracing.exceptions import ERRORS
 from ..tracing.tracer import Tracer
 from .recorder import active_recordings, applied
@@ -93,7 +93,7 @@ class Loops:
 
 def _trace(init: Tensors, xs: Tensors, captures: Tensors, length: int, body: Body) -> Template:
     tracer = Tracer("scan")
-    given = [tracer.input(t._type, f"x{i}") for i, t in enumerate([*init, *xs, *captures])]
+    given = [tracer.input(ir_type(t), f"x{i}") for i, t in enumerate([*init, *xs, *captures])]
     n, k = len(init), len(xs)
     with tracing(tracer):
         tracer.scan(given[:n], given[n : n + k], length,
@@ -105,7 +105,7 @@ def _trace(init: Tensors, xs: Tensors, captures: Tensors, length: int, body: Bod
 
 def _compile(operands: Tensors, attrs: Attrs, body: Graph) -> tuple[Callable[..., Any], Executable]:
     graph = Graph("scan")
-    types: list[TensorType] = [t._type for t in operands]
+    types: list[TensorType] = [ir_type(t) for t in operands]
     inputs = [graph.add_input(t, f"x{i}") for i, t in enumerate(types)]
     graph.outputs = list(Builder(graph).node("scan", inputs, attrs, [body]).results)
     executable = watching.active[-1].executable(graph) if watching.active else \

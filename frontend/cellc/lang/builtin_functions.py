@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_compiler.ir.dims import Dim, is_symbolic
 
 from ..core.dispatch import apply
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, elements_now
 from ..tracing.mutables import has_open_length, in_graph, mutable
 from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of, kind_of
 from ..tracing.state_numbers import StateNumber
@@ -348,7 +348,7 @@ def _number(cls: Any) -> Handler:
         if len(args) == 1 and isinstance(args[0], Tensor):
             value = args[0]
             if not is_runtime(value):
-                return cls(value._snapshot().item())
+                return cls(elements_now(value).item())
             if isinstance(value, StateNumber):
                 return value.converted(cls)
             if value._type.size != 1:

@@ -11,7 +11,7 @@ from cellc_runtime.records import dataclass
 
 from ..core.dispatch import apply
 from ..core.module_names import is_exactly
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, elements_now
 from ..tracing.numbers import as_number, kind_of
 from ..tracing.pytree import RunObject
 from ..tracing.state_numbers import StateNumber
@@ -75,7 +75,7 @@ def truth(vm: Interpreter, value: Any, frame: Frame) -> Known:
             hint="reduce it first: .any() or .all()",
         )
     if not is_runtime(value):
-        return bool(value._snapshot().item())
+        return bool(elements_now(value).item())
     one: Tensor = apply("reshape", value, shape=()) if value.shape else value
     if one.dtype is not dtypes.bool_:
         one = apply("ne", one, scalar(0, one.dtype))

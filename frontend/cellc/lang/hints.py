@@ -20,7 +20,7 @@ from cellc_runtime.records import dataclass
 
 from ..core.later import other_names
 from ..core.module_names import plain
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, ir_type
 from . import _model
 from .errors import Place
 from .origins import operand_notes
@@ -45,7 +45,7 @@ def operand_types(frame: Frame) -> str:
         for name in _named(part):
             value = _peek(name, frame)
             if isinstance(value, Tensor):
-                found.setdefault(ast.unparse(name), str(value._type))
+                found.setdefault(ast.unparse(name), str(ir_type(value)))
     return ", ".join(f"{name}: {ty}" for name, ty in list(found.items())[:_MOST])
 
 

@@ -15,7 +15,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field, replace
 
 from ..calls.pieces import OBJECT
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, ir_type
 from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, Kind, kind_of
 from ..tracing.pytree import RunObject
@@ -233,7 +233,7 @@ class RuntimeLoop:
         item = Carried(slot, value)
         flatten(value, item.leaves, True)
         item.types = [
-            v._type if isinstance(v, Tensor) else TensorType((), number_dtype(v))
+            ir_type(v) if isinstance(v, Tensor) else TensorType((), number_dtype(v))
             for v in item.leaves
         ]
         item.kinds = [kind_of(v) for v in item.leaves]
@@ -266,7 +266,7 @@ class RuntimeLoop:
         leaves: list[Any] = []
         if self.returned is not MISSING:
             flatten(self.returned, leaves, False)
-        entry += [(MISSING, v._type) for v in leaves]
+        entry += [(MISSING, ir_type(v)) for v in leaves]
         return entry, state
 
     def _trace(self) -> Outcome:
@@ -274,7 +274,7 @@ class RuntimeLoop:
         entry, state = self._inputs()
         vm.at(self.node, self.frame)
         init = [as_tensor(v, ty) for v, ty in entry]
-        types = [ty for _, ty in entry] + [p._type for p in self.parameters]
+        types = [ty for _, ty in entry] + [ir_type(p) for p in self.parameters]
         first = (*init, *self.parameters)
         with regions.opened(tracer, "while_test", types, Entered(first)) as (test_region, args), \
                 inside(vm, self.frame, self.node):
@@ -299,7 +299,7 @@ class RuntimeLoop:
         """Run `work` with the carried places set to the region's inputs; what it changed."""
         vm = self.vm
         count = len(args) - len(self.parameters)
-        regions.enter_parameters(vm.tracer, region, self.parameters, args[count:])
+        vm.tracer.enter_parameters(region, self.parameters, args[count:])
         outside = vm.open_journal(self.frame)
         try:
             self._set(args)
@@ -426,7 +426,7 @@ class RuntimeLoop:
         out = []
         for i, (leaf, ty) in enumerate(zip(leaves, item.types, strict=True)):
             kind = item.kinds[i]
-            if (isinstance(leaf, Tensor) and leaf._type != ty) or (
+            if (isinstance(leaf, Tensor) and ir_type(leaf) != ty) or (
                 kind is not None and kind_of(leaf) is not kind
             ):
                 self._promote(item, i, leaf, value)
@@ -457,7 +457,7 @@ class RuntimeLoop:
             raise Retry
         if new is None and not (old is None and isinstance(before, Tensor)):
             if isinstance(leaf, Tensor) and leaf.shape == () and fits(before, leaf.dtype):
-                item.types[index], item.kinds[index] = leaf._type, None
+                item.types[index], item.kinds[index] = ir_type(leaf), None
                 raise Retry
         elif new is not None and old is None and item.types[index].rank == 0:
             return  # a tensor whose place a number takes

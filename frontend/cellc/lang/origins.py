@@ -9,7 +9,7 @@ from cellc_compiler.ir.dims import symbols_of
 from cellc_compiler.ir.shapes import active_shapes
 
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, ir_type
 from ..tracing.tracer import GraphTensor
 from . import _model
 
@@ -31,8 +31,8 @@ def operand_notes(frame: Frame) -> list[str]:
     for part in ast.walk(node):
         name, value = _named(part, frame)
         if isinstance(value, Tensor) and name not in notes and len(notes) < _MOST:
-            notes[name] = f"{name} is {value._type}{_where(part, value, frame)}"
-            sizes |= {s for d in value._type.shape for s in symbols_of(d)}
+            notes[name] = f"{name} is {ir_type(value)}{_where(part, value, frame)}"
+            sizes |= {s for d in ir_type(value).shape for s in symbols_of(d)}
     return [*notes.values(), *_size_notes(sizes)]
 
 

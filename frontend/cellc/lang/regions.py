@@ -20,14 +20,6 @@ from ..tensors.tensor import Tensor
 from ..tracing.tracer import Entered, GraphTensor, Region, Tracer
 
 
-def enter_parameters(
-    tracer: Tracer, region: Region, carried: Sequence[Tensor], inputs: Sequence[Tensor]
-) -> None:
-    """Make reads of carried parameters see the loop's inputs."""
-    for parameter, tensor in zip(carried, inputs, strict=True):
-        region.env[parameter] = tracer.lift(tensor)
-
-
 def close_while(
     tracer: Tracer,
     init: Sequence[Tensor],

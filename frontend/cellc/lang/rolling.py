@@ -22,7 +22,7 @@ from cellc_compiler.ir.graph import Value
 
 from ..core import watching
 from ..core.module_names import is_exactly
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, ir_type, tensor_of
 from ..tracing.pytree import RunObject
 from ..tracing.tracer import GraphTensor, Region, Tracer
 from . import regions, runtime_errors
@@ -197,7 +197,7 @@ class RolledLoop(RuntimeLoop):
     def row(self, table: Tensor) -> GraphTensor:
         """A row per trip of a tensor made outside of the loop."""
         region = self._region()
-        ty = table._type
+        ty = ir_type(table)
         value = region.graph.add_input(ty.with_shape(ty.dims[1:]), f"row{len(self.sequences)}")
         region.owned.add(value)
         self.sequences.append(table)
@@ -281,7 +281,7 @@ class RolledLoop(RuntimeLoop):
         entry, _ = self._inputs()
         vm.at(self.node, self.frame)
         init = [as_tensor(v, ty) for v, ty in entry]
-        types = [ty for _, ty in entry] + [p._type for p in self.parameters]
+        types = [ty for _, ty in entry] + [ir_type(p) for p in self.parameters]
         self.sequences, self.row_values, self.read, self.last = [], [], {}, {}
         self.level = len(tracer.regions)
         with regions.opened(tracer, "scan_body", types) as (region, args):

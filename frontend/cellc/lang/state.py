@@ -30,7 +30,7 @@ from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
 from ..core.module_names import contained, function_name, is_exactly, plain
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, ir_type
 from ..tensors.views import view_of
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
@@ -130,7 +130,7 @@ class State:
     def _enter(self, slot: Stored, number: int, tracer: Tracer) -> StateInput:
         value = slot.now()
         kind = kind_of(value)
-        ty = value._type if kind is None else TensorType((), DTYPES[kind])
+        ty = ir_type(value) if kind is None else TensorType((), DTYPES[kind])
         given = tracer.input(ty, f"state{number or ''}.{slot.name}")
         self.keep(slot)
         self.first_values.append(value if kind is None else scalar(value, DTYPES[kind]))
@@ -400,7 +400,7 @@ class State:
         kind = kind_of(value)
         (found,) = vm.tracer.host_call(
             lambda *_: replace(slot, target=target()).now(), slot.label(), _of_none(vm.tracer),
-            [value._type])
+            [ir_type(value)])
         assert isinstance(found, GraphTensor)
         return found if kind is None else type_of(found, kind)
 

@@ -23,7 +23,7 @@ from cellc_runtime.records import dataclass, field
 from ..calls.pieces import OBJECT, held
 from ..core.dispatch import apply
 from ..core.module_names import contained, is_exactly
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, ir_type, tensor_of
 from ..tensors.views import perhaps
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, as_number, kind_of
 from ..tracing.pytree import Box, Known, ObjectKind, RunObject, parts_of, put_together
@@ -179,7 +179,7 @@ def describe(value: Any) -> str:
     if isinstance(value, GraphNumber):
         return f"{_ARTICLES[value._number]} computed at run time"
     if isinstance(value, Tensor):
-        return f"Tensor {value._type}"
+        return f"Tensor {ir_type(value)}"
     if type(value) is RunObject:
         return f"a {value.kind.cls.__name__} that only the run knows"
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -305,7 +305,7 @@ class Merger:
         if isinstance(held, Tensor):
             index = len(self.pairs)
             pair = (MISSING, held) if first else (held, MISSING)
-            self.pairs.append((held._type, *pair))
+            self.pairs.append((ir_type(held), *pair))
             return _standing_for(index, value) if held is value else \
                 lambda results: value.kind.of(results[index])
         return _rebuilt(value, lambda v: self._placeholder(v, first))
@@ -384,14 +384,14 @@ def join_types(a: Any, b: Any) -> TensorType:
         MergeError: they have none in common.
     """
     if _is_tensor(a) and _is_tensor(b):
-        if a._type != b._type:
+        if ir_type(a) != ir_type(b):
             raise MergeError(f"{describe(a)} and {describe(b)}", fixed=a.dtype != b.dtype)
-        common: TensorType = a._type
+        common: TensorType = ir_type(a)
         return common
     for tensor, number in ((a, b), (b, a)):
         if kind_of(tensor) is None and isinstance(tensor, Tensor):
             if tensor.shape == () and fits(number, tensor.dtype):
-                return tensor._type
+                return ir_type(tensor)
             raise MergeError(f"{describe(a)} and {describe(b)}", fixed=True)
     if number_dtype(a) != number_dtype(b):
         raise MergeError(f"{describe(a)} and {describe(b)}",

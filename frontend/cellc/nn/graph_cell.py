@@ -15,7 +15,7 @@ from ..calls.replay import run_graph
 from ..core.declared import misuse
 from ..tensors.parameter import Parameter
 from ..tensors.seed import state_named
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, ir_type, tensor_of
 from ..tracing.pytree import Structure, put_together, take_apart
 from .cell import Cell
 
@@ -124,9 +124,9 @@ def run_loaded(
     if loaded.run is not None:
         return loaded.run(leaves, parameters)
     for given, wanted in zip(leaves, loaded.graph.inputs, strict=False):
-        if given._type != wanted.type:
+        if ir_type(given) != wanted.type:
             raise ValueError(
-                f"the loaded network takes {wanted.type} as {wanted.name!r}, got {given._type}"
+                f"the loaded network takes {wanted.type} as {wanted.name!r}, got {ir_type(given)}"
             )
     results = run_graph(loaded.graph, [*leaves, *parameters])
     return put_together(loaded.results, results)

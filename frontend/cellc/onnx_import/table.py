@@ -20,6 +20,7 @@ from cellc_runtime.records import dataclass
 
 from ..core.dispatch import apply_one
 from ..ops.arguments import ints_in, need_known
+from ..ops.functional.arith import wide as wide
 from ..tensors.index_plan import known_elements
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
@@ -271,10 +272,3 @@ def like(number: float, x: Tensor) -> Tensor:
 def to(x: Tensor, dtype: DType) -> Tensor:
     """A tensor in another element type."""
     return cast_to(x, dtype)
-
-
-def wide(x: Tensor) -> Tensor:
-    """16-bit floats in 32 bits, for work of several steps."""
-    return to(x, dtypes.float32) if x.dtype.is_float and x.dtype.itemsize == 2 else x
-
-

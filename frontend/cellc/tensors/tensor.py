@@ -589,6 +589,16 @@ def result_of(elements: Any) -> Tensor:
     return self
 
 
+def ir_type(tensor: Tensor) -> TensorType:
+    """The type that a tensor has in a graph."""
+    return tensor._type
+
+
+def elements_now(tensor: Tensor) -> Array:
+    """The elements on the host, for a caller who reads them now and keeps nothing."""
+    return tensor._snapshot()
+
+
 def elements_of(tensor: Tensor) -> Elements:
     """The elements where they are: on the host, where an array is made now if there is none, or on
     a device."""

@@ -6,16 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from cellc_compiler.lower.budget import Plan, Row, Trial
+from cellc_compiler.lower.budget import Plan, Row, Trial, mebibytes
 
 LINES = 12  # Lines of source that a table shows at most
 _BARS = " ▁▂▃▄▅▆▇█"
 _HEIGHT = 3
-
-
-def size(n: float) -> str:
-    """Bytes in words."""
-    return f"{n / 2**20:.1f} MiB" if n >= 2**20 else f"{n / 2**10:.1f} KiB"
 
 
 def count(n: float) -> str:
@@ -34,8 +29,9 @@ def text(plan: Plan, full: bool = False) -> list[str]:
     """
     before, after = plan.trials[0].cycles, plan.chosen.cycles
     more = f"about {100 * (after / before - 1):+.0f} %" if before else "no"
-    out = [f"temporaries {size(plan.chosen.arena_bytes)} of a budget of {size(plan.budget)}; "
-           f"without recomputation {size(plan.trials[0].arena_bytes)}",
+    out = [f"temporaries {mebibytes(plan.chosen.arena_bytes)} of a budget of "
+           f"{mebibytes(plan.budget)}; without recomputation "
+           f"{mebibytes(plan.trials[0].arena_bytes)}",
            f"computed again: {plan.chosen.how} ({count(plan.chosen.flops)}, "
            f"{more} processor time)", "",
            f"  {'tried':<58} {'kept':>10} {'again':>12} {'planned':>10}"]
@@ -47,8 +43,8 @@ def text(plan: Plan, full: bool = False) -> list[str]:
 
 
 def _trial(t: Trial, chosen: bool) -> str:
-    return (f"{'*' if chosen else ' '} {t.how:<58} {size(t.saved_bytes):>10} "
-            f"{count(t.flops):>12} {size(t.arena_bytes):>10}")
+    return (f"{'*' if chosen else ' '} {t.how:<58} {mebibytes(t.saved_bytes):>10} "
+            f"{count(t.flops):>12} {mebibytes(t.arena_bytes):>10}")
 
 
 def _table(title: str, rows: Sequence[Row], full: bool) -> list[str]:
@@ -59,24 +55,24 @@ def _table(title: str, rows: Sequence[Row], full: bool) -> list[str]:
             for where, line in lines.items()]
     order = sorted(sums, key=lambda n: (-n[0], -n[1]))
     shown = order if full else order[:LINES]
-    total = f"{len(rows)} values, {size(sum(r.nbytes for r in rows))}"
+    total = f"{len(rows)} values, {mebibytes(sum(r.nbytes for r in rows))}"
     out = [f"  {title}: {total}"]
     for nbytes, flops, where in shown:
         path, _, number = where.rpartition(":")
         place = f"{Path(path).name}:{number}" if path and not full else where
         ops = ", ".join(dict.fromkeys(r.op for r in lines[where]))
         again = f" {count(flops):>12}" if flops else ""
-        out.append(f"    {size(nbytes):>10}{again} {len(lines[where]):>4} x  {place}  "
+        out.append(f"    {mebibytes(nbytes):>10}{again} {len(lines[where]):>4} x  {place}  "
                    f"{ops if len(ops) <= 44 else ops[:41] + '...'}")
     if len(order) > len(shown):
         rest = order[len(shown):]
-        out.append(f"    {size(sum(n[0] for n in rest)):>10} in {len(rest)} other lines")
+        out.append(f"    {mebibytes(sum(n[0] for n in rest)):>10} in {len(rest)} other lines")
     return out
 
 
 def _pictures(plan: Plan) -> list[str]:
     top = max(max(plan.before, default=0), max(plan.after, default=0), 1)
-    out = [f"  bytes of temporaries over a call (top: {size(top)})"]
+    out = [f"  bytes of temporaries over a call (top: {mebibytes(top)})"]
     for name, points in (("without", plan.before), ("with", plan.after)):
         for i, line in enumerate(_bars(points, top)):
             out.append(f"  {name if i == _HEIGHT - 1 else '':>7} |{line}|")
@@ -122,10 +118,10 @@ def svg(plan: Plan, title: str) -> str:
                          f'stroke="{color}" stroke-dasharray="5 4"/>')
         x = left + i * wide / 3
         lines.append(f'<rect x="{x}" y="{top + high + 26}" width="12" height="12" fill="{color}"/>'
-                     f'<text x="{x + 18}" y="{top + high + 36}">{name}: {size(n)}</text>')
+                     f'<text x="{x + 18}" y="{top + high + 36}">{name}: {mebibytes(n)}</text>')
     for share in (0.0, 0.5, 1.0):
         lines.append(f'<text x="{left - 6}" y="{y(most * share) + 4:.1f}" text-anchor="end">'
-                     f'{size(most * share)}</text>')
+                     f'{mebibytes(most * share)}</text>')
     lines.append(f'<path d="M{left},{top}V{top + high}H{left + wide}" fill="none" stroke="#444"/>'
                  f'<text x="{left + wide}" y="{top + high + 16}" text-anchor="end">'
                  'the call, by instructions (each picture by its own)</text></svg>')

@@ -7,6 +7,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from cellc_compiler import driver
+from cellc_compiler.lower.budget import mebibytes
 from cellc_compiler.passes.stages.schedule import Timetable, Unit, duration
 from cellc_runtime.records import dataclass
 
@@ -14,7 +15,6 @@ from ..compiled.pipelines import Plan, planned
 from ..compiled.traced import trace
 from ..core.module_names import function_name
 from ..ranks.settings import get_auto_parallel_context
-from .budget_view import size
 
 _FORWARD, _BACKWARD = ("#5b7db1", "#8fa9d1"), ("#c9741d", "#e8b27a")
 _UNIT, _ROW, _LEFT, _TOP = 26, 30, 76, 44
@@ -57,8 +57,8 @@ class View:
                  f"{'stage':>7} {'parameters':>12} {'temporaries':>12} {'alive':>6} "
                  f"{'sends':>12} {'idle':>6}"]
         for i, s in enumerate(self.stages):
-            lines.append(f"{i:>7} {size(s.parameters):>12} {size(s.temporaries):>12} "
-                         f"{s.alive:>6} {size(s.sent):>12} {100 * s.idle:>4.0f} %")
+            lines.append(f"{i:>7} {mebibytes(s.parameters):>12} {mebibytes(s.temporaries):>12} "
+                         f"{s.alive:>6} {mebibytes(s.sent):>12} {100 * s.idle:>4.0f} %")
         return "\n".join([*lines, "", *_rows(table)]) + "\n"
 
     def svg(self) -> str:

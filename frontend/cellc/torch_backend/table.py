@@ -19,6 +19,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_imports
 
 from ..core.dispatch import apply_one
+from ..ops.functional.arith import wide as wide
 from ..tensors.promotion import cast_to, constant
 from ..tensors.tensor import Tensor, tensor_of
 
@@ -163,8 +164,3 @@ def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
 def reshaped(x: Tensor, shape: Any) -> Tensor:
     """A tensor in another shape."""
     return A("reshape", x, shape=tuple(shape))
-
-
-def wide(x: Tensor) -> Tensor:
-    """16-bit floats in 32 bits, for work of several steps."""
-    return to(x, dtypes.float32) if x.dtype.is_float and x.dtype.itemsize == 2 else x

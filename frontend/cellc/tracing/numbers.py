@@ -22,7 +22,7 @@ from cellc_runtime.dtypes import DType
 
 from ..core.dispatch import active_tracer, apply
 from ..tensors.symbol import Described
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, elements_now, tensor_of
 from .tracer import GraphTensor
 
 Kind = type[bool] | type[int] | type[float]
@@ -160,7 +160,7 @@ def _plain(value: object) -> bool:
 def as_number(tensor: Tensor, kind: Kind) -> Any:
     """A tensor of one element as a number: of the graph, or, if its element is known, Python's."""
     if not isinstance(tensor, GraphTensor):
-        return kind(tensor._snapshot().item())
+        return kind(elements_now(tensor).item())
     one = apply("reshape", tensor, shape=()) if tensor.shape else tensor
     if one.dtype is not DTYPES[kind]:
         one = apply("cast", one, dtype=DTYPES[kind]) if kind is not bool else \

@@ -571,7 +571,7 @@ class Tracer:
         index_type = TensorType((), dtypes.int64)
         count, n = len(init), len(types)
         with self._open("scan_body", [*types, *row_types, index_type]) as (region, args):
-            self._enter(region, assigned, args[count:n])
+            self.enter_parameters(region, assigned, args[count:n])
             new, ys = body(args[:count], args[n:-1], args[-1])
             region.graph.outputs = [self.lift(t) for t in [*new, *assigned, *ys]]
         _check_carried(types, region.graph.outputs[:n])
@@ -719,9 +719,10 @@ class Tracer:
 
         return tensor_of(np.zeros((), np.int64))
 
-    def _enter(
+    def enter_parameters(
         self, region: Region, assigned: Sequence[Tensor], values: Sequence[Tensor]
     ) -> None:
+        """Make reads of parameters that a loop assigns see its inputs."""
         for parameter, tensor in zip(assigned, values, strict=True):
             region.env[parameter] = self.lift(tensor)
 

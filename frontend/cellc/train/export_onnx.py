@@ -18,7 +18,7 @@ from ..compiled.dynamic import Axes, Dynamic, make_pattern, parameter_names
 from ..compiled.traced import Traced, trace
 from ..lang.errors import CompileError
 from ..tensors.symbol import Described
-from ..tensors.tensor import OpenTensor, Tensor
+from ..tensors.tensor import OpenTensor, Tensor, ir_type
 from ..tracing.pytree import Box, Leaf, Structure, take_apart_call
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +68,7 @@ def trace_assuming(
 def _known(tensor: Tensor, number: int, axes: dict[int, Axes | None]) -> TensorType:
     """The type of an argument; what an open one leaves open goes to `axes`."""
     if not isinstance(tensor, OpenTensor):
-        return tensor._type
+        return ir_type(tensor)
     if tensor.axes is None:
         raise ValueError(
             "For 'export', the number of axes of each input must be known: give "

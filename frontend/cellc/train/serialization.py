@@ -29,7 +29,7 @@ from ..nn.cell.unregistered import look_through
 from ..ranks.settings import divides_networks
 from ..storage.elsewhere import is_elsewhere
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, tensor_of
+from ..tensors.tensor import Tensor, elements_now, tensor_of
 from .weights_file import FORMATS, read, with_suffix, write
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _entry_of(name: Any, value: Any) -> tuple[str, Array | str]:
 
 
 def _array_of(tensor: Tensor) -> Array:
-    array: Array = tensor._snapshot()
+    array: Array = elements_now(tensor)
     return array
 
 

@@ -12,7 +12,7 @@ from ..compiled.inline import call_here
 from ..core.dispatch import active_tracer, apply
 from ..eager.recorder import active_recordings
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, Tensors
+from ..tensors.tensor import Tensor, Tensors, ir_type
 from ..tracing.pytree import Box, Known, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor
 
@@ -164,7 +164,7 @@ class _Call:
                 raise RuntimeError(f"{name}: the gradient of argument {i} must be a Tensor or "
                                    f"None, but got {type(grad).__name__}")
             operand = by_place[i]
-            if not seedable(operand._type):
+            if not seedable(ir_type(operand)):
                 many[i] = None
                 continue
             many[i] = grad = fitted(grad, operand)
@@ -175,7 +175,7 @@ class _Call:
 
 
 def _needed(value: Any) -> bool:
-    if not isinstance(value, Tensor) or not differentiable(value._type):
+    if not isinstance(value, Tensor) or not differentiable(ir_type(value)):
         return False
     if isinstance(value, GraphTensor):
         return True

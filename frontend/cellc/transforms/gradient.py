@@ -32,7 +32,7 @@ from ..eager import implicit_recording
 from ..eager.recorder import active_recordings, aliases, recording, tensor_hooks
 from ..tensors import views
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, ir_type, tensor_of
 from ..tracing.pytree import (
     Box,
     Structure,
@@ -142,9 +142,9 @@ def seeds_of(structure: Structure, tensors: Tensors, request: Request, sens: Any
             raise ValueError("with has_aux the function must give more than one output: "
                              "(output, *auxiliary)")
         first = [leaf.number for leaf in leaves_of(structure.parts[0])]
-    seeds = [i for i in first if seedable(tensors[i]._type)]
+    seeds = [i for i in first if seedable(ir_type(tensors[i]))]
     if first and not seeds:
-        kinds = ", ".join(str(t._type) for t in tensors)
+        kinds = ", ".join(str(ir_type(t)) for t in tensors)
         raise TypeError(f"only an output of numbers can be differentiated, got {kinds}")
     if sens is not None:
         given = take_apart(sens)[1]
@@ -231,7 +231,7 @@ def share_hooks(other: Tensor, source: Tensor) -> None:
 
 def zeros_of(t: Tensor) -> Tensor:
     """Zeros of the type of a tensor."""
-    return tensor_of(np.zeros(t.shape, t._layout.dtype))
+    return tensor_of(np.zeros(t.shape, t.dtype.numpy))
 
 
 # --- traced --------------------------------------------------------------------------------------

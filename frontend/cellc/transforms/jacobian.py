@@ -26,7 +26,7 @@ from ..compiled.inline import inline
 from ..core.dispatch import active_tracer, apply, apply_one
 from ..eager import backward
 from ..eager.recorder import active_recordings, aliases, recording
-from ..tensors.tensor import Grads, Tensor, Tensors, tensor_of
+from ..tensors.tensor import Grads, Tensor, Tensors, ir_type, tensor_of
 from ..tracing.pytree import Box, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import Tracer
 from .gradient import (
@@ -94,11 +94,11 @@ class Outputs:
         self.seeds = [p.number for p in parts]
         for i in self.seeds:
             wanted = differentiable if name.startswith("jac") else seedable
-            if not wanted(self.tensors[i]._type):
+            if not wanted(ir_type(self.tensors[i])):
                 kind = "a floating-point output" if name.startswith("jac") else \
                     "an output of numbers"
                 raise TypeError(f"For '{name}', only {kind} can be differentiated, but got "
-                                f"{self.tensors[i]._type}.")
+                                f"{ir_type(self.tensors[i])}.")
 
     @property
     def seeded(self) -> list[Tensor]:
@@ -167,8 +167,8 @@ class Transposed:
 
 def _units(t: Tensor) -> Iterator[Tensor]:
     """Zeros but for a one, at each element in turn."""
-    for i in range(t._layout.size):
-        hot = np.zeros(t._layout.size, t._layout.dtype)
+    for i in range(t.size):
+        hot = np.zeros(t.size, t.dtype.numpy)
         hot[i] = 1
         yield tensor_of(hot.reshape(t.shape))
 
@@ -176,7 +176,7 @@ def _units(t: Tensor) -> Iterator[Tensor]:
 def _stacked(rows: Tensors, like: Tensor) -> Tensor:
     """Tensors along a new first axis."""
     if not rows:
-        return tensor_of(np.zeros((0, *like.shape), like._layout.dtype))
+        return tensor_of(np.zeros((0, *like.shape), like.dtype.numpy))
     return apply_one("stack", *rows, axis=0)
 
 
@@ -229,7 +229,7 @@ def _eager_jacobians(run: Recorded, chosen: Sequence[int], forward: bool) -> lis
         for k in chosen:
             shape = (*t.shape, *run.inputs[k].shape)
             out.append(next(rows) if i in found[0] else
-                       tensor_of(np.zeros(shape, run.inputs[k]._layout.dtype)))
+                       tensor_of(np.zeros(shape, run.inputs[k].dtype.numpy)))
     return out
 
 
@@ -314,9 +314,9 @@ def jvp(fn: Any, inputs: Any, v: Any, has_aux: bool = False) -> Any:
                          f"got {len(tangents)}.")
     for i, (x, t) in enumerate(zip(args, tangents, strict=True)):
         check_like(f"For 'jvp', tensor {i} of 'v'", t, x, "the input", ".")
-        if not seedable(x._type):
+        if not seedable(ir_type(x)):
             raise TypeError(f"For 'jvp', the inputs must be tensors of numbers, but got "
-                            f"{x._type}.")
+                            f"{ir_type(x)}.")
     return _jvp(fn, has_aux)(args, tangents)
 
 
@@ -423,8 +423,8 @@ def _places(name: str, args: tuple[Any, ...], positions: tuple[int, ...]) -> lis
         if not isinstance(part, Leaf) or part.kind is not None:
             raise TypeError(f"For '{name}', argument {p} must be a Tensor, but got "
                             f"{type(args[p]).__name__}.")
-        if not differentiable(args[p]._type):
+        if not differentiable(ir_type(args[p])):
             raise TypeError(f"For '{name}', argument {p} must be a floating-point Tensor, but got "
-                            f"{args[p]._type}.")
+                            f"{ir_type(args[p])}.")
         out.append(part.number)
     return out

@@ -15,7 +15,7 @@ from cellc_runtime import dtypes
 from ..compiled.inline import call_here
 from ..core.dispatch import apply_one
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor, Tensors, tensor_of
+from ..tensors.tensor import Tensor, Tensors, ir_type, tensor_of
 from ..tracing.pytree import take_apart
 from .jacobian import Outputs, Transformed, jvp, tensors_of
 
@@ -65,11 +65,11 @@ def jet(fn: Any, primals: Any, series: Any) -> Any:
 
 def _inputs(what: str, name: str, value: Any) -> tuple[Tensor, ...]:
     many = tensors_of(what, name, value, "a Tensor or a tuple of Tensors")
-    return tuple(t if differentiable(t._type) else cast_to(t, dtypes.float32) for t in many)
+    return tuple(t if differentiable(ir_type(t)) else cast_to(t, dtypes.float32) for t in many)
 
 
 def _full(like: Tensor, value: float) -> Tensor:
-    return tensor_of(np.full(like.shape, value, like._type.dtype.numpy))
+    return tensor_of(np.full(like.shape, value, like.dtype.numpy))
 
 
 def _stack(rows: Tensors) -> Tensor:
@@ -85,7 +85,7 @@ def _taylor(fn: Any) -> Transformed:
             given = [_on_curve(x, s, t) for x, s in zip(args, series, strict=True)]
             return tuple(take_apart(call_here(fn, given))[1])
 
-        zero = tensor_of(np.zeros((), args[0]._type.dtype.numpy))
+        zero = tensor_of(np.zeros((), args[0].dtype.numpy))
         orders: list[tuple[Tensor, ...]] = []
         curve: Callable[[Tensor], Any] = at
         for _ in range(len(series[0])):
@@ -108,6 +108,6 @@ def _on_curve(x: Tensor, series: Tensor, t: Tensor) -> Tensor:
 
 def _slope(f: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
     def moved(t: Tensor) -> Any:
-        return jvp(f, t, tensor_of(np.ones((), t._type.dtype.numpy)))[1]
+        return jvp(f, t, tensor_of(np.ones((), t.dtype.numpy)))[1]
 
     return moved

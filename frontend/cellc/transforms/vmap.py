@@ -19,7 +19,7 @@ from ..compiled.inline import inline
 from ..core.dispatch import active_tracer, apply, apply_one, assign
 from ..eager.recorder import active_recordings
 from ..tensors import views
-from ..tensors.tensor import Tensor, Tensors
+from ..tensors.tensor import Tensor, Tensors, ir_type
 from ..tracing.pytree import Box, Known, Leaf, Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer, named
 from .gradient import Inner
@@ -237,7 +237,7 @@ class Batch:
         self.written: list[int] = []
 
     def _types(self) -> list[Any]:
-        return [example_type(t._type) if m else t._type
+        return [example_type(ir_type(t)) if m else ir_type(t)
                 for t, m in zip(self.given, self.mapped, strict=True)]
 
     def _call(self, tracer: Tracer, inputs: list[Tensor]) -> list[Tensor]:

@@ -16,7 +16,7 @@ from ...core.module_names import module_of
 from ...storage import storage_of
 from ...storage.device import elements_of, to_device
 from ...tensors.parameter import Parameter
-from ...tensors.tensor import Tensor, cast_array, tensor_of
+from ...tensors.tensor import Tensor, cast_array, elements_now, tensor_of
 
 if TYPE_CHECKING:
     from .state import State
@@ -247,14 +247,14 @@ def convert(cell: State, dtype: DType | None) -> None:
     def new(tensor: Tensor) -> Any:
         old = tensor.dtype
         fits = old.is_float or old.is_complex
-        return cast_array(tensor._snapshot(), dtype) if fits and old is not dtype else None
+        return cast_array(elements_now(tensor), dtype) if fits and old is not dtype else None
 
     _replace(cell, True, new)
 
 
 def empty(cell: State, recurse: bool) -> None:
     """Give the tensors of a cell new memory."""
-    _replace(cell, recurse, lambda tensor: np.zeros_like(tensor._snapshot()))
+    _replace(cell, recurse, lambda tensor: np.zeros_like(elements_now(tensor)))
 
 
 def _replace(cell: State, recurse: bool, new: Any) -> None:

@@ -18,7 +18,7 @@ from ...calls.callbacks import host_call
 from ...calls.hooks import is_compiled, written
 from ...compiled.inline import call_here
 from ...core.declared import misuse
-from ...tensors.tensor import Tensor
+from ...tensors.tensor import Tensor, elements_now
 from ...tracing.pytree import put_together, take_apart
 
 # --- calls with declared result types -------------------------------------------------------------
@@ -70,7 +70,7 @@ def call_python(
     name = getattr(function, "__name__", what)
 
     def on_arrays(*given: Tensor) -> Any:
-        return function(*put_together(structure, [t._snapshot() for t in given]))
+        return function(*put_together(structure, [elements_now(t) for t in given]))
 
     rule = None if bprop is None else bprop_rule(function, bprop, inputs, single)
     out = host_call(on_arrays, name, leaves, types, rule)

@@ -81,7 +81,7 @@ def max_pool3d(
     """
     what = "max_pool3d"
     t, added = _volume(x, what)
-    k, s, p = window._window(kernel_size, stride, padding, 3, what)
+    k, s, p = window.window_sizes(kernel_size, stride, padding, 3, what)
     g = repeated(dilation, 3, what, "dilation")
     ceil = boolean(ceil_mode, what, "ceil_mode")
     if boolean(return_indices, what, "return_indices"):
@@ -90,11 +90,11 @@ def max_pool3d(
                                        (g[0], 1), True, ceil)
         full = _volume_of(out, planes)
         at = _positions(t, inner, depth, full.shape)
-        return window._unbatched(full, added), window._unbatched(at, added)
+        return window.without_batch(full, added), window.without_batch(at, added)
     planes = window.max_pool2d(_planes(t), k[1:], s[1:], p[1:], g[1:], False, ceil)
     out = window.max_pool2d(_columns(planes, t), (k[0], 1), (s[0], 1), (p[0], 0), (g[0], 1), False,
                             ceil)
-    return window._unbatched(_volume_of(out, planes), added)
+    return window.without_batch(_volume_of(out, planes), added)
 
 
 def avg_pool3d(
@@ -114,24 +114,24 @@ def avg_pool3d(
     t, added = _volume(input_x, what)
     counted = boolean(count_include_pad, what, "count_include_pad")
     divisor = integer(divisor_override, what, "divisor_override")
-    pads = window._given_pads(padding, 3, what)
-    k, s, p = window._window(kernel_size, stride, 0, 3, what)
+    pads = window.pads_per_side(padding, 3, what)
+    k, s, p = window.window_sizes(kernel_size, stride, 0, 3, what)
     if pads[::2] == pads[1::2]:
-        k, s, p = window._window(kernel_size, stride, pads[::2], 3, what)
+        k, s, p = window.window_sizes(kernel_size, stride, pads[::2], 3, what)
     else:
         borders = (*pads[4:], *pads[2:4], *pads[:2])
         if not counted and not divisor:  # the sum over the number of elements that are no padding
             inside = shapes.pad(creation.ones(t.shape, t.dtype), borders)
             total, count = (avg_pool3d(v, k, s, 0, ceil_mode, True, 1)
                             for v in (shapes.pad(t, borders), inside))
-            return window._unbatched(arith.div(total, count), added)
+            return window.without_batch(arith.div(total, count), added)
         t = shapes.pad(t, borders)
     first = 1 if divisor > 0 else 0
     ceil = boolean(ceil_mode, what, "ceil_mode")
     planes = window.avg_pool2d(_planes(t), k[1:], s[1:], p[1:], ceil, counted, first)
     out = window.avg_pool2d(_columns(planes, t), (k[0], 1), (s[0], 1), (p[0], 0), ceil, counted,
                             divisor)
-    return window._unbatched(_volume_of(out, planes), added)
+    return window.without_batch(_volume_of(out, planes), added)
 
 
 def pool3d(
@@ -176,7 +176,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     size = _three(output_size, what)
     planes = window.adaptive_avg_pool2d(_planes(t), size[1:])
     out = window.adaptive_avg_pool2d(_columns(planes, t), (size[0], None))
-    return window._unbatched(_volume_of(out, planes), added)
+    return window.without_batch(_volume_of(out, planes), added)
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
@@ -193,9 +193,9 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
     out, depth = window.adaptive_max_pool2d(_columns(planes, t), (size[0], None), True)
     full = _volume_of(out, planes)
     if not boolean(return_indices, what, "return_indices"):
-        return window._unbatched(full, added)
+        return window.without_batch(full, added)
     at = cast_to(_positions(t, inner, depth, full.shape), int32)
-    return window._unbatched(full, added), window._unbatched(at, added)
+    return window.without_batch(full, added), window.without_batch(at, added)
 
 
 def convolved(x: Tensor, w: Tensor, stride: Ints, pads: Ints, dilation: Ints, groups: int
@@ -301,8 +301,8 @@ def _transposed(
     reach = [g * (k - 1) + 1 for k, g in zip(kernel, dilation, strict=True)]
     if pad_mode == "same":
         full = tuple(d * s for d, s in zip(size, stride, strict=True))
-        return full, window._pads(pad_mode, padding, full, kernel, stride, dilation, what)
-    pads = window._pads(pad_mode, padding, size, kernel, stride, dilation, what)
+        return full, window.mode_pads(pad_mode, padding, full, kernel, stride, dilation, what)
+    pads = window.mode_pads(pad_mode, padding, size, kernel, stride, dilation, what)
     if pad_mode == "valid":
         return tuple((d - 1) * s + max(r, s)
                      for d, s, r in zip(size, stride, reach, strict=True)), pads
@@ -326,9 +326,9 @@ def lp_pool1d(
     number(norm_type, what, "norm_type")
     size = integer(kernel_size, what, "kernel_size")
     step = size if stride is None else integer(stride, what, "stride")
-    t, added = window._batched(x, 1, what)
+    t, added = window.with_batch(x, 1, what)
     out = window.lp_pool2d(shapes.expand_dims(t, 2), norm_type, (1, size), (1, step), ceil_mode)
-    return window._unbatched(shapes.squeeze(out, 2), added)
+    return window.without_batch(shapes.squeeze(out, 2), added)
 
 
 def _max_unpool(
@@ -455,10 +455,10 @@ def _fractional(
                                   shapes.expand_dims(first, -1))
     at = shapes.squeeze(at, -1)
     out = shapes.reshape(indexing.gather_elements(image, 2, at), (n, c, *size))
-    result = window._unbatched(out, added)
+    result = window.without_batch(out, added)
     if not boolean(return_indices, what, "return_indices"):
         return result
-    return result, window._unbatched(shapes.reshape(at, out.shape), added)
+    return result, window.without_batch(shapes.reshape(at, out.shape), added)
 
 
 def _fractional_size(

@@ -58,14 +58,14 @@ def same_pads(size: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
     return tuple(out)
 
 
-def _pads(
+def mode_pads(
     pad_mode: PadMode, padding: Any, size: Ints, kernel: Ints, stride: Ints, dilation: Ints,
     what: str,
 ) -> Ints:
     """Zeros (before, after) per spatial axis from a pad mode."""
     n = len(kernel)
     mode = choice(str(pad_mode).lower(), ("valid", "same", "pad"), what, "pad_mode")
-    given = _given_pads(padding, n, what)
+    given = pads_per_side(padding, n, what)
     if mode != "pad" and any(given):
         raise misuse(what, "the 'padding' must be zero when 'pad_mode' is not 'pad'",
                      f"'padding': {padding} and 'pad_mode': {pad_mode}")
@@ -74,7 +74,7 @@ def _pads(
     return same_pads(size, kernel, stride, dilation) if mode == "same" else given
 
 
-def _given_pads(padding: Any, n: int, what: str) -> Ints:
+def pads_per_side(padding: Any, n: int, what: str) -> Ints:
     if isinstance(padding, (list, tuple)) and len(padding) == 2 * n and n > 1:
         return tuple(integer(p, what, "padding") for p in padding)
     per_axis = repeated(padding, n, what, "padding")
@@ -122,7 +122,7 @@ def _conv2d_attrs(
     steps = positive(stride, 2, "conv2d", "stride")
     gaps = positive(dilation, 2, "conv2d", "dilation")
     count = _groups(x[1], w, groups, "conv2d")
-    pads = _pads(pad_mode, padding, x[2:], w[2:], steps, gaps, "conv2d")
+    pads = mode_pads(pad_mode, padding, x[2:], w[2:], steps, gaps, "conv2d")
     return {"stride": steps, "pads": pads, "dilation": gaps, "groups": count}
 
 
@@ -153,7 +153,7 @@ def conv1d(
     x, w = image_of(input, 1, "conv1d"), ranked(weight, 3, 3, "conv1d", "weight")
     (step,) = repeated(stride, 1, "conv1d", "stride")
     (gap,) = repeated(dilation, 1, "conv1d", "dilation")
-    pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], (step,), (gap,), "conv1d")
+    pads = mode_pads(pad_mode, padding, x.shape[2:], w.shape[2:], (step,), (gap,), "conv1d")
     out = conv2d(shapes.expand_dims(x, 2), shapes.expand_dims(w, 2), bias, (1, step), "pad",
                  (0, 0, *pads), (1, gap), groups)
     return shapes.squeeze(out, 2)
@@ -171,7 +171,7 @@ def conv3d(
     x, w = operands("conv3d", image_of(input, 3, "conv3d"), tensor(weight, "conv3d", "weight"))
     steps = repeated(stride, 3, "conv3d", "stride")
     gaps = repeated(dilation, 3, "conv3d", "dilation")
-    pads = _pads(pad_mode, padding, x.shape[2:], w.shape[2:], steps, gaps, "conv3d")
+    pads = mode_pads(pad_mode, padding, x.shape[2:], w.shape[2:], steps, gaps, "conv3d")
     padded = shapes.pad(x, (0, 0, 0, 0, *pads[:2])) if any(pads[:2]) else x
     n, c, depth = padded.shape[:3]
     count = (depth - gaps[0] * (w.shape[2] - 1) - 1) // steps[0] + 1
@@ -228,14 +228,16 @@ def conv2d_adjoint(
     x, w = operands(what, image_of(dout, 2, what), tensor(weight, what, "weight"))
     steps = repeated(stride, 2, what, "stride")
     gaps = repeated(dilation, 2, what, "dilation")
-    pads = _pads(pad_mode, padding, size, w.shape[2:], steps, gaps, what)
+    pads = mode_pads(pad_mode, padding, size, w.shape[2:], steps, gaps, what)
     return _adjoint(x, w, size, steps, pads, gaps, groups)
 
 
 # --- pooling --------------------------------------------------------------------------------------
 
 
-def _window(kernel: Any, stride: Any, padding: Any, n: int, what: str) -> tuple[Ints, Ints, Ints]:
+def window_sizes(
+    kernel: Any, stride: Any, padding: Any, n: int, what: str
+) -> tuple[Ints, Ints, Ints]:
     """Kernel, stride (the kernel if None) and padding per axis."""
     size = positive(kernel, n, what, "kernel_size")
     step = size if stride is None else positive(stride, n, what, "stride")
@@ -245,14 +247,14 @@ def _window(kernel: Any, stride: Any, padding: Any, n: int, what: str) -> tuple[
     return size, step, pad
 
 
-def _batched(x: Any, spatial: int, what: str) -> tuple[Tensor, bool]:
+def with_batch(x: Any, spatial: int, what: str) -> tuple[Tensor, bool]:
     """The input with a batch axis, and whether it had to be added."""
     t = tensor(x, what)
     return (shapes.expand_dims(t, 0), True) if t.ndim == spatial + 1 else \
         (image_of(t, spatial, what), False)
 
 
-def _unbatched(x: Tensor, added: bool) -> Tensor:
+def without_batch(x: Tensor, added: bool) -> Tensor:
     return shapes.squeeze(x, 0) if added else x
 
 
@@ -268,15 +270,15 @@ def max_pool2d(
         return_indices: also the flat position of each in its plane, int64.
         ceil_mode: a last window may reach beyond the image.
     """
-    t, added = _batched(x, 2, "max_pool2d")
-    size, step, pad = _window(kernel_size, stride, padding, 2, "max_pool2d")
+    t, added = with_batch(x, 2, "max_pool2d")
+    size, step, pad = window_sizes(kernel_size, stride, padding, 2, "max_pool2d")
     gaps = positive(dilation, 2, "max_pool2d", "dilation")
     out = apply("max_pool2d", t, kernel=size, stride=step, pads=(pad[0], pad[0], pad[1], pad[1]),
                 dilation=gaps, ceil_mode=boolean(ceil_mode, "max_pool2d", "ceil_mode"),
                 indices=flag(return_indices, "max_pool2d", "return_indices"))
     if return_indices:
-        return _unbatched(out[0], added), cast_to(_unbatched(out[1], added), int64)
-    return _unbatched(out, added)
+        return without_batch(out[0], added), cast_to(without_batch(out[1], added), int64)
+    return without_batch(out, added)
 
 
 def pool2d(kind: str, x: Tensor, kernel_size: Any, strides: Any, pad_mode: str) -> Tensor:
@@ -300,12 +302,12 @@ def max_pool1d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """The largest element of each window of (N, C, L)."""
-    t, added = _batched(x, 1, "max_pool1d")
-    (size,), (step,), (pad,) = _window(kernel_size, stride, padding, 1, "max_pool1d")
+    t, added = with_batch(x, 1, "max_pool1d")
+    (size,), (step,), (pad,) = window_sizes(kernel_size, stride, padding, 1, "max_pool1d")
     (gap,) = repeated(dilation, 1, "max_pool1d", "dilation")
     out = max_pool2d(shapes.expand_dims(t, 2), (1, size), (1, step), (0, pad), (1, gap), False,
                      ceil_mode)
-    return _unbatched(shapes.squeeze(out, 2), added)
+    return without_batch(shapes.squeeze(out, 2), added)
 
 
 @native
@@ -321,15 +323,15 @@ def avg_pool2d(
         count_include_pad: padding counts as elements.
         divisor_override: divide every sum by this (0: by the number of elements).
     """
-    t, added = _batched(input_x, 2, "avg_pool2d")
-    size, step, pad = _window(kernel_size, stride, padding, 2, "avg_pool2d")
+    t, added = with_batch(input_x, 2, "avg_pool2d")
+    size, step, pad = window_sizes(kernel_size, stride, padding, 2, "avg_pool2d")
     out: Tensor = apply(
         "avg_pool2d", t, kernel=size, stride=step, pads=(pad[0], pad[0], pad[1], pad[1]),
         ceil_mode=boolean(ceil_mode, "avg_pool2d", "ceil_mode"),
         count_include_pad=flag(count_include_pad, "avg_pool2d", "count_include_pad"),
         divisor=integer(divisor_override, "avg_pool2d", "divisor_override") or None,
     )
-    return _unbatched(out, added)
+    return without_batch(out, added)
 
 
 @native
@@ -339,11 +341,11 @@ def avg_pool1d(
 ) -> Tensor:
     """The mean of each window of `kernel_size` elements of (N, C, L), `stride` apart (1 by
     default); padded zeros count unless `count_include_pad=False`."""
-    t, added = _batched(input_x, 1, "avg_pool1d")
-    (size,), (step,), (pad,) = _window(kernel_size, stride, padding, 1, "avg_pool1d")
+    t, added = with_batch(input_x, 1, "avg_pool1d")
+    (size,), (step,), (pad,) = window_sizes(kernel_size, stride, padding, 1, "avg_pool1d")
     out = avg_pool2d(shapes.expand_dims(t, 2), (1, size), (1, step), (0, pad), ceil_mode,
                      count_include_pad)
-    return _unbatched(shapes.squeeze(out, 2), added)
+    return without_batch(shapes.squeeze(out, 2), added)
 
 
 def _output_size(given: Any, size: Ints, what: str) -> Ints:
@@ -358,41 +360,41 @@ def _output_size(given: Any, size: Ints, what: str) -> Ints:
 @native
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that divide the image evenly into rows and columns (None keeps a size)."""
-    t, added = _batched(input, 2, "adaptive_avg_pool2d")
+    t, added = with_batch(input, 2, "adaptive_avg_pool2d")
     size = _output_size(output_size, t.shape[2:], "adaptive_avg_pool2d")
-    return _unbatched(apply("adaptive_avg_pool2d", t, output_size=size), added)
+    return without_batch(apply("adaptive_avg_pool2d", t, output_size=size), added)
 
 
 @native
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows that divide the image evenly; also their flat positions if asked."""
-    t, added = _batched(input, 2, "adaptive_max_pool2d")
+    t, added = with_batch(input, 2, "adaptive_max_pool2d")
     size = _output_size(output_size, t.shape[2:], "adaptive_max_pool2d")
     out = apply("adaptive_max_pool2d", t, output_size=size,
                 indices=flag(return_indices, "adaptive_max_pool2d", "return_indices"))
     if return_indices:
-        return _unbatched(out[0], added), cast_to(_unbatched(out[1], added), int64)
-    return _unbatched(out, added)
+        return without_batch(out[0], added), cast_to(without_batch(out[1], added), int64)
+    return without_batch(out, added)
 
 
 @native
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """The means of `output_size` windows that cover (N, C, L) or (C, L): window i goes from i L /
     output_size, rounded down, to (i + 1) L / output_size, rounded up."""
-    t, added = _batched(input, 1, "adaptive_avg_pool1d")
+    t, added = with_batch(input, 1, "adaptive_avg_pool1d")
     size = (1, *positive(output_size, 1, "adaptive_avg_pool1d", "output_size"))
     out = adaptive_avg_pool2d(shapes.expand_dims(t, 2), size)
-    return _unbatched(shapes.squeeze(out, 2), added)
+    return without_batch(shapes.squeeze(out, 2), added)
 
 
 @native
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """The maxima of `output_size` windows that cover (N, C, L) or (C, L): window i goes from i L /
     output_size, rounded down, to (i + 1) L / output_size, rounded up."""
-    t, added = _batched(input, 1, "adaptive_max_pool1d")
+    t, added = with_batch(input, 1, "adaptive_max_pool1d")
     size = (1, *positive(output_size, 1, "adaptive_max_pool1d", "output_size"))
     out = adaptive_max_pool2d(shapes.expand_dims(t, 2), size)
-    return _unbatched(shapes.squeeze(out, 2), added)
+    return without_batch(shapes.squeeze(out, 2), added)
 
 
 @native
@@ -402,7 +404,7 @@ def lp_pool2d(
     """(sum of x**p) ** (1/p) over each window of `kernel_size` by `kernel_size` pixels of (N, C, H,
     W), `stride` apart (the size by default)."""
     p = float(number(norm_type, "lp_pool2d", "norm_type"))
-    size, step, _ = _window(kernel_size, stride, 0, 2, "lp_pool2d")
+    size, step, _ = window_sizes(kernel_size, stride, 0, 2, "lp_pool2d")
     total = avg_pool2d(arith.pow(x, p), size, step, 0, ceil_mode, True, 1)
     return arith.pow(total, 1.0 / p)
 
@@ -560,7 +562,7 @@ def _centers(n_in: int, n_out: int, align: bool, half: bool, step: float | None 
     return (i + 0.5) * apart - 0.5 if half else i * apart
 
 
-def _resize_axis(
+def resize_axis(
     x: Tensor, axis: int, n: int, mode: str, align: bool, step: float | None = None,
     half: bool | None = None,
 ) -> Tensor:
@@ -654,7 +656,7 @@ def interpolate(
     if mode == "area":
         return _area(x, target)
     for k, n in enumerate(target):
-        x = _resize_axis(x, k + 2, n, mode, bool(align_corners))
+        x = resize_axis(x, k + 2, n, mode, bool(align_corners))
     return x
 
 
@@ -682,7 +684,7 @@ def interpolate_ext(
     kernel = "cubic" if mode == "bicubic" else mode
     for k, (n, factor) in enumerate(zip(target, factors, strict=True)):
         apart = None if known else 1.0 / float(factor)
-        x = _resize_axis(x, k + 2, n, kernel, bool(align_corners), apart)
+        x = resize_axis(x, k + 2, n, kernel, bool(align_corners), apart)
     return x
 
 

@@ -32,6 +32,7 @@ from ...tensors.tensor import (
     Tensor,
     cast_array,
     copy_of,
+    elements_now,
     elements_of,
     result_of,
     shared_of,
@@ -441,7 +442,7 @@ def placed(x: Tensor, device: str) -> Tensor:
     gpu, held = context.gpu_named(device), on_device.elements_of(x)
     if (None if held is None else held.device) is gpu:
         return x
-    array = x._snapshot()
+    array = elements_now(x)
     out = tensor_of(array) if gpu is None else result_of(DeviceArray.of(gpu, array))
     same_value(out, x)
     return out

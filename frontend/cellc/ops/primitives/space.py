@@ -168,7 +168,7 @@ def _resized(mode: str, what: str) -> Callable[..., Tensor]:
             raise misuse(what, "only one of 'align_corners' and 'half_pixel_centers' can be True")
         x = x if mode == "nearest" or x.dtype.is_float else cast_to(x, float32)
         for axis, n in zip((2, 3), new, strict=True):
-            x = window._resize_axis(x, axis, n, mode, align_corners, None, half_pixel_centers)
+            x = window.resize_axis(x, axis, n, mode, align_corners, None, half_pixel_centers)
         return x
 
     return resize

@@ -16,7 +16,7 @@ from ...core.declared import Flag, Positive, instance
 from ...nn.learning_rate_schedule import LearningRateSchedule
 from ...nn.optim.optimizer import Optimizer
 from ...tensors.parameter import Parameter
-from ...tensors.tensor import Tensor
+from ...tensors.tensor import Tensor, ir_type
 from ..rules import LINEAGE
 from ..summary.record import SummaryRecord
 from .callback import Callback, RunContext
@@ -198,7 +198,7 @@ class SummaryCollector(Callback):
         columns = batch if isinstance(batch, (tuple, list)) else [batch]
         return {
             "dataset": type(params.train_dataset).__name__, "batch_num": params.get("batch_num"),
-            "columns": [str(c._type) if isinstance(c, Tensor) else type(c).__name__
+            "columns": [str(ir_type(c)) if isinstance(c, Tensor) else type(c).__name__
                         for c in columns],
         }
 
