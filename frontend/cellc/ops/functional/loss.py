@@ -428,17 +428,20 @@ def hinge_embedding_loss(
 
 @native
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
-    eps: float = 1e-06, swap: bool = False, reduction: str = "mean",
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float | Tensor = 1.0,
+    p: float = 2, eps: float = 1e-06, swap: bool = False, reduction: str = "mean",
 ) -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin), d the p-norm, reduced.
 
     Args:
+        margin: a number, or a tensor without axes.
         eps: added to each difference, so that the distance has a gradient at 0.
         swap: use d(positive, negative) where it is smaller than d(anchor, negative).
     """
-    shift, order, least = (float(number(v, "triplet_margin_loss", name))
-                           for v, name in ((eps, "eps"), (p, "p"), (margin, "margin")))
+    shift, order = (float(number(v, "triplet_margin_loss", name))
+                    for v, name in ((eps, "eps"), (p, "p")))
+    least = margin if isinstance(margin, Tensor) and margin.ndim == 0 else float(
+        number(margin, "triplet_margin_loss", "margin"))
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
         return statistics.norm(arith.add(arith.sub(a, b), shift), order, -1)
@@ -446,6 +449,8 @@ def triplet_margin_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = arith.minimum(far, distance(positive, negative))
+    if isinstance(least, Tensor):
+        least = cast_to(least, near.dtype)
     loss = arith.maximum(arith.add(arith.sub(near, far), least), 0.0)
     return _reduced(loss, reduction, "triplet_margin_loss")
 

@@ -233,7 +233,8 @@ def fill_diagonal(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor
     """
     mask = np.zeros(self.shape, np.bool_)
     np.fill_diagonal(mask, True, wrap)
-    return arith.masked_fill(self, Tensor(mask), fill_value)
+    value = number(fill_value, "fill_diagonal", "fill_value")
+    return arith.masked_fill(self, Tensor(mask), value)
 
 
 def index_put(
