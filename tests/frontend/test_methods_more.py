@@ -84,6 +84,11 @@ def test_method(name: str) -> None:
     assert np.array_equal(x.asnumpy(), A)
 
 
+def test_fill_diagonal_takes_a_number() -> None:
+    with pytest.raises(TypeError, match="'fill_diagonal', 'fill_value' must be a number, but got"):
+        Tensor(A).fill_diagonal(Tensor(A))
+
+
 def test_in_place() -> None:
     x = Tensor(A)
     buffer = x.asnumpy()

@@ -180,6 +180,19 @@ def test_files_and_clusters(tmp_path: Path) -> None:
     assert ms.utils.ExitByRequest().exit_by_request(1, 2, 3) == 1
 
 
+def test_triplet_margin_loss_takes_its_margin_as_a_tensor() -> None:
+    operands = [Tensor(np.array([[v, 0.0]], np.float32)) for v in (0.0, 1.0, 3.0)]
+    loss = ops.TripletMarginLoss()
+    expected = ops.triplet_margin_loss(*operands, 5.0)
+    margin = Tensor(5.0, ms.float32)
+    assert expected.asnumpy() == loss(*operands, margin).asnumpy() == 3.0
+    assert ms.jit(lambda *xs: loss(*xs))(*operands, margin).asnumpy() == 3.0
+    half = [x.astype(ms.float16) for x in operands]
+    assert ops.triplet_margin_loss(*half, margin).dtype == ms.float16
+    with pytest.raises(TypeError, match=r"'margin' must be a number, but got .* shape \(2,\)"):
+        ops.triplet_margin_loss(*operands, Tensor([1.0, 2.0]))
+
+
 def test_one_device_lays_nothing_out() -> None:
     x = Tensor(X)
     layout = ms.Layout((1,), ("dp",))("dp")

@@ -8,12 +8,19 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from cellc import nn, ops
+import cellc as ms
+from cellc import mint, nn, ops
+from cellc.core import dispatch
+from cellc.eager import engine, prepacking
+from cellc_compiler import interpret
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -55,22 +62,106 @@ def test_links_lead_somewhere(page: str) -> None:
     assert broken(page, (DOCS / page).read_text()) == []
 
 
-def test_the_examples_of_the_reference_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(DOCS / "site")
-    examples = importlib.import_module("examples")
-    shown = {name: examples.example(*name.rpartition(".")[::2], None) for name in examples.CALLS}
-    assert len(shown) > 30 and all(text.startswith(">>> ") for text in shown.values())
-    assert examples.example("ops", "add", ops.add).endswith("\n[[ 3.  -1. ]\n [-0.5  3.5]]")
-    monkeypatch.setitem(examples.CALLS, "nn.Dense", "nn.Dense(2)")
+class Interpreted(engine.EagerEngine):
+    """Runs ops by the reference interpreter: thousands of small calls compile no kernel.
+
+    `mkdocs build` runs the same calls with kernels.
+    """
+
+    def _build(self, op: str, operands: Any, attrs: Any) -> Any:
+        graph = prepacking.graph_of(op, operands, attrs)
+        single = len(graph.outputs) == 1
+
+        def entry(*arrays: Any) -> Any:
+            results = [np.array(a) for a in interpret.run(graph, arrays)]  # writable
+            return results[0] if single else tuple(results)
+
+        return engine._Compiled(entry, None, engine.applied(op, attrs), single)
+
+    def _any_size(self, op: str, operands: Any, attrs: Any) -> None:
+        return None
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[SimpleNamespace]:
+    """The modules that make the reference; ops run by the interpreter."""
+    before = dispatch.installed()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS / "site")
+        dispatch.install(Interpreted())
+        try:
+            yield SimpleNamespace(examples=importlib.import_module("examples"),
+                                  reference=importlib.import_module("reference"))
+        finally:
+            dispatch.install(before)
+            if ops.is_initialized():
+                ops.destroy_process_group()
+
+
+def test_the_examples_of_the_reference_run(
+    site: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example, calls = site.examples.example, site.examples.CALLS
+    shown = {name: example(*name.rpartition(".")[::2], None) for name in calls}
+    assert len(shown) > 1000 and all(text.startswith(">>> ") for text in shown.values())
+    assert example("ops", "add", ops.add).endswith("\n[[ 3.  -1. ]\n [-0.5  3.5]]")
+    monkeypatch.setitem(calls, "nn.Dense", "nn.Dense(2)")
     with pytest.raises(ValueError, match=r"nn\.Dense does not run"):
-        examples.example("nn", "Dense", None)
+        example("nn", "Dense", None)
+    monkeypatch.setitem(calls, "nn.Dense", "!nn.Dense(2, 3)")  # no error to show
+    with pytest.raises(ValueError, match=r"nn\.Dense does not run"):
+        example("nn", "Dense", None)
+
+
+COMPLETE = re.compile(r"ops|Tensor|mint(\..+)?|numpy|scipy\..+|common\.initializer")
+"""The places of the reference of which every entry shows an example."""
+
+
+def without_example(site: SimpleNamespace) -> list[str]:
+    """The entries of these places that show none, of their docstring or made."""
+    found = []
+    for shown, pages in site.reference.pages():
+        place = shown.removeprefix("cellc").lstrip(".")
+        entries = [e for page in pages for e in page.names] if COMPLETE.fullmatch(place) else []
+        found += [f"{place}.{name}" for name, value in entries
+                  if ">>> " not in site.reference.text_of(place, name, value)
+                  and not site.examples.example(place, name, value)]
+    return found
+
+
+def test_every_entry_of_the_reference_shows_an_example(
+    site: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert without_example(site) == []
+    monkeypatch.delitem(site.examples.CALLS, "mint.bincount")
+    monkeypatch.setattr(site.examples, "_tried", lambda *_: iter(()))
+    assert site.examples.example("mint", "bincount", mint.bincount) == ""
+
+
+@pytest.mark.parametrize(("place", "name", "value", "shown"), [
+    ("mint", "tile", mint.tile, ">>> mint.tile(ms.Tensor([1, 2]), (2,))\n[1 2 1 2]"),
+    ("Tensor", "cumsum", ms.Tensor.cumsum, ">>> ms.Tensor([1, 2, 3]).cumsum(0)\n[1 3 6]"),
+    ("ops", "CumSum", ops.CumSum, ">>> ops.CumSum()(ms.Tensor([1, 2, 3]), 0)\n[1 3 6]"),
+    ("ops", "Renorm", ops.Renorm, ">>> ops.Renorm(2, 0, 1.0)(ms.Tensor([[3.0, 4.0], [0.3, 0.4]]))"
+     "\n[[0.6 0.8]\n [0.3 0.4]]"),
+    ("Tensor", "sub_", ms.Tensor.sub_, ">>> x = ms.Tensor([5.0, 6.0])\n"
+     ">>> _ = x.sub_(ms.Tensor([1.0, 2.0]), alpha=2)\n>>> x\n[3. 2.]"),
+    ("ops", "csr_abs", ops.csr_abs, ">>> s = ms.CSRTensor(ms.Tensor([0, 1, 2]), "
+     "ms.Tensor([0, 1]), ms.Tensor([1.0, -2.0]), (2, 2))\n>>> ops.csr_abs(s).values\n[1. 2.]"),
+    ("ops", "Push", ops.Push, ">>> ops.Push()()\nRuntimeError: ops.Push exists for other devices "
+     "only, and has no counterpart in\ncellc. Use ops that compute the same, which `cellc` "
+     "compiles together."),
+])
+def test_an_example_follows_from_that_of_another_name(
+    site: SimpleNamespace, place: str, name: str, value: Any, shown: str
+) -> None:
+    assert site.examples.example(place, name, value) == shown
 
 
 def test_an_entry_of_the_reference_shows_the_call_and_inherited_arguments(
-    monkeypatch: pytest.MonkeyPatch,
+    site: SimpleNamespace,
 ) -> None:
-    monkeypatch.syspath_prepend(DOCS / "site")
-    reference = importlib.import_module("reference")
+    reference = site.reference
     gru = reference.entry("nn", "GRU", nn.GRU)
     assert "<b>layer</b>(x, hx=None, seq_length=None)" in gru
     assert "<code>batch_first</code></dt><dd>the input is (N, T, in), not (T, N, in)." in gru
