@@ -23,10 +23,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import derived
 import numpy as np
 
 import cellc as ms
-import derived
 from cellc import mint, nn, ops
 from cellc import numpy as mnp
 
@@ -182,8 +182,8 @@ def run(call: str, written: bool = False) -> str | None:
         text = said.getvalue() + text
     lines = text.splitlines()
     fits = len(lines) <= MOST_LINES and all(len(line) <= MOST_COLUMNS for line in lines)
-    wrong = re.search(r" at 0x", text) or not written and (
-        re.search(r"\bnan\b|\binf\b", text) or said.getvalue())
+    wrong = re.search(r" at 0x", text) or (not written and (
+        re.search(r"\bnan\b|\binf\b", text) or said.getvalue()))
     return text if fits and not wrong else None
 
 
