@@ -165,6 +165,8 @@ def test_an_entry_of_the_reference_shows_the_call_and_inherited_arguments(
     gru = reference.entry("nn", "GRU", nn.GRU)
     assert "<b>layer</b>(x, hx=None, seq_length=None)" in gru
     assert "<code>batch_first</code></dt><dd>the input is (N, T, in), not (T, N, in)." in gru
+    added = reference.entry("mint", "scatter_add", mint.scatter_add)  # not that of `ops`
+    assert "out[i][index[i][j]] += src[i][j]" in added and "Parameter" not in added
     relu = reference.entry("nn", "ReLU", nn.ReLU)
     assert "<b>layer</b>(input)" in relu and "The function of the input" not in relu
 

@@ -268,7 +268,15 @@ def _pair_of_int64(pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     return pair[0], cast_to(pair[1], int64)
 
 
-FUNCTIONS = named(_table(), __name__, "mint")
+_TEXTS = {
+    "gather": "The elements at positions along an axis: out[i][j] = input[i][index[i][j]] for two "
+              "axes and `dim` 1. As `ops.gather_elements`.",
+    "scatter_add": "A copy of `input` with elements added at positions along an axis: "
+                   "out[i][index[i][j]] += src[i][j] for two axes and `dim` 1.",
+    "transpose": "Two axes exchanged, as `ops.swapaxes`.",
+}
+"""Docstrings of functions that differ from those of `ops` with their names."""
+FUNCTIONS = named(_table(), __name__, "mint", _TEXTS)
 """Every function by name."""
 __all__ = sorted(FUNCTIONS)
 __getattr__ = names_of(__name__, FUNCTIONS)
