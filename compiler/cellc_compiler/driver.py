@@ -10,6 +10,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,6 +187,21 @@ def compile_program(
         if report.recomputed is not None:
             store.put(cache.make_key("recomputed", key), report.recomputed.to_bytes())
     return program
+
+
+@contextmanager
+def ahead() -> Iterator[None]:
+    """In the block a graph is traced and compiled. If this compiler has compiled nothing yet, for
+    all that the cache knows, its back end begins meanwhile (`Backend.ahead`)."""
+    backend = backends.backend()
+    store = cache.default()
+    key = cache.make_key("begun", backend.name, backend.version(), __version__, source_stamp())
+    if store.get(key) is not None:
+        yield
+        return
+    with backend.ahead():
+        yield
+    store.put(key, b"")
 
 
 def compile_objects(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from cellc_runtime.image import Image
@@ -175,6 +175,11 @@ class Backend(ABC):
 
     def prepare(self, nodes: int) -> None:  # noqa: B027
         """Start slow preparations: a graph of this number of nodes will be compiled."""
+
+    def ahead(self) -> AbstractContextManager[object]:
+        """In the block a graph is traced and compiled, and the cache has nothing of this compiler:
+        compile meanwhile what every program holds."""
+        return nullcontext()
 
     @abstractmethod
     def build(self, target: Target) -> AbstractContextManager[Build]:

@@ -202,8 +202,12 @@ def prepare(count: int) -> None:
     """
     global _programs
     _programs += 1
+    start(max(count, 2 if _programs >= _SEVERAL else 1))
+
+
+def start(count: int) -> None:
+    """Start workers as far as there are none, `count` at most."""
     jobs = compile_jobs() if able() else 1
-    count = max(count, 2 if _programs >= _SEVERAL else 1)
     wanted = min(count, jobs) - living() if jobs > 1 else 0
     try:
         if wanted > 1 and can_fork():

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from .staged import StagedEntry
     from .traced import Traced
 with lazy_imports(__name__):  # the construct compiler loads with the first network it compiles
+    from cellc_compiler import driver
+
     from .. import lang
     from ..calls import pieces
     from ..core import progress
@@ -210,7 +212,7 @@ class EntryTable:
             with progress.stage(function_name(fn)) as say:
                 say("tracing")
                 try:
-                    with _uncollected():
+                    with _uncollected(), driver.ahead():
                         made, again = self._made(key, fn, args, kwargs, runs)
                 except KeyboardInterrupt as e:  # the compiler's own calls would hide the program's
                     said = e.args or (f"{function_name(fn)} was being compiled",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -59,8 +60,14 @@ class CpuBackend(Backend):
     def prepare(self, nodes: int) -> None:
         workers.prepare(1 if nodes < _MANY else 2)
 
+    def ahead(self) -> AbstractContextManager[object]:
+        if workers.compile_jobs() == 1:
+            return nullcontext()
+        workers.start(2)  # (before `image` loads, which takes as long as they take to start)
+        return image.ahead(host_target())
+
     def build(self, target: Target) -> image.CpuBuild:
-        return image.CpuBuild(target)
+        return image.begun(target) or image.CpuBuild(target)
 
     def shape_polymorphic(self, graph: Graph, target: Target) -> ShapePolymorphic | None:
         return shape_polymorphic.emit(graph, target)

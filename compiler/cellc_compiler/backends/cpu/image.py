@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from cellc_runtime.abi import PRECOMPUTE
+from cellc_runtime.forks import in_child
 from cellc_runtime.image import Image
 from cellc_runtime.target import Target
 
@@ -49,3 +51,34 @@ class CpuBuild(LlvmBuild):
         if lowered.precomputed:
             text += win64_text(PRECOMPUTE, self.target, PRECOMPUTE_PARAMS)
         return text
+
+
+_ahead: list[CpuBuild] = []  # Builds that no program has taken yet
+
+in_child(_ahead.clear)  # (their processes are the parent's)
+
+
+@contextmanager
+def ahead(target: Target) -> Iterator[None]:
+    """In the block the host side of programs is compiled, for the first build that begins there."""
+    if _ahead:
+        yield
+        return
+    build = CpuBuild(target)
+    _ahead.append(build.__enter__())
+    try:
+        yield
+    finally:
+        if build in _ahead:  # no program took it
+            _ahead.remove(build)
+            build.__exit__(None, None, None)
+
+
+def begun(target: Target) -> CpuBuild | None:
+    """The build that has begun ahead for a target, if there is one: it is the caller's now."""
+    with suppress(IndexError):
+        build = _ahead.pop()
+        if build.target == target:
+            return build
+        _ahead.append(build)
+    return None
