@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-import os.path
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from os.path import basename
 from types import CellType, FunctionType
 from typing import Any, NoReturn, Protocol
 
@@ -115,6 +116,9 @@ class Language:
     store_outside: Callable[[Interpreter, Stored, Any, Frame], None]
     rest_of_statement: Callable[[Interpreter, ast.stmt, Frame], None]
     templates: Callable[[Interpreter], Templates]
+
+
+_basename = lru_cache(maxsize=256)(basename)  # each read of a trace asks where it is
 
 
 class Interpreter:
@@ -222,7 +226,7 @@ class Interpreter:
         if self.read_at is not None or frame is None or not frame.depth:
             return self.read_at or ""
         line = getattr(frame.node, "lineno", 0) or getattr(frame.source.node, "lineno", 0)
-        return f"{os.path.basename(frame.source.file)}:{line}"
+        return f"{_basename(frame.source.file)}:{line}"
 
     def calls(self, frame: Frame) -> list[Place]:
         """The calls that led to a frame, outermost first."""

@@ -37,7 +37,7 @@ class ReadsLog:
     def report(self, target: Any, name: str, position: Callable[[], str]) -> None:
         """A read was reported; `position` gives the place that is being compiled."""
         number = self._numbers.get(id(target))
-        if number is not None:
-            self.reported.setdefault((number, name), position())
+        if number is not None and (number, name) not in self.reported:
+            self.reported[number, name] = position()
         if self._outer is not None:
             self._outer.report(target, name, position)

@@ -344,10 +344,11 @@ class Reads:
         """Note and return Python's attribute of a class along its MRO."""
         now = partial(_own_call if name == "__call__" and _is_cell(cls) else in_class, cls, name)
         value = now()
+        if not cls.__flags__ & _CHANGEABLE_TYPE or (id(cls), name) in self.found:
+            return value
         owner = next((c for c in cls.__mro__ if name in c.__dict__), cls)
         own = module_of(owner).startswith("cellc.")
-        if cls.__flags__ & _CHANGEABLE_TYPE and not (
-                own and name.startswith("_") and name != "__call__"):
+        if not (own and name.startswith("_") and name != "__call__"):
             fixed = own or value is _GONE or callable(value) or hasattr(type(value), "__get__")
             self._note((id(cls), name), f"{name} of the class {cls.__name__}",
                        now, value, fixed, class_stamp(cls))
@@ -461,6 +462,8 @@ def own_attributes(target: Any) -> dict[str, Any] | None:
     """The `__dict__` of an object, without a method of its class; None if it has none."""
     for base in type(target).__mro__:
         found = base.__dict__.get("__dict__")
+        if found is None:
+            continue  # (most classes: this is asked for each read)
         if isinstance(found, (types.GetSetDescriptorType, types.MemberDescriptorType)):
             table = found.__get__(target)
             return table if isinstance(table, dict) else None
@@ -480,7 +483,7 @@ def _member(cell: Any, name: str) -> Any:
 
 
 def _is_cell(kind: type) -> bool:
-    return any(c.__module__ == "cellc.nn.cell" and c.__name__ == "Cell" for c in kind.__mro__)
+    return any(c.__name__ == "Cell" and c.__module__ == "cellc.nn.cell" for c in kind.__mro__)
 
 
 def _fixed(value: Any) -> bool:

@@ -256,3 +256,4 @@ class _ItemFunction(GpuFunction):
             self._kernels.kernels.append(self.finished_for(prod(extents)))
         self.lines, self.declares = list(self._head), set()
         self._allocas, self._block, self.collective = [], WORK, False
+        self._places.clear()

@@ -173,6 +173,8 @@ class Function:
     _count: int = 0
     _block: str = "entry"
     _sizes: dict[Dim | Ratio, V] = field(default_factory=dict)
+    _places: dict[str, V] = field(default_factory=dict)
+    # what `gep` gave in this block (addresses of other blocks would stay in registers)
     _allocas: list[str] = field(default_factory=list)
 
     # --- values -----------------------------------------------------------------------------
@@ -186,7 +188,9 @@ class Function:
 
     def i64(self, value: int) -> V:
         """An i64: a constant, or a size that is known when the code runs."""
-        return self.size(value) if is_symbolic(value) else V("i64", str(value), self)
+        if type(value) is not int and is_symbolic(value):
+            return self.size(value)
+        return V("i64", str(value), self)
 
     def size(self, value: Any) -> V:
         """A number of the program's table; a kernel reads each once, at its beginning."""
@@ -244,7 +248,8 @@ class Function:
 
     def emit(self, ty: str, text: str, hint: str = "v") -> V:
         """Write `%x = text` and return it as a value of type `ty`."""
-        name = self.fresh(hint)
+        self._count += 1
+        name = f"%{hint}{self._count}"
         self.lines.append(f"  {name} = {text}")
         return V(ty, name, self)
 
@@ -293,13 +298,13 @@ class Function:
     def intrinsic(self, name: str, ty: str, *args: V | int) -> V:
         """Call the overloaded intrinsic `llvm.<name>.<suffix of ty>`."""
         full = f"llvm.{name}.{suffix(ty)}"
-        return self.call(full, ty, *(a if isinstance(a, V) else self.const(ty, a) for a in args))
+        return self.call(full, ty, *[a if isinstance(a, V) else self.const(ty, a) for a in args])
 
     def call(self, name: str, ret: str, *args: V) -> V:
         """Call a function by symbol, declaring it (`ret` may be `void`)."""
-        types = ", ".join(a.ty for a in args)
+        types = ", ".join([a.ty for a in args])
         self.declares.add(f"declare {ret} @{name}({types})")
-        text = f"call {ret} @{name}({', '.join(str(a) for a in args)})"
+        text = f"call {ret} @{name}({', '.join([f'{a.ty} {a.ref}' for a in args])})"
         if ret == "void":
             self.line(text)
             return V("void", "")
@@ -313,7 +318,8 @@ class Function:
 
     def select(self, cond: V, a: V, b: V) -> V:
         """cond ? a : b, lane by lane."""
-        return self.emit(a.ty, f"select {cond}, {a}, {b}")
+        return self.emit(
+            a.ty, f"select {cond.ty} {cond.ref}, {a.ty} {a.ref}, {b.ty} {b.ref}")
 
     def cast(self, op: str, a: V, to: str) -> V:
         """Any conversion by its LLVM name (`bitcast`, `sext`, `fptosi`, ...); `to` is an
@@ -328,8 +334,9 @@ class Function:
         if lanes == 1:
             return a
         ty = vector(a.ty, lanes)
-        one = self.emit(ty, f"insertelement {ty} poison, {a}, i64 0")
-        return self.emit(ty, f"shufflevector {one}, {ty} poison, <{lanes} x i32> zeroinitializer")
+        one = self.emit(ty, f"insertelement {ty} poison, {a.ty} {a.ref}, i64 0")
+        return self.emit(
+            ty, f"shufflevector {ty} {one.ref}, {ty} poison, <{lanes} x i32> zeroinitializer")
 
     def extract(self, a: V, lane: int | V) -> V:
         """One lane of a vector."""
@@ -365,20 +372,31 @@ class Function:
 
     def gep(self, base: V, offset: V | int, ty: str = "i8") -> V:
         """base + offset elements of type `ty`."""
-        index = offset if isinstance(offset, V) else self.i64(offset)
-        if index.ref == "0":
-            return base
-        return self.emit("ptr", f"getelementptr {ty}, {base}, {index}")
+        if type(offset) is int:
+            if not offset:
+                return base
+            at = f"i64 {offset}"
+        else:
+            index = offset if isinstance(offset, V) else self.i64(offset)
+            if index.ref == "0":
+                return base
+            at = f"{index.ty} {index.ref}"
+        text = f"getelementptr {ty}, {base.ty} {base.ref}, {at}"
+        found = self._places.get(text)
+        if found is None:
+            found = self._places[text] = self.emit("ptr", text)
+        return found
 
     def load(self, ty: str, ptr: V, align: int | None = None, note: str = "") -> V:
         """Load; default alignment is that of one element."""
         al = align or min(_SIZES[element(ty)], 8)
-        return self.emit(ty, f"load {ty}, {ptr}, align {al}{note}")
+        return self.emit(ty, f"load {ty}, {ptr.ty} {ptr.ref}, align {al}{note}")
 
     def store(self, value: V, ptr: V, align: int | None = None, note: str = "") -> None:
         """Store; default alignment is that of one element."""
         al = align or min(_SIZES[element(value.ty)], 8)
-        self.line(f"store {value}, {ptr}, align {al}{note}")
+        self.lines.append(
+            f"  store {value.ty} {value.ref}, {ptr.ty} {ptr.ref}, align {al}{note}")
 
     def masked_load(self, ty: str, ptr: V, mask: V | None, other: V | None = None) -> V:
         """Load the lanes set in `mask` (an <n x i1>; None: all); the others read no memory and are
@@ -598,6 +616,7 @@ class Function:
     def _open(self, label: str) -> None:
         self.lines.append(f"{label}:")
         self._block = label
+        self._places.clear()
 
     def ret_(self, value: V | None = None) -> None:
         """Return; write it once, last (`return_unless` returns early)."""
