@@ -243,6 +243,28 @@ def test_elements_are_mapped_and_external_data_read(tmp_path: Path) -> None:
                                1e-4, 1e-4)
 
 
+def test_weights_are_copied_once_wherever_they_lie_in_the_file(tmp_path: Path) -> None:
+    aligned = set()
+    for pad in range(1, 5):  # the name shifts what follows it
+        proto = mlp()
+        proto.graph.name = "g" * pad
+        loaded = ms.load(save(proto, tmp_path / f"{pad}.onnx"))
+        held = loaded.weights["a.w"]
+        aligned.add(bool(held.flags.aligned))
+        np.testing.assert_array_equal(held, MLP["a.w"])
+        while isinstance(held, np.ndarray):
+            held = held.base
+        assert isinstance(held, memoryview)  # of the mapped file
+        net = nn.GraphCell(loaded)
+        x = np.ones((3, 4), np.float32)
+        hidden = np.maximum(x @ MLP["a.w"] + MLP["a.b"], 0)
+        for result in outputs_of(net, x):
+            np.testing.assert_allclose(result, hidden @ MLP["b.w"], 1e-5, 1e-5)
+        parameter = next(p for p in net.get_parameters() if p.name == "a.w")
+        assert parameter.asnumpy().ctypes.data % 64 == 0
+    assert aligned == {True, False}
+
+
 def test_results_are_the_callers(tmp_path: Path) -> None:
     """A constant or a Parameter that is given back may be changed; the network stays as it is."""
     net = loaded(model([N("Identity", ["c"], ["y"]), N("Identity", ["w"], ["z"]),

@@ -111,8 +111,11 @@ _FIELD = {1: 4, 11: 10, 14: 4, 15: 10, 7: 7, 13: 11, 12: 11}
 """Where elements are that are no raw bytes; `int32_data` for all others."""
 
 
-def array_of(t: RawTensor, files: Files) -> Array:
+def array_of(t: RawTensor, files: Files, aligned: bool = True) -> Array:
     """The elements of a tensor, which is a view of the file where its bytes are aligned.
+
+    Args:
+        aligned: whether elements that are not are copied: not where a Parameter copies them.
 
     Raises:
         OnnxError: its bytes and its shape disagree, or no tensor has its type.
@@ -129,7 +132,7 @@ def array_of(t: RawTensor, files: Files) -> Array:
             raise OnnxError(f"{what} of shape {list(t.dims)} needs {size} bytes of {dtype.name}, "
                             f"but has {len(data)}")
         stored = np.frombuffer(data, np.uint8 if half else dtype.numpy)
-        if not stored.flags.aligned or not stored.flags.writeable:
+        if (aligned and not stored.flags.aligned) or not stored.flags.writeable:
             stored = stored.copy()
     else:
         stored = _listed(t, dtype, what, -(-count // 2) if half else count)

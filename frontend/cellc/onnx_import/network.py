@@ -83,8 +83,9 @@ class Network:
             element_type(i.code, f"the input {i.name!r}")
         self.weights: dict[str, Array] = {}
         for name, raw in own.items():
-            array = self.array(raw)
-            if (name in trained or name in frozen) and array.size:
+            learned = name in trained or name in frozen
+            array = self.array(raw, aligned=not learned)
+            if learned and array.size:
                 self.weights[name] = array
         self.frozen = frozenset(n for n in self.weights if n not in trained)
         if all(isinstance(d, int) for i in self.inputs for d in i.dims or (None,)):
@@ -116,11 +117,11 @@ class Network:
                                 f"{TYPES[output.code].name}[{wanted}], but its nodes give "
                                 f"{TensorType(tensor.shape, tensor.dtype)}")
 
-    def array(self, raw: RawTensor) -> Array:
-        """The elements of a tensor of the file, decoded once."""
+    def array(self, raw: RawTensor, aligned: bool = True) -> Array:
+        """The elements of a tensor of the file, decoded once; see `array_of`."""
         found = self._arrays.get(id(raw))
         if found is None:
-            found = self._arrays[id(raw)] = array_of(raw, self.files)
+            found = self._arrays[id(raw)] = array_of(raw, self.files, aligned)
         return found
 
     def constants(self, body: Body) -> dict[str, Known]:
