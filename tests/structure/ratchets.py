@@ -31,10 +31,10 @@ STEP = 200
 Counts = dict[str, int]
 
 
-def sources(*folders: str) -> Iterator[tuple[str, str]]:
+def sources(*folders: str, ending: str = ".py") -> Iterator[tuple[str, str]]:
     """Files below folders of the repository: path, text."""
     for folder in folders:
-        for path in sorted((ROOT / folder).rglob("*.py")):
+        for path in sorted((ROOT / folder).rglob(f"*{ending}")):
             yield path.relative_to(ROOT).as_posix(), path.read_text()
 
 
@@ -44,9 +44,10 @@ def product() -> Iterator[tuple[str, str]]:
 
 
 def lines() -> Counts:
-    """The size of each package in lines, rounded up to whole steps."""
-    found: Counts = dict.fromkeys(("compiler", "frontend", "runtime"), 0)
-    for path, text in product():
+    """The size of each package in lines of Python and of LLVM, rounded up to whole steps."""
+    packages = ("compiler", "frontend", "runtime")
+    found: Counts = dict.fromkeys(packages, 0)
+    for path, text in (*product(), *sources(*packages, ending=".ll")):
         found[path.partition("/")[0]] += text.count("\n")
     return {package: -(-n // STEP) * STEP for package, n in found.items()}
 
