@@ -98,7 +98,9 @@ def passes(numerics: str = "strict", target: Target | None = None) -> tuple[base
     """The passes of `numerics`, then those of a target if one is given, in order."""
     backend = backends.backend_of(target) if target else backends.backend()
     general = pipeline.passes_of(numerics, backend.fast_passes())
-    return general + (tuple(backend.passes(target)) if target else ())
+    if target is None:
+        return general
+    return (*backend.first_passes(), *general, *backend.passes(target))
 
 
 def compile_optimized(graph: Graph, target: Target) -> Program:

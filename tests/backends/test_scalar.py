@@ -29,8 +29,8 @@ from .scalar import CPU, TARGET, ScalarBackend, ScalarDevice
 Array = np.ndarray[Any, Any]
 
 BLOCKED = {"to_blocked", "from_blocked", "conv2d_blocked", "max_pool2d_blocked",
-           "avg_pool2d_blocked", "pixel_sum_blocked", "regroup_blocked", "winograd_input",
-           "winograd_output", "matmul_prefix"}
+           "avg_pool2d_blocked", "pixel_sum_blocked", "regroup_blocked", "small_conv2d_blocked",
+           "winograd_input", "winograd_output", "matmul_prefix"}
 """What passes of the CPU back end write: no other back end has rules for it."""
 
 

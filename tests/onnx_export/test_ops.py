@@ -44,7 +44,8 @@ KNOWN_REFUSED = {
     "conv2d_backward_weight", "max_pool2d_backward",
     # made by passes alone
     "avg_pool2d_blocked", "conv2d_blocked", "from_blocked", "max_pool2d_blocked",
-    "pixel_sum_blocked", "regroup_blocked", "to_blocked", "winograd_input", "winograd_output",
+    "pixel_sum_blocked", "regroup_blocked", "small_conv2d_blocked", "to_blocked",
+    "winograd_input", "winograd_output",
 }
 # Positions outside of the axis: cellc reads zero and skips, ONNX calls it an error.
 OUTSIDE = {"gather": (4,), "gather_elements": (2,), "gather_nd": (2,), "scatter": (3, 4),

@@ -149,7 +149,7 @@ class Chain(nn.Cell):
 
 @kinds
 def test_memory(kind: Any, tmp_path: Path) -> None:
-    """Weights take their bits in files and in memory, and one at a time is widened."""
+    """Weights take their bits in files and in memory; one at a time is widened, as it is packed."""
     ms.set_seed(1)
     net, x = Chain().set_train(False), tensor(1, 64, 4, 4)
     floats = sum(p.nbytes for p in net.get_parameters() if p.ndim > 1)
@@ -168,7 +168,7 @@ def test_memory(kind: Any, tmp_path: Path) -> None:
     one = 64 * 64 * 9 * 4
     program, = loaded.programs()
     kept = sum(s.nbytes for s in program.slots if s.kind == "kept")
-    assert program.arena_bytes < 3.2 * one and kept < 0.1 * one
+    assert program.arena_bytes < 1.3 * one and kept < 0.1 * one  # (the weight as it is packed)
 
 
 @pytest.mark.parametrize("name", ["grouped", "Conv2dTranspose", "LSTM", "GRUCell"])

@@ -109,8 +109,8 @@ def test_what_was_summed() -> None:
 
 
 @pytest.mark.parametrize("name", [
-    "conv2d_blocked", "winograd_input", "winograd_output", "max_pool2d_backward",
-    "adaptive_max_pool2d_backward"])
+    "conv2d_blocked", "small_conv2d_blocked", "winograd_input", "winograd_output",
+    "max_pool2d_backward", "adaptive_max_pool2d_backward"])
 def test_what_internal_ops_sum(name: str) -> None:
     """Each says so; where all terms have one sign, it is the result."""
     op = lookup(name)

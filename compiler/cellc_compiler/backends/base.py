@@ -161,6 +161,10 @@ class Backend(ABC):
     def version(self) -> str:
         """Return the compiler's version: programs of another one are not found in the cache."""
 
+    def first_passes(self) -> tuple[Pass, ...]:
+        """Return the rewrites of what later passes take apart, before all other passes."""
+        return ()
+
     def passes(self, target: Target) -> tuple[Pass, ...]:
         """Return the passes that choose for a target, after all other passes. Bits stay."""
         return ()

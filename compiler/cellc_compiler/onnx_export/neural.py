@@ -25,8 +25,8 @@ refused(
 )
 refused(
     "the passes of the compiler make it, no network does", "avg_pool2d_blocked", "conv2d_blocked",
-    "from_blocked", "max_pool2d_blocked", "pixel_sum_blocked", "regroup_blocked", "to_blocked",
-    "winograd_input", "winograd_output",
+    "from_blocked", "max_pool2d_blocked", "pixel_sum_blocked", "regroup_blocked",
+    "small_conv2d_blocked", "to_blocked", "winograd_input", "winograd_output",
 )
 
 # --- activations ----------------------------------------------------------------------------------

@@ -16,11 +16,13 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ..ir import attributes as attr
-from ..ir.graph import Node
+from ..ir.graph import Builder, Node, Value
 from ..ir.op import Array, Op, Sample, Spec, lookup
 from ..ir.types import TensorType, prod
 from ._members import case
+from ._small import small_sample
 from ._views import widened
+from .contraction import Dequantized
 from .conv import Conv2d, Pair
 from .elementwise import check_dtype, same_dtype
 from .pool import AVERAGE, SLIDING
@@ -254,6 +256,93 @@ class Conv2dBlocked(_Internal):
                 pair((2, 2, 5, 4, 8), (48, 13, 1, 1), block=8, size=(5, 4), spread=(3, 2)),
                 pair((1, 1, 6, 6, 16), (128, 16, 1, 1), block=16, size=(4, 5), origin=(1, 1),
                      spread=(2, 2)))
+
+
+class SmallKernel(_Internal):
+    """The weight of a convolution in float32 that is stored in few bits: `dequantized` with a row
+    for each output channel, in the shape of the weight. What a pass makes of that where a
+    convolution reads it, so that its kernel may read the few bits.
+
+    Attributes:
+        kernel: the shape `(O, C / groups, kH, kW)`.
+        group: as in `dequantized`.
+    """
+
+    name = "small_kernel"
+    operands = ("weight", "*scales")
+    attrs = {"kernel": attr.shape(), "group": attr.size(0)}
+    dtypes = Dequantized.dtypes
+
+    def infer(self, w: TensorType, *scales: TensorType, kernel: tuple[int, ...], group: int
+              ) -> TensorType:
+        wide = Dequantized().infer(w, *scales, steps=prod(kernel[1:]), group=group)
+        if wide.shape != (kernel[0], prod(kernel[1:]), 1):
+            raise ValueError(f"{self.name} of shape {kernel} cannot take a weight of {w}")
+        return TensorType(kernel, wide.dtype)
+
+    def expand(self, b: Builder, w: Value, *scales: Value, kernel: tuple[int, ...], group: int
+               ) -> Value:
+        wide = b.dequantized(w, *scales, steps=prod(kernel[1:]), group=group)
+        out: Value = b.reshape(wide, shape=kernel)
+        return out
+
+    def reference(self, w: Array, *scales: Array, kernel: tuple[int, ...], group: int) -> Array:
+        wide = Dequantized().reference(w, *scales, steps=prod(kernel[1:]), group=group)
+        return wide.reshape(kernel)
+
+    def samples(self) -> Sequence[Sample]:
+        return tuple(
+            case(*small_sample(kind, kernel[0], prod(kernel[1:]), 1, group, zeros, dtypes.float16),
+                 grad=False, kernel=kernel, group=group)
+            for kind, kernel, group, zeros in (
+                (dtypes.int8, (5, 7, 2, 2), 0, None), (dtypes.uint8, (6, 5, 3, 3), 32, dtypes.int8),
+                (dtypes.bfloat16, (3, 4, 1, 1), 0, None)))
+
+
+class SmallConv2dBlocked(Conv2dBlocked):
+    """`conv2d_blocked` of float32 by a weight that is stored in few bits, as `small_kernel` has it.
+
+    Attributes:
+        kernel, group: as in `small_kernel`; the others as in `conv2d_blocked`.
+    """
+
+    name = "small_conv2d_blocked"
+    operands = ("input", "weight", "*scales")
+    attrs = {**Conv2dBlocked.attrs, **SmallKernel.attrs}
+    dtypes = (dtypes.float32,)
+
+    def infer(self, x: TensorType, w: TensorType, *scales: TensorType, kernel: tuple[int, ...],
+              group: int, **attrs: Any) -> TensorType:
+        wide = SmallKernel().infer(w, *scales, kernel=kernel, group=group)
+        return super().infer(x, wide, **attrs)
+
+    def flops(self, node: Node) -> int:
+        return 2 * prod(node.results[0].shape) * prod(node.attrs["kernel"][1:])
+
+    def reference(self, x: Array, w: Array, *scales: Array, kernel: tuple[int, ...], group: int,
+                  **attrs: Any) -> Array:
+        wide = SmallKernel().reference(w, *scales, kernel=kernel, group=group)
+        return super().reference(x, wide.astype(x.dtype), **attrs)
+
+    def samples(self) -> Sequence[Sample]:
+        def made(x: tuple[int, ...], kernel: tuple[int, ...], kind: DType, group: int = 0,
+                 zeros: DType | None = None, scales: DType = dtypes.float16, **attrs: Any
+                 ) -> Sample:
+            weight = small_sample(kind, kernel[0], prod(kernel[1:]), 1, group, zeros, scales)
+            return case(Spec(x, dtype=dtypes.float32), *weight, grad=False, kernel=kernel,
+                        group=group, **attrs)
+
+        i8, u8, f32 = dtypes.int8, dtypes.uint8, dtypes.float32
+        return (made((1, 2, 5, 6, 8), (11, 13, 2, 3), i8, block=8, size=(4, 4)),
+                made((1, 1, 6, 7, 16), (20, 15, 3, 3), u8, 64, block=16, size=(4, 5)),
+                made((2, 3, 7, 8, 1), (5, 3, 3, 3), u8, 32, i8, f32, block=8, size=(3, 3),
+                     stride=(2, 2), origin=(0, 1)),
+                made((1, 2, 5, 5, 4), (6, 7, 1, 1), u8, block=4, size=(5, 5)),
+                made((1, 9, 3, 3, 4), (8, 36, 1, 1), i8, 32, dtypes.uint8, block=4, size=(3, 3)),
+                made((1, 2, 6, 6, 8), (13, 1, 3, 3), i8, 0, f32, block=8, size=(4, 4), groups=13),
+                made((1, 4, 5, 5, 4), (32, 8, 1, 2), dtypes.bfloat16, block=4, size=(5, 4),
+                     groups=2),
+                made((1, 1, 4, 4, 16), (33, 10, 3, 3), dtypes.float16, block=16, size=(2, 2)))
 
 
 class _PoolBlocked(_Internal):

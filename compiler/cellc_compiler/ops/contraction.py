@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ..loops.order import SMALL_COLUMNS, product_segment
 from . import _batch_axis, _identities
 from ._complex import conj
 from ._members import Grads, case, sharding
+from ._small import SMALL, check_scales, dequantize, small_sample, stored_steps
 from ._views import widened
 from .batching import pointwise
 from .elementwise import same_dtype, unbroadcast
@@ -273,16 +273,16 @@ class DequantizedMatmul(Op):
 
     def infer(self, x: TensorType, w: TensorType, *scales: TensorType, columns: int,
               group: int) -> TensorType:
-        if x.dtype is not dtypes.float32 or w.dtype not in _SMALL:
+        if x.dtype is not dtypes.float32 or w.dtype not in SMALL:
             raise TypeError("dequantized_matmul takes an input of float32 and a weight of "
                             f"bfloat16, float16, int8 or uint8, got {x} and {w}")
         k = x.shape[-1] if x.rank else 0
         panels = -(-columns // SMALL_COLUMNS)
-        shape = panels, _stored(w, k), SMALL_COLUMNS
+        shape = panels, stored_steps(w, k), SMALL_COLUMNS
         if not x.rank or w.shape != shape:
             raise ValueError(f"dequantized_matmul of {x} to {columns} columns needs a weight of "
                              f"shape {shape}, got {w}")
-        _check_scales(self, w, scales, k, group)
+        check_scales(self, w, scales, k, group)
         return x.with_shape((*x.shape[:-1], columns))
 
     def flops(self, node: Node) -> int:
@@ -290,7 +290,7 @@ class DequantizedMatmul(Op):
 
     def reference(self, x: Array, w: Array, *scales: Array, columns: int, group: int) -> Array:
         k = x.shape[-1]
-        wide = _widened(w, scales, k, group, x.dtype)
+        wide = dequantize(w, scales, k, group, x.dtype)
         out: Array = np.matmul(x, np.moveaxis(wide, 1, 2).reshape(-1, k)[:columns].T)
         return out
 
@@ -329,7 +329,7 @@ class DequantizedMatmul(Op):
     def samples(self) -> Sequence[Sample]:
         def weight(kind: DType, columns: int, k: int, group: int = 0, zeros: DType | None = None,
                    scales: DType = dtypes.float16, x: tuple[int, ...] = (3,)) -> Sample:
-            parts = _sample(kind, -(-columns // SMALL_COLUMNS), k, SMALL_COLUMNS, group, zeros,
+            parts = small_sample(kind, -(-columns // SMALL_COLUMNS), k, SMALL_COLUMNS, group, zeros,
                             scales)
             return case((*x, k), *parts, grad=False, columns=columns, group=group)
 
@@ -364,13 +364,13 @@ class Dequantized(Op):
     dtypes = (dtypes.bfloat16, dtypes.float16, dtypes.int8, dtypes.uint8)
 
     def infer(self, w: TensorType, *scales: TensorType, steps: int, group: int) -> TensorType:
-        if w.dtype not in _SMALL:
+        if w.dtype not in SMALL:
             raise TypeError(f"dequantized takes a weight of bfloat16, float16, int8 or uint8, got "
                             f"{w}")
-        if w.rank != 3 or w.shape[1] != _stored(w, steps):
+        if w.rank != 3 or w.shape[1] != stored_steps(w, steps):
             raise ValueError(f"dequantized to {steps} steps needs a weight of shape "
-                             f"(a, {_stored(w, steps)}, b), got {w}")
-        _check_scales(self, w, scales, steps, group)
+                             f"(a, {stored_steps(w, steps)}, b), got {w}")
+        check_scales(self, w, scales, steps, group)
         return TensorType((w.shape[0], steps, w.shape[2]), dtypes.float32)
 
     def expand(self, b: Builder, w: Value, *scales: Value, steps: int, group: int) -> Value:
@@ -399,7 +399,7 @@ class Dequantized(Op):
     def reference(self, w: Array, *scales: Array, steps: int, group: int) -> Array:
         kind = np.float64 if w.dtype == np.float64 or any(
             s.dtype == np.float64 for s in scales) else np.float32
-        return _widened(w, scales, steps, group, np.dtype(kind))
+        return dequantize(w, scales, steps, group, np.dtype(kind))
 
     def gradient(self, b: Builder, node: Node, dys: Grads) -> Grads:
         return [None] * len(node.operands)
@@ -409,7 +409,8 @@ class Dequantized(Op):
 
     def samples(self) -> Sequence[Sample]:
         return tuple(
-            case(*_sample(kind, a, k, c, group, zeros, scales), grad=False, steps=k, group=group)
+            case(*small_sample(kind, a, k, c, group, zeros, scales), grad=False, steps=k,
+                 group=group)
             for kind, (a, k, c), group, zeros, scales in (
                 (dtypes.int8, (5, 7, 1), 0, None, dtypes.float16),
                 (dtypes.uint8, (2, 33, 3), 32, None, dtypes.float16),
@@ -421,60 +422,5 @@ class Dequantized(Op):
                 (dtypes.int8, (0, 40, 1), 0, None, dtypes.float16)))
 
 
-_SMALL = (dtypes.bfloat16, dtypes.float16, dtypes.int8, dtypes.uint8)
-_SCALES = ((dtypes.float16, dtypes.float32), (dtypes.int8, dtypes.uint8, dtypes.float32))
-"""Element types of scales, of zeros."""
 _NO_GRADIENT = ("weights stored in few bits, and their scales, have no gradient; train the network "
                 "before cellc.quantize, or leave its layer out (skip)")
-
-
-def _stored(w: TensorType, k: Any) -> Any:
-    """Elements that hold k steps."""
-    return -(-k // 2) if w.dtype is dtypes.uint8 else k
-
-
-def _check_scales(
-    op: Op, w: TensorType, scales: Sequence[TensorType], k: Any, group: int
-) -> None:
-    """Raise unless scales and zeros are of the groups that a weight (a, k, b) has."""
-    if group % 32:
-        raise ValueError(f"{op.name} needs a group of a multiple of 32, got {group}")
-    shape = (w.shape[0], -(-k // group) if group else 1, w.shape[2])
-    least = w.dtype.is_integer
-    if not least <= len(scales) <= 2 * least or any(s.shape != shape for s in scales):
-        needed = f"scales and at most zeros of shape {shape}" if least else "no scales"
-        raise ValueError(f"{op.name} by {w} needs {needed}, got "
-                         + (", ".join(map(str, scales)) or "none"))
-    if any(s.dtype not in kinds for s, kinds in zip(scales, _SCALES, strict=False)):
-        raise TypeError(f"{op.name} takes scales of float16 or float32 and zeros of "
-                        "int8, uint8 or float32, got " + ", ".join(map(str, scales)))
-
-
-def _widened(
-    w: Array, scales: Sequence[Array], k: int, group: int, dtype: np.dtype[Any]
-) -> Array:
-    """The elements (a, k, b) that stored ones stand for."""
-    zero = 0
-    if w.dtype == np.uint8:
-        w = np.stack((w & 15, w >> 4), axis=2).reshape(w.shape[0], -1, w.shape[2])
-        zero = 8
-    given = [np.repeat(s, group or k, axis=1)[:, :k].astype(dtype) for s in scales]
-    wide = w[:, :k].astype(dtype) - (given[1] if len(given) > 1 else dtype.type(zero))
-    out: Array = wide * given[0] if given else wide
-    return out
-
-
-def _sample(kind: DType, a: int, k: int, width: int, group: int, zeros: DType | None,
-            scales: DType) -> list[Array]:
-    """A weight (a, k, width) with its scales and zeros."""
-    rng = np.random.default_rng(5)
-    steps = -(-k // 2) if kind is dtypes.uint8 else k
-    low, high = (0, 256) if kind is dtypes.uint8 else (-128, 128)
-    w = rng.integers(low, high, (a, steps, width))
-    parts = [(w if kind.is_integer else w / 64).astype(kind.numpy)]
-    shape = a, -(-k // group) if group else 1, width
-    if kind.is_integer:
-        parts.append(rng.uniform(0.01, 0.02, shape).astype(scales.numpy))
-    if zeros is not None:
-        parts.append(rng.integers(0, 15, shape).astype(zeros.numpy))
-    return parts

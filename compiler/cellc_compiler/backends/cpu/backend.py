@@ -20,7 +20,7 @@ with lazy_imports(__name__):  # a program found in the cache needs none of these
     from ...build import llvm_version, workers
     from . import image, machine
     from .host import shape_polymorphic
-    from .passes import inplace_concat, layout, prefixes, winograd
+    from .passes import inplace_concat, layout, prefixes, small_kernels, winograd
 
 _MANY = 24
 """Nodes of a graph that will have kernels enough for more than one process that compiles them."""
@@ -48,8 +48,12 @@ class CpuBackend(Backend):
         """LLVM's, and numba's for users' own kernels."""
         return f"{llvm_version.llvm_version()} {llvm_version.package_version('numba')}"
 
+    def first_passes(self) -> tuple[Pass, ...]:
+        return (small_kernels.SmallKernels(),)
+
     def passes(self, target: Target) -> tuple[Pass, ...]:
-        return (layout.Layout(target), inplace_concat.InPlaceConcat(), prefixes.Prefixes())
+        return (layout.Layout(target), small_kernels.WidenKernels(),
+                inplace_concat.InPlaceConcat(), prefixes.Prefixes())
 
     def fast_passes(self) -> tuple[Pass, ...]:
         return (winograd.Winograd(),)

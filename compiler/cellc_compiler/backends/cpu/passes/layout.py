@@ -28,7 +28,7 @@ from ....ir.graph import Builder, Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
 from ....loops.order import LONG_ROW
-from ....ops.blocked import BLOCK_DTYPES, blocks, groups_fit, held
+from ....ops.blocked import BLOCK_DTYPES, SmallKernel, blocks, groups_fit, held
 from ....ops.elementwise import Elementwise
 from ....passes.base import Pass
 from ....passes.cleanup import Dce, Simplify
@@ -401,9 +401,13 @@ class _Rewriter:
         block = self.choice.block(x)
         im = self._source(x, a["pads"], a["groups"])
         origin = (im.border[0] - a["pads"][0], im.border[2] - a["pads"][2])
-        out: Value = self.b.conv2d_blocked(
-            im.value, self.nchw(w), block=block, size=node.result.shape[2:], origin=origin,
-            stride=a["stride"], dilation=a["dilation"], groups=a["groups"])
+        attrs = {"block": block, "size": node.result.shape[2:], "origin": origin,
+                 **{name: a[name] for name in ("stride", "dilation", "groups")}}
+        out: Value
+        if w.node is not None and w.node.op == SmallKernel.name and block > 1:
+            out = self.b.small_conv2d_blocked(im.value, *w.node.operands, **w.node.attrs, **attrs)
+        else:
+            out = self.b.conv2d_blocked(im.value, self.nchw(w), **attrs)
         return self._as(out, x.dtype)
 
     def _transposed(self, node: Node) -> Value:

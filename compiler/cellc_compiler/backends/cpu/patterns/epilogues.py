@@ -41,7 +41,8 @@ _MOST_UPDATES = 4
 _SHORT = 256
 """Steps of a product up to which an update is worth making in its tile stores: in longer ones it
 is a small part, and a pass of its own reads and writes longer runs."""
-_BLOCKED = ("conv2d_blocked", "max_pool2d_blocked", "avg_pool2d_blocked", "to_blocked",
+_BLOCKED_CONVOLUTIONS = ("conv2d_blocked", "small_conv2d_blocked")
+_BLOCKED = (*_BLOCKED_CONVOLUTIONS, "max_pool2d_blocked", "avg_pool2d_blocked", "to_blocked",
             "regroup_blocked")
 
 
@@ -252,7 +253,7 @@ def _attach_blocked(node: Node, reader: Cluster, schedule: Schedule) -> Attached
         return None
     resolve([root], schedule)
     fused = classify_blocked(root, source, builder.full, border)
-    if fused is None or (node.op != "conv2d_blocked" and not fused.bare):
+    if fused is None or (node.op not in _BLOCKED_CONVOLUTIONS and not fused.bare):
         return None  # a pool writes a border, and computes nothing more
     return Attached(node, reader, fused, (result,))
 

@@ -8,14 +8,23 @@ from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.target import Target
 
 from ....ir.graph import Node
-from ....lower.plan import KernelPlan, Step, epilogue_operand, operand, packed, result
+from ....lower.plan import (
+    KernelPlan,
+    Role,
+    Step,
+    epilogue_operand,
+    operand,
+    packed,
+    result,
+    scratch,
+)
 from .table import lowers, with_epilogue
 
 if TYPE_CHECKING:
     from ..nests.epilogue import BlockFused
 with lazy_imports(__name__):  # kernel families load when one is generated
     from ..kernels import pool_axes
-    from ..kernels.blocked import conv, pack, pool, regroup, tile
+    from ..kernels.blocked import conv, pack, pack_small, pool, regroup, tile
 
 Border = tuple[int, int, int, int]
 NONE: Border = (0, 0, 0, 0)
@@ -44,9 +53,9 @@ def from_blocked(node: Node, target: Target) -> KernelPlan:
 
 
 def problem(node: Node, border: Border) -> tile.BlockConv:
-    """The kernel family's description of a `conv2d_blocked`."""
-    x, w, a = node.operands[0].type.dims, node.operands[1].type.dims, node.attrs
-    oc, ic, kh, kw = w
+    """The kernel family's description of a `conv2d_blocked`, or a `small_conv2d_blocked`."""
+    x, a = node.operands[0].type.dims, node.attrs
+    oc, ic, kh, kw = a.get("kernel", node.operands[1].type.dims)
     oh, ow = a["size"]
     return tile.BlockConv(
         n=x[0], c=ic * a["groups"], oc=oc, bi=x[4], bo=a["block"], ph=x[2],
@@ -61,15 +70,39 @@ def conv2d_blocked(node: Node, target: Target, epilogue: BlockFused | None = Non
     """Packing of the weights and the convolution; `epilogue` is applied to accumulators."""
     p = problem(node, epilogue.border if epilogue else NONE)
     chosen = tile.choose_tile(p, target)
+    given, role = node.operands[1].dtype, packed("w")
+    step = Step(pack.pack_kernel(p, chosen.ov, given, target), (operand(1), role))
+    return KernelPlan((step, _convolved(p, chosen, target, role, epilogue)),
+                      {role: conv.packed_bytes(p)}, conv.packing(p, chosen.ov, given, role))
+
+
+@lowers("small_conv2d_blocked")
+@with_epilogue("small_conv2d_blocked")
+def small_conv2d_blocked(
+    node: Node, target: Target, epilogue: BlockFused | None = None
+) -> KernelPlan:
+    """The same; weights of few bits are packed in each call, for the packed ones would take the
+    memory that they save."""
+    p = problem(node, epilogue.border if epilogue else NONE)
+    chosen = tile.choose_tile(p, target)
+    _, w, *scales = (v.dtype for v in node.operands)
+    kernel = pack_small.pack_kernel(p, chosen.ov, w, tuple(scales), node.attrs["group"], target)
+    role = scratch("w")
+    step = Step(kernel, (*map(operand, range(1, len(node.operands))), role))
+    return KernelPlan((step, _convolved(p, chosen, target, role, epilogue)),
+                      {role: conv.packed_bytes(p)})
+
+
+def _convolved(
+    p: tile.BlockConv, chosen: tile.Tile, target: Target, weights: Role,
+    epilogue: BlockFused | None,
+) -> Step:
+    """The convolution by packed weights."""
     operands = epilogue.operands if epilogue else ()
     emit = epilogue.emitter(target) if epilogue else None
     kernel = conv.block_kernel(p, chosen, target, emit, len(operands))
-    extra = tuple(map(epilogue_operand, range(len(operands))))
-    given = node.operands[1].dtype
-    steps = (Step(pack.pack_kernel(p, chosen.ov, given, target), (operand(1), packed("w"))),
-             Step(kernel, (operand(0), packed("w"), result(0), *extra)))
-    return KernelPlan(steps, {packed("w"): conv.packed_bytes(p)},
-                      conv.packing(p, chosen.ov, given, packed("w")))
+    extra = map(epilogue_operand, range(len(operands)))
+    return Step(kernel, (operand(0), weights, result(0), *extra))
 
 
 @lowers("max_pool2d_blocked")
