@@ -41,7 +41,8 @@ class Code(IntEnum):
 
 MEANINGS = {
     Code.OK: "done",
-    Code.ARGUMENT: "a null pointer, an unknown entry or name, or a wrong number of arguments",
+    Code.ARGUMENT: "a null pointer, another library's session, an unknown entry or name, or a "
+                   "wrong number of arguments",
     Code.DTYPE: "a tensor of another element type",
     Code.SHAPE: "a tensor of another shape, or not contiguous",
     Code.BUFFER: "a buffer that is too short, missing, not aligned, or shared with another one",
@@ -115,9 +116,10 @@ STRUCTURES = {
     "message": fields_of("ptr pieces shown kind where", "i64 npieces"),
     "piece": fields_of("ptr text", "i64 value"),
     "shown": fields_of("ptr code", "i64 dtype ndim count place"),
-    # The memory of a session, which its arrays follow; of a program in it; of what is shared.
+    # The memory of a session, which its arrays follow; of a program in it; of what is shared. The
+    # owner is `@cellc_net` of the library while the session is not destroyed.
     "session": fields_of("ptr base weights versions pointers tensors bounce",
-                       "i64 busy bounce_bytes"),
+                       "i64 busy bounce_bytes", "ptr owner"),
     "state": fields_of("ptr arena", "i64 capacity ready need"),
     "base": fields_of("ptr data map", "i64 map_bytes references"),
 }  # fmt: skip
@@ -135,11 +137,14 @@ TABLE: dict[Ext, str] = {
 }
 """The entries of the external table that compiled code needs here."""
 FUTEX = {"x86_64": 202, "aarch64": 98}
+STAT = {"x86_64": (262, 6), "aarch64": (79, 4)}
+"""The system call `newfstatat`, and which 32 bits of its answer are type and permissions."""
 
 _SYSTEM = (
     "posix_memalign free memcpy memset memcmp strcmp sched_getaffinity sched_yield "
     "pthread_attr_init pthread_attr_setdetachstate pthread_attr_setstacksize open close lseek mmap "
-    "munmap write fsync rename unlink getpid getenv __errno_location strerror snprintf strtod pow"
+    "munmap write fsync rename unlink realpath syscall getpid getenv __errno_location strerror "
+    "snprintf strtod pow"
 )
 LIBC = tuple(_SYSTEM.split())
 """Functions of the C library that the code calls, through a table of its own."""

@@ -26,7 +26,7 @@ extern "C" {
 
 enum cellc_code {
     CELLC_OK = 0, /* done */
-    CELLC_ARGUMENT = 1, /* a null pointer, an unknown entry or name, or a wrong number of arguments */
+    CELLC_ARGUMENT = 1, /* a null pointer, another library's session, an unknown entry or name, or a wrong number of arguments */
     CELLC_DTYPE = 2, /* a tensor of another element type */
     CELLC_SHAPE = 3, /* a tensor of another shape, or not contiguous */
     CELLC_BUFFER = 4, /* a buffer that is too short, missing, not aligned, or shared with another one */
@@ -155,7 +155,8 @@ struct cellc_library {
     /* A view of a weight as it is now, to be read between calls. */
     int32_t (*weight)(cellc_session *session, const char *name, cellc_tensor *tensor,
                       cellc_error *error);
-    /* Writes the weights as they are now as a safetensors file, whole or not at all. */
+    /* Writes the weights as they are now as a safetensors file, whole or not at all. A symbolic link
+       stays one, permissions stay, and what is no regular file is refused. */
     int32_t (*save)(cellc_session *session, const char *path, cellc_error *error);
     int32_t (*set_threads)(const cellc_library *library, int32_t count, cellc_error *error);
     /* Lets `executor` do the parallel work of all sessions; NULL: the library's own threads. */

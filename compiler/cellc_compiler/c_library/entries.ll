@@ -12,7 +12,7 @@ pool:
 
 ; Whether this thread has the session now.
 define internal i32 @enter(ptr %session, ptr %error) nounwind {
-  if %session != null, else ret @null_session(%error)
+  try @belongs(%session, %error)
   %busy = &%session->session.busy
   %pair = cmpxchg ptr %busy, i64 0, i64 1 acq_rel monotonic
   %won = extractvalue { i64, i1 } %pair, 1
@@ -21,8 +21,13 @@ define internal i32 @enter(ptr %session, ptr %error) nounwind {
   ret 0
 }
 
-define internal i32 @null_session(ptr %error) nounwind {
-  tell {ARGUMENT}, "The session must not be NULL."
+; Whether a session is one of this library. What was destroyed is often still readable, and says no.
+define internal i32 @belongs(ptr %session, ptr %error) nounwind {
+  if %session != null, else tell {ARGUMENT}, "The session must not be NULL."
+  if %session->session.owner == @cellc_net, else tell {ARGUMENT},
+      "The session must be one of the library '", @cellc_net->net.library->library.name,
+      "' that is not destroyed."
+  ret 0
 }
 
 define internal void @leave(ptr %session) nounwind {

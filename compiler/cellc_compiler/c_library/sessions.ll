@@ -68,6 +68,7 @@ define hidden void @cellc_set_executor(ptr %library, ptr %executor, ptr %context
 define internal ptr @session_over(ptr %base) nounwind {
   %memory = @memory(@cellc_net->net.session_bytes)
   if %memory != null, else ret null
+  %memory->session.owner = @cellc_net
   %memory->session.base = %base
   %memory->session.weights = &%memory:i8[@cellc_net->net.weights_at]
   %memory->session.versions = &%memory:i8[@cellc_net->net.versions_at]
@@ -149,7 +150,8 @@ define internal i32 @no_place(ptr %error) nounwind {
 }
 
 define hidden void @cellc_destroy(ptr %session) nounwind {
-  if %session != null, else ret void
+  if @belongs(%session, null) == 0, else ret void
+  %session->session.owner = null
   %programs = @cellc_net->net.programs
   loop %p < @cellc_net->net.nprograms, else %rest
   %state = &%session:i8[%programs[%p]->program.state_at]
@@ -204,8 +206,9 @@ define hidden i32 @cellc_clone(ptr %session, ptr %out, ptr %error) nounwind {
 }
 
 define hidden i32 @cellc_weight(ptr %session, ptr %name, ptr %tensor, ptr %error) nounwind {
-  if %session != null, else ret @null_session(%error)
-  if %name != null & %tensor != null, else ret @no_weight("", %error)
+  try @belongs(%session, %error)
+  if %name != null & %tensor != null,
+      else tell {ARGUMENT}, "The name of a weight and the place for it must not be NULL."
   %table = @cellc_net->net.library->library.weights
   %weights = %session->session.weights
   loop %w < @cellc_net->net.nweights, else ret @no_weight(%name, %error)
@@ -228,6 +231,7 @@ define internal i32 @no_weight(ptr %name, ptr %error) nounwind {
 
 ; Map a file of weights, which must be of this network.
 define internal i32 @map_weights(ptr %base, ptr %path, ptr %error) nounwind {
+  if @mode_of(%path) >= 0, else ret @irregular("read", %path, %error)
   %file = i32 {open}(%path, i32 {O_READ}, i32 0)
   if %file >= 0, else ret @file_error("read", %path, %error)
   %size = i64 {lseek}(%file, i64 0, i32 2)
@@ -253,9 +257,17 @@ define internal i32 @other_weights(ptr %path, ptr %error) nounwind {
        %library->library.name, ", but holds others."
 }
 
+define internal i32 @irregular(ptr %verb, ptr %path, ptr %error) nounwind {
+  ret @cannot(%verb, %path, "it is not a regular file", %error)
+}
+
 define internal i32 @file_error(ptr %verb, ptr %path, ptr %error) nounwind {
   %number = ptr {__errno_location}()
   %why = ptr {strerror}(%number:i32)
+  ret @cannot(%verb, %path, %why, %error)
+}
+
+define internal i32 @cannot(ptr %verb, ptr %path, ptr %why, ptr %error) nounwind {
   tell {FILE}, "The file '", %path, "' cannot be ",
        i32 {strcmp}(%verb, "read") == 0 ? "read: " : "written: ", %why, "."
 }
@@ -277,7 +289,21 @@ more:
   br label %again
 }
 
-; The weights as they are now, as a safetensors file: whole, or as the file was.
+; The permissions of a file, or of a new one where there is none; negative: no regular file.
+define internal i32 @mode_of(ptr %path) nounwind {
+  %found = alloca [256 x i8], align 8
+  %call = {syscall}:ptr
+  ; -100: AT_FDCWD
+  %rc = call i64 (i64, ...) %call(
+      i64 {STAT}, i64 -100, ptr %path, ptr %found, i64 0)
+  if %rc == 0, else ret 438
+  %mode = %found:i32[{MODE_AT}]
+  if (%mode & 61440) == 32768, else ret -1
+  ret %mode & 511
+}
+
+; The weights as they are now, as a safetensors file: whole, or as the file was. A symbolic link
+; stays one, and permissions stay.
 define hidden i32 @cellc_save(ptr %session, ptr %path, ptr %error) nounwind {
   try @enter(%session, %error)
   %rc = @save_now(%session, %path, %error)
@@ -287,13 +313,19 @@ define hidden i32 @cellc_save(ptr %session, ptr %path, ptr %error) nounwind {
 
 define internal i32 @save_now(ptr %session, ptr %path, ptr %error) nounwind {
   %name = alloca [4096 x i8]
+  %real = alloca [4096 x i8]
+  %mode.at = alloca i32
   if %path != null, else ret @no_path(%error)
+  %resolved = ptr {realpath}(%path, %real)
+  %to = %resolved != null ? %resolved : %path
+  %mode.at:i32 = @mode_of(%to)
+  if %mode.at:i32 >= 0, else ret @irregular("write", %path, %error)
   %pid = i32 {getpid}()
   %print = {snprintf}:ptr
   %length = call i32 (ptr, i64, ptr, ...) %print(
-      ptr %name, i64 4096, ptr @cellc_unique_format, ptr %path, i32 %pid, ptr %session)
+      ptr %name, i64 4096, ptr @cellc_unique_format, ptr %to, i32 %pid, ptr %session)
   if %length >= 0 & %length < 4096, else ret @no_path(%error)
-  %file = i32 {open}(%name, i32 {O_WRITE}, i32 438)
+  %file = i32 {open}(%name, i32 {O_WRITE}, %mode.at:i32)
   if %file >= 0, else ret @file_error("write", %path, %error)
   %bad = alloca i64
   %bad:i64 = zext.i64(@written(%file, @cellc_net->net.head, @cellc_net->net.head_bytes) ^ true)
@@ -306,7 +338,7 @@ all:
   if %bad:i64 == 0, else %failed
   if i32 {fsync}(%file) == 0, else %failed
   %rc1 = i32 {close}(%file)
-  if i32 {rename}(%name, %path) == 0, else %unnamed
+  if i32 {rename}(%name, %to) == 0, else %unnamed
   @sync_folder(%name)
   ret @outcome(%error, 0)
 failed:

@@ -197,8 +197,9 @@ def support_text(target: Target, uses_pow: bool, count: int = 1) -> str:
     """The functions of a library with code for `count` targets of a kind, with the pool and what
     they need of the system."""
     machine = target.triple.partition("-")[0]
+    stat, mode_at = abi.STAT[machine]
     code, strings = _with_texts("".join(
-        read_code(__file__, name, **_numbers(count))
+        read_code(__file__, name, **_numbers(count), STAT=stat, MODE_AT=mode_at)
         for name in (*_FUNCTIONS, f"processor_{machine}")))
     code = _spelled_out(code)
     libc = [n for n in abi.LIBC if uses_pow or n != abi.POW]
@@ -280,6 +281,6 @@ def _numbers(count: int) -> dict[str, int]:
         "ABI_VERSION": abi.ABI, "TEXT": abi.TEXT, "LAST": abi.TEXT - 1, "MAX_NDIM": abi.MAX_NDIM,
         "NDTYPES": len(abi.DTYPES), "MAX_BYTES": MAX_BYTES, "LARGE": LARGE,
         "TENSOR_BYTES": 24 + 8 * abi.MAX_NDIM, "MOST": (1 << 63) - 1, "STACK": _STACK,
-        "MOST_DIVISOR": MOST_DIVISOR, "O_READ": 0o2000000, "O_WRITE": 0o2000301,
+        "MOST_DIVISOR": MOST_DIVISOR, "O_READ": 0o2004000, "O_WRITE": 0o2000301,
         "NETS": count, "NET_BYTES": 8 * len(abi.STRUCTURES["net"]),
     }
