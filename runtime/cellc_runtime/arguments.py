@@ -92,6 +92,8 @@ class Inputs:
 def _as_array(value: Any, must: str) -> Array:
     """A value as an array; arrays, numbers, lists of them, and what offers itself as an array."""
     if isinstance(value, np.ndarray):
+        if type(value) is not np.ndarray and np.any(getattr(value, "mask", False)):
+            raise TypeError(f"{must} {type(value).__name__} with masked elements.")
         return value
     try:
         array = np.from_dlpack(value) if hasattr(value, "__dlpack__") \

@@ -288,6 +288,9 @@ def load(
         ArtifactError: the file is corrupt, truncated, hostile or of another version.
         OSError: it cannot be read.
     """
+    if trust_native_code not in (True, False):  # (the text "no" is true)
+        raise TypeError("For 'load', 'trust_native_code' must be True or False, but got "
+                        f"{trust_native_code!r}.")
     if isinstance(path, (str, os.PathLike)):
         name, data = Path(path).name, read_file(path)
     else:

@@ -147,6 +147,8 @@ TAKES = "For 'infer', the inputs must be a: float32[3] and b: float32[3], but "
      "For 'infer', 'b' must be float32[3], but got int64[3] with 16777217, which float32 does"),
     (lambda net: net(A, [1, 1e39, 3]), TypeError, "with 1e+39, which float32 does not hold."),
     (lambda net: net(A, [1j, 2, 3]), TypeError, "must be float32[3], but got complex128[3]."),
+    (lambda net: net(A, np.ma.array(B, mask=[0, 1, 0])), TypeError,
+     "For 'infer', 'b' must be float32[3], but got MaskedArray with masked elements."),
 ])
 def test_wrong_arguments(
     call: Callable[[Artifact], Any], kind: type[Exception], said: str, subtract: Path
@@ -272,6 +274,12 @@ def test_the_command_line_binds_by_name(
                         (["-i", a, "-i", b, "-i", a], "--input a: it is given twice")):
         assert main(["run", str(subtract), *given]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_trust_is_no_text(subtract: Path) -> None:
+    for said in ("no", "False", None, [], 2):
+        with pytest.raises(TypeError, match="'trust_native_code' must be True or False, but got "):
+            cellc_runtime.load(subtract, trust_native_code=said)  # type: ignore[arg-type]
 
 
 def test_an_unknown_target_is_an_error(subtract: Path) -> None:
