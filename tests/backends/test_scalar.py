@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 BLOCKED = {"to_blocked", "from_blocked", "conv2d_blocked", "max_pool2d_blocked",
            "avg_pool2d_blocked", "pixel_sum_blocked", "regroup_blocked", "small_conv2d_blocked",
-           "winograd_input", "winograd_output", "matmul_prefix"}
+           "small_kernel", "winograd_input", "winograd_output", "matmul_prefix"}
 """What passes of the CPU back end write: no other back end has rules for it."""
 
 

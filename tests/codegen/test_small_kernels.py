@@ -40,7 +40,9 @@ def problem(oc: int, chain: int, target: Target) -> BlockConv:
                      dtype=f32)
 
 
-def packed(kind: str, oc: int, chain: int, target: Target, at_end: bool = True) -> tuple[Array, Any]:
+def packed(
+    kind: str, oc: int, chain: int, target: Target, at_end: bool = True
+) -> tuple[Array, Any]:
     """Packed weights as `(vectors, chain, lanes)`, and what the kernel was made of."""
     weight, group, zeros, scale = KINDS[kind]
     parts = small_sample(weight, oc, chain, 1, group, zeros, scale)

@@ -33,7 +33,6 @@ PER_SIZE = {
     "conv2d_backward_weight": "as conv2d_backward_data",
     "conv2d_blocked": "as conv2d_backward_data",
     "custom_kernel": "users' own kernels know their sizes",
-    "small_conv2d_blocked": "as conv2d_backward_data",
     "dequantized_matmul": "the length of its sums is that of a weight, which is known",
 }
 """Ops whose code is made per size where all their sizes are open. May only shrink."""

@@ -188,7 +188,7 @@ class Conv2dBlocked(_Internal):
 
     name = "conv2d_blocked"
     opaque = True
-    operands = ("input", "weight")
+    operands: ClassVar[tuple[str, ...]] = ("input", "weight")
     attrs = {"block": attr.size(least=1), "size": attr.pair(),
              "origin": attr.tuple_of(attr.whole(), 2, (0, 0)),
              "stride": attr.pair(1, default=(1, 1)),
@@ -269,6 +269,7 @@ class SmallKernel(_Internal):
     """
 
     name = "small_kernel"
+    opaque = True
     operands = ("weight", "*scales")
     attrs = {"kernel": attr.shape(), "group": attr.size(0)}
     dtypes = Dequantized.dtypes
@@ -280,8 +281,8 @@ class SmallKernel(_Internal):
             raise ValueError(f"{self.name} of shape {kernel} cannot take a weight of {w}")
         return TensorType(kernel, wide.dtype)
 
-    def expand(self, b: Builder, w: Value, *scales: Value, kernel: tuple[int, ...], group: int
-               ) -> Value:
+    def composition(self, b: Builder, w: Value, *scales: Value, kernel: tuple[int, ...],
+                    group: int) -> Value:
         wide = b.dequantized(w, *scales, steps=prod(kernel[1:]), group=group)
         out: Value = b.reshape(wide, shape=kernel)
         return out

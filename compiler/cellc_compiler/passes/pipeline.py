@@ -16,7 +16,7 @@ from .split import SplitReductions
 
 PIPELINE: tuple[Pass, ...] = (
     Dce(),
-    Expand("small_kernel"),  # which a back end that makes them keeps, or expands
+    Expand(),
     ComplexReductions(),
     SplitReductions(),
     Simplify(),
@@ -45,7 +45,7 @@ of."""
 
 def keeping_cotangents(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:
     """Return the passes of `numerics`, with gradients still separable from the forward part."""
-    return tuple(Expand(*p.keep, Cotangent.name) if isinstance(p, Expand) else p
+    return tuple(Expand(Cotangent.name) if isinstance(p, Expand) else p
                  for p in passes_of(numerics, rewrites))
 
 

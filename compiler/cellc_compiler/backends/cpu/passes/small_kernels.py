@@ -38,11 +38,14 @@ class WidenKernels(Pass):
 
     def run(self, graph: Graph) -> bool:
         """See the class."""
-        if not any(n.op == SmallKernel.name for n in graph.walk()):
-            return False
-        for p in CLEAN:
+        changed = rewrite(graph, _widened, asks=lambda op: op == SmallKernel.name)
+        for p in CLEAN if changed else ():
             p.run(graph)
-        return True
+        return changed
+
+
+def _widened(b: Builder, node: Node) -> Sequence[Value]:
+    return [SmallKernel().composition(b, *node.operands, **node.attrs)]
 
 
 def _rule(b: Builder, node: Node) -> Sequence[Value] | None:

@@ -166,7 +166,11 @@ def _store(f: Function, form: Form, lines: list[V], out: V, line_bytes: V, at: V
     last = len(columns) - 1
     for i, column in enumerate(columns[: form.short or None]):
         line = f.gep(out, line_bytes * i) if i else out
-        if i == last and form.odd:
-            f.when(f.cmp("slt", at + i, chain), lambda c=column, to=line: f.store(c, to) and None)
-        else:
+
+        def store(column: V = column, line: V = line) -> None:
             f.store(column, line)
+
+        if i == last and form.odd:
+            f.when(f.cmp("slt", at + i, chain), store)
+        else:
+            store()
