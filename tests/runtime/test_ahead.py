@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,10 +35,10 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     builds: list[image.CpuBuild] = []
     noted: list[str] = []
 
-    def noting(name):
+    def noting(name: str) -> None:
         method = getattr(image.CpuBuild, name)
 
-        def run(build, *args):
+        def run(build: image.CpuBuild, *args: Any) -> Any:
             if build not in builds:
                 builds.append(build)
             noted.append(f"{name.strip('_')} {builds.index(build)}")

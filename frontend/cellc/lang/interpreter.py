@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os.path
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
-from os.path import basename
 from types import CellType, FunctionType
 from typing import Any, NoReturn, Protocol
 
@@ -118,7 +118,10 @@ class Language:
     templates: Callable[[Interpreter], Templates]
 
 
-_basename = lru_cache(maxsize=256)(basename)  # each read of a trace asks where it is
+@lru_cache(maxsize=256)
+def _basename(path: str) -> str:
+    """The last part of a path; each read of a trace asks where it is."""
+    return os.path.basename(path)
 
 
 class Interpreter:
