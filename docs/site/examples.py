@@ -1,8 +1,7 @@
 """Short examples of the API reference: calls that are run while the page is made.
 
-A row of calls/*.txt is a name and its call; statements before the call end with "; ". A row that
-begins with "!" shows the error that it raises. The file is named after the first part of the name,
-and calls/cellc.txt has the names of `cellc` itself.
+A row of calls/*.txt is a name and its call (rows.py says how it is written). The file is named
+after the first parts of the name, and calls/cellc.txt has the names of `cellc` itself.
 
 Without a row, the example follows from that of another name (`derived`), or functions and Primitive
 classes that take tensors only are called with small ones, if they accept these and the result is
@@ -20,17 +19,14 @@ from collections.abc import Collection, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import derived
-import numpy as np
+from rows import CALLS, MOST_COLUMNS, MOST_LINES, NAMESPACE, as_text, row_of, show
 
 import cellc as ms
-from cellc import mint, nn, ops
-from cellc import numpy as mnp
+from cellc import nn
 
-MOST_LINES, MOST_COLUMNS = 8, 84
 X, Y = "ms.Tensor([[1.0, -2.0], [0.5, 3.0]])", "ms.Tensor([[2.0, 1.0], [-1.0, 0.5]])"
 UNIT = "ms.Tensor([[0.1, 0.9], [0.5, 0.3]])"
 INTS, MORE_INTS = "ms.Tensor([[1, 2], [3, 4]])", "ms.Tensor([[5, 3], [2, 1]])"
@@ -52,15 +48,16 @@ OF_PROBABILITIES = re.compile(r"BCELoss|KLDiv|.*Dice")
 SHAPES = {"0": "2", "1": "2, 8", "2": "2, 8, 8", "3": "2, 8, 8, 8"}
 """Shapes of inputs by the number in a layer's name."""
 
-CALLS = dict(row.split(": ", 1) for path in sorted(Path(__file__).with_name("calls").glob("*.txt"))
-             for row in path.read_text(encoding="utf-8").splitlines())
-"""The call of a name, by place and name."""
-
-NAMESPACE: dict[str, Any] = {"ms": ms, "nn": nn, "ops": ops, "mint": mint, "mnp": mnp, "np": np}
-
 
 def example(place: str, name: str, value: Any) -> str:
     """The call of a name and its result; "" if there is none."""
+    key = f"{place}.{name}" if place else name
+    row = row_of(key, value)
+    if row is not None:
+        try:
+            return show(row)
+        except ValueError as error:
+            raise ValueError(f"the example of {key} does not run: {row}: {error}") from error
     call, shown = find(place, name, value)
     lines = "\n".join(f">>> {line}" for line in call.removeprefix("!").split("; ") if line)
     return lines + (f"\n{shown}" if shown != "None" and lines else "")
@@ -175,7 +172,7 @@ def run(call: str, written: bool = False) -> str | None:
     try:
         with warnings.catch_warnings(), redirect_stdout(said), redirect_stderr(said):
             warnings.simplefilter("ignore" if written else "error")
-            text = _raised(call[1:]) if call[0] == "!" else _shown(_evaluated(call))
+            text = _raised(call[1:]) if call[0] == "!" else as_text(_evaluated(call))
     except Exception:  # it takes something else: other operands are tried
         return None
     if written:
@@ -203,9 +200,3 @@ def _raised(call: str) -> str:
         line = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
         return textwrap.fill(line, MOST_COLUMNS, break_long_words=False)
     raise AssertionError(f"{call} raises nothing")
-
-
-def _shown(result: Any) -> str:
-    if isinstance(result, (tuple, list)) and any(isinstance(r, ms.Tensor) for r in result):
-        return "\n".join(map(_shown, result))
-    return str(result)
