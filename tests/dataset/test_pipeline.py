@@ -64,6 +64,9 @@ def test_batch_size_from_a_function():
         num_epochs=2, output_numpy=True)
     assert [[r["b"].tolist() for r in iterator] for _ in range(2)] == [
         [[0], [1], [2]], [[0, 1], [2]]]
+    asked = []  # as in MindSpore, nobody asks for the size of a batch without rows
+    assert column(rows(2).batch(lambda info: asked.append(info.get_batch_num()) or 1)) == [[0], [1]]
+    assert asked == [0, 1]
     with pytest.raises(RuntimeError, match=r"must give a positive int, but returned 0"):
         column(rows().batch(lambda info: 0))
 

@@ -191,6 +191,18 @@ def test_a_batch_of_messages() -> None:
                                 dist.P2POp("isend", Tensor(1.0), 0, "others")])
 
 
+def test_objects_that_one_sends() -> None:
+    def run(rank: int) -> list[Any]:
+        objects = [{"rank": rank}, f"from {rank}"]
+        if rank == 0:
+            dist.send_object_list(objects, 1)
+        else:
+            dist.recv_object_list(objects, 0)
+        return objects
+
+    assert run_ranks(2, run) == [[{"rank": 0}, "from 0"]] * 2
+
+
 def test_several_messages_at_once() -> None:
     def run(rank: int) -> list[Any]:
         op = ops.BatchISendIRecv(("isend", "irecv"), [1 - rank] * 2, [(2,)], (ms.float32,))

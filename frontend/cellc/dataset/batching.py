@@ -6,7 +6,7 @@ Source: `mindspore.dataset`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -98,15 +98,16 @@ class Batch(Operation):
         """The rows of each batch, the columns, and which batch it is."""
         columns = inputs[0].get_col_names()
         rows = inputs[0].rows(run)
-        number = 0
-        while True:
+        for number in count():
+            first = next(rows, None)  # a function for the size is asked only while there are rows
+            if first is None:
+                return
             info = BatchInfo(number, run.epoch)
             size = self._size(info)
-            part = list(islice(rows, size))
-            if not part or (len(part) < size and self.drop_remainder):
+            part = [first, *islice(rows, size - 1)]
+            if len(part) < size and self.drop_remainder:
                 return
             yield part, columns, info
-            number += 1
 
     def _size(self, info: BatchInfo) -> int:
         if not callable(self.batch_size):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from cellc_runtime.dtypes import int64, uint8
 from cellc_runtime.lazy import public_names
 from cellc_runtime.world import world
 
@@ -696,8 +697,8 @@ def recv_object_list(
 ) -> None:
     """Change `object_list` in place to the objects that the process `src` sends; they are
     pickled."""
-    size = int(collectives.receive((1,), np.int64, src, 0, group).asnumpy()[0])
-    data = collectives.receive((size,), np.uint8, src, 0, group).asnumpy()
+    size = int(collectives.receive((1,), int64, src, 0, group).asnumpy()[0])
+    data = collectives.receive((size,), uint8, src, 0, group).asnumpy()
     _fill(object_list, pickle.loads(data.tobytes()), "object_list", "recv_object_list")
 
 
