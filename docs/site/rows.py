@@ -7,7 +7,6 @@ is shown after all that was printed. Lines that begin with two spaces continue a
 - A first statement `# NAME` fills the folder with the collection NAME of tests/dataset/folders.py
   and lists its files; after `# NAME PART PART` those whose path begins with a part. One part that
   is a folder takes the place of `folder`.
-- `# artifact` puts a compiled network, net.cellc, into it.
 - The last statement of a row with a `!`, before it or the first one, raises an error, which is
   shown.
 
@@ -35,8 +34,8 @@ import numpy as np
 
 import cellc as ms
 import cellc_runtime
-from cellc import cli, mint, nn, ops
 from cellc import dataset as ds
+from cellc import mint, nn, ops
 from cellc import numpy as mnp
 from cellc.dataset import audio, text, transforms, vision
 
@@ -82,35 +81,8 @@ def _unchanged() -> Iterator[None]:
         ds.config.set_num_parallel_workers(workers)
 
 
-_NETWORK = """from cellc import nn
-
-
-class Net(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.dense = nn.Dense(2, 1, weight_init="ones", bias_init="zeros")
-
-    def construct(self, x):
-        assert x.max() < 100, "x is too large"
-        return self.dense(x)
-"""
-
-
-def _artifact(folder: str) -> str:
-    """Compile a network into a folder; the command, as a comment."""
-    path, given = Path(folder, "net.py"), "x=float32[1,2]"
-    path.write_text(_NETWORK, encoding="utf-8")
-    with redirect_stdout(io.StringIO()):
-        status = cli.main(["compile", f"{path}:Net", "--input", given, "-o", f"{folder}/net.cellc"])
-    if status:
-        raise ValueError("the network does not compile")
-    return f">>> # in folder, a network with a Dense: cellc compile net.py:Net --input {given}"
-
-
 def _fill(folder: str, collection: str, *parts: str) -> tuple[str, str]:
     """Write a collection of the tests into a folder; the folder, and its files as a comment."""
-    if collection == "artifact":
-        return folder, _artifact(folder)
     if str(ROOT) not in sys.path:
         sys.path.append(str(ROOT))
     folders = importlib.import_module("tests.dataset.folders")
@@ -221,5 +193,6 @@ def row_of(name: str, value: Any) -> str | None:
     other = _by_object().get(id(value))
     if other is None:
         return None
-    row, count = re.subn(rf"(?<![\w.])(ms\.)?{re.escape(other)}\b", rf"\g<1>{name}", CALLS[other])
+    path = name if name.partition(".")[0] in NAMESPACE else f"ms.{name}"
+    row, count = re.subn(rf"(?<![\w.])(ms\.)?{re.escape(other)}\b", path, CALLS[other])
     return row if count else None
