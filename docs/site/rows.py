@@ -191,7 +191,7 @@ def row_of(name: str, value: Any) -> str | None:
     if name in CALLS:
         return CALLS[name]
     other = _by_object().get(id(value))
-    if other is None:
+    if other not in CALLS:
         return None
     path = name if name.partition(".")[0] in NAMESPACE else f"ms.{name}"
     row, count = re.subn(rf"(?<![\w.])(ms\.)?{re.escape(other)}\b", path, CALLS[other])

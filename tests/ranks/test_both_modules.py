@@ -334,6 +334,11 @@ def test_arguments_of_another_kind_are_named(
             function(**rest, **{name: wrong})
 
 
+def test_cells_of_parallel_need_no_import() -> None:
+    assert ms.parallel.__getattr__("nn").PipelineCell is ms.nn.PipelineCell
+    assert "nn" not in ms.parallel.__all__  # as in MindSpore
+
+
 def test_settings_by_methods_of_auto_parallel(tmp_path: Path) -> None:
     get = ms.get_auto_parallel_context
     network, file = AutoParallel(nn.ReLU()), str(tmp_path / "strategy.json")

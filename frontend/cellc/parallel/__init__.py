@@ -8,7 +8,7 @@ from cellc_runtime.lazy import facade
 from .shard import Layout, shard  # noqa: F401  (at once: a module has the name too)
 
 _HOMES = {
-    ".": "|nn",
+    ".": "| nn",
     "..ranks.settings": "get_algo_parameters reset_algo_parameters set_algo_parameters",
     "..train.distributed_checkpoints":
         "build_searched_strategy load_distributed_checkpoint load_segmented_checkpoints "
