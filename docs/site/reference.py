@@ -29,6 +29,7 @@ sys.path.insert(0, str(DOCS))
 from examples import example  # noqa: E402
 from make_api import COMPARED  # noqa: E402  (a script beside this folder)
 from make_ops import dtype_names, gradient  # noqa: E402
+from rows import IMPORTS  # noqa: E402
 
 CLASSES = ("Tensor", "Parameter", "nn.Cell")
 OWN = (
@@ -423,6 +424,8 @@ def entry(place: str, name: str, value: Any) -> str:
     return f"## {name} {{ #{name} }}\n\n<div class='cellc-entry'>{body}</div>\n"
 
 
+_BEGIN = ("\n<details><summary>Imports of the examples</summary><pre><code>"
+          + "\n".join(IMPORTS) + "</code></pre></details>\n")
 _OF_MINDSPORE = ("nn", "ops", "mint", "numpy", "train", "dataset", "amp")
 
 
@@ -433,4 +436,4 @@ def text(page: Page, place: str) -> str:
     head += f"# {page.heading or page.title}\n\n{page.intro}\n"
     if key.partition(".")[0] in _OF_MINDSPORE:
         head += f"\nA name is MindSpore's `mindspore.{key}.NAME` unless its entry says otherwise.\n"
-    return "\n".join([head, *(entry(key, name, value) for name, value in page.names)])
+    return "\n".join([head + _BEGIN, *(entry(key, name, value) for name, value in page.names)])

@@ -47,7 +47,8 @@ NAMESPACE: dict[str, Any] = {
     "cellc_runtime": cellc_runtime, "__name__": "__main__"}
 IMPORTS = ("import numpy as np", "import cellc as ms", "from cellc import mint, nn, ops",
            "import cellc.numpy as mnp", "import cellc.dataset as ds",
-           "from cellc.dataset import audio, text, transforms, vision", "from pathlib import Path")
+           "from cellc.dataset import audio, text, transforms, vision", "import cellc_runtime",
+           "import tempfile", "from pathlib import Path")
 """The lines that make the names of `NAMESPACE`, for readers."""
 
 

@@ -67,6 +67,12 @@ def test_rows_show_statements_results_prints_and_errors(rows: ModuleType) -> Non
         ">>> sorted(p.name for p in Path(folder).iterdir())\n['0_1_1_0_0_1_1_0.wav']")
 
 
+def test_a_page_shows_the_imports_of_its_examples(rows: ModuleType) -> None:
+    names: dict[str, object] = {}
+    exec("\n".join(rows.IMPORTS), names)
+    assert {n: v for n, v in rows.NAMESPACE.items() if n != "__name__"}.items() <= names.items()
+
+
 @pytest.mark.parametrize(("row", "said"), [
     ("1 / 0", "ZeroDivisionError"), ("!1 + 1", "no error was raised"),
     ("object()", "has an address"), ("'a' * 99", "too long"), ("print('a\\n' * 9)", "too long"),
