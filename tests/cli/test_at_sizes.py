@@ -31,6 +31,12 @@ def step(net):
     return nn.TrainOneStepCell(nn.WithLossCell(net, loss), nn.SGD(net.trainable_params(), 0.1))
 
 
+class Cut(Net):
+    def __init__(self):
+        super().__init__()
+        self.first.pipeline_stage, self.last.pipeline_stage = 0, 1
+
+
 class Counts(nn.Cell):
     def construct(self, x):
         return x * len(range(x.shape[0]))
@@ -190,7 +196,24 @@ def test_inspected_inputs_choose_a_served_size(
     assert "no program serves N = 2, H = 20; served: N 1, 2 and H 16, 32" in capsys.readouterr().err
 
 
-def test_commands_that_need_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    inputs = ["--input", "data=float32[N,16]", "--input", "label=int32[N]"]
-    assert main(["stages", "nets.py:Net", "--train", "step", "--stages", "2", *inputs]) == 2
-    assert "the size N is open, but this command needs it as a number" in capsys.readouterr().err
+STEP_INPUTS = ["--input", "data=float32[N,16]", "--input", "label=int32[N]:0..3"]
+
+
+@pytest.mark.parametrize(("options", "size"), [([], 8), (["--sizes", "N=6"], 6)])
+def test_stages(
+    options: list[str], size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["stages", "nets.py:Cut", "--train", "step", "--stages", "2"]
+    assert main([*asked, *STEP_INPUTS, *options]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"for N = {size}\n")
+    assert main([*asked, *[i.replace("[N", f"[{size}") for i in STEP_INPUTS]]) == 0
+    assert capsys.readouterr().out == told.partition("\n")[2]
+
+
+def test_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["plan", "nets.py:Net", "--train", "step", "--mesh", "dp=2", "--runs", "1", "--link",
+             "intra=5us:300GB/s,inter=10us:25GB/s"]
+    assert main([*asked, *STEP_INPUTS, "--sizes", "N=6"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("for N = 6\n") and "6 rows in" in told

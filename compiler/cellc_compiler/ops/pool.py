@@ -317,7 +317,8 @@ class _Sliding(_Pool):
     def counts(self, hw: Pair, attrs: Attrs) -> Pair:
         pads, dilation = attrs["pads"], attrs.get("dilation", (1, 1))
         # Sizes that are symbolic are not asked more than is needed.
-        alone = dilation != (1, 1) or max(pads) >= min(attrs["kernel"])
+        alone = dilation != (1, 1) or any(
+            pads[k] >= attrs["kernel"][k // 2] for k in range(4))
         count = _covering if alone else window_count
         rows, columns = (
             count(hw[k], attrs["kernel"][k], attrs["stride"][k], dilation[k],

@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime import dtypes
 
 from ..ir import attributes as attr
+from ..ir.dims import is_symbolic
 from ..ir.graph import Builder, Node, Value
 from ..ir.op import ANY, Array, Op, Sample, Spec
 from ..ir.types import TensorType, normalize_axis, prod, show_shape
@@ -54,6 +55,14 @@ def check_mode(name: str, mode: str, x: TensorType, update: TensorType,
     allowed = {"bool": ("update",), "complex": ("update", "add", "sub")}
     if mode not in allowed.get(x.dtype.kind, MODES):
         raise TypeError(f"{name} with mode {mode!r} does not take {x}")
+
+
+def _row(b: Builder, numbers: Sequence[int], like: Value) -> Value:
+    """Numbers, which may follow from open sizes, as one row of this element type."""
+    if not any(map(is_symbolic, numbers)):
+        return b.literal(np.array(numbers, like.dtype.numpy).reshape(1, -1))
+    each = [b.reshape(b.scalar(n, like=like), shape=(1, 1)) for n in numbers]
+    return b.concat(*each, axis=1) if len(each) > 1 else each[0]
 
 
 class _Updates(Op):
@@ -344,13 +353,13 @@ class ScatterNd(_Updates, Composite):
     def _rows(self, b: Builder, points: Value, dims: tuple[int, ...]) -> Value:
         """Row-major numbers of the points; one beyond all rows, which scatter skips, if outside."""
         k = points.shape[1]
-        size = b.literal(np.array(dims, np.int64).reshape(1, k))
         i = b.cast(points, dtype=dtypes.int64)
+        size = _row(b, dims, i)
         zero = b.scalar(0, like=i)
         i = b.where(b.lt(i, zero), b.add(i, size), i)
         outside = b.logical_or(b.lt(i, zero), b.ge(i, size))
         strides = [prod(dims[a + 1:]) for a in range(k)]
-        terms = b.mul(i, b.literal(np.array(strides, np.int64).reshape(1, k)))
+        terms = b.mul(i, _row(b, strides, i))
         far = b.full(terms.type, 1 << 48)
         return b.reduce_sum(b.where(outside, far, terms), axes=(1,))
 

@@ -74,7 +74,9 @@ def split_sum(b: Builder, node: Node) -> Sequence[Value] | None:
 def _trailing(b: Builder, node: Node, spec: Reduction, first: int) -> Sequence[Value] | None:
     """A reduction of whole rows, each along all axes from `first` on."""
     rows, inner = prod(spec.shape[:first]), prod(spec.shape[first:])
-    if not is_symbolic(rows) and rows < FEW_ROWS and _is_open(inner):
+    few = not is_symbolic(rows) and rows < FEW_ROWS
+    long = is_symbolic(inner) and estimate(inner) >= LONG_ROW  # (no nest has open parts)
+    if (few or long) and _is_open(inner):
         parts = open_row_parts(inner)
     else:
         parts = row_parts(inner)

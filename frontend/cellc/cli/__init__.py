@@ -199,6 +199,7 @@ def _plan(sub: Commands) -> None:
                    "network with --train")
     _repeated(p, "--input", "-i", help="an input of the step, for one micro-batch: "
               "x=float32[8,128]")
+    _sizes(p)
     p.add_argument("--train", metavar="NAME", help="a function of FILE.py that takes the network "
                    "and returns the training step as a Cell")
     p.add_argument("--mesh", metavar="dp=N,tp=N,pp=N", help="ranks along each axis: data, tensor "
@@ -258,6 +259,7 @@ def _stages(sub: Commands) -> None:
                  "memory, what is sent, idle time, and the schedule")
     p.add_argument("--train", metavar="NAME", required=True, help="the step: a function of FILE.py "
                    "that takes the network and returns the step as a Cell")
+    _sizes(p)
     p.add_argument("--stages", type=int, required=True, metavar="N", help="how many stages")
     p.add_argument("--schedule", choices=("1f1b", "gpipe"), default="1f1b",
                    help="how they take turns (default 1f1b)")

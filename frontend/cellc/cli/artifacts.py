@@ -268,15 +268,18 @@ def _many(
             f"  {counted(len(programs), 'program')}{source}, {code / 1024:.0f} KiB of code and "
             "constants",
             *_largest(known if len(known) == len(programs) else []),
-            *_conditions(next((p for p in programs if p.open is not None), None))]
+            *_conditions([p for p in programs if p.open is not None])]
 
 
 _SHOWN = 12  # Conditions on sizes that are printed
 
 
-def _conditions(program: Program | None) -> list[str]:
-    """The conditions on sizes of a program with open sizes."""
-    found = [] if program is None or program.open is None else program.open.conditions()
+def _conditions(programs: Sequence[Program]) -> list[str]:
+    """The conditions on sizes that all programs with the most open sizes put."""
+    most = max((len(p.open.symbols) for p in programs if p.open is not None), default=0)
+    each = [p.open.conditions() for p in programs
+            if p.open is not None and len(p.open.symbols) == most]
+    found = [c for c in each[0] if all(c in other for other in each)] if each else []
     more = f" and {len(found) - _SHOWN} more conditions" if len(found) > _SHOWN else ""
     shown = ", ".join(found[:_SHOWN]) + more
     return [f"  where {shown}; sizes of 1 have programs of their own"] if found else []

@@ -98,6 +98,14 @@ def at_sizes(specs: Sequence[str], sizes: Sizes) -> list[str]:
     return out
 
 
+def at_chosen(specs: Sequence[str], options: Sequence[str]) -> list[str]:
+    """`--input` options with the chosen numbers for open sizes, which are printed."""
+    sizes = chosen(specs, options)
+    if sizes:
+        print(f"for {said(sizes)}")
+    return at_sizes(specs, sizes)
+
+
 def said(sizes: Sizes) -> str:
     """`N = 8, S = 64`."""
     return ", ".join(f"{n} = {d}" for n, d in sizes.items())

@@ -59,6 +59,10 @@ _BATCH, _LENGTH, _PIXELS = 8, 64, 224
 """Sizes that programs for all sizes are tuned for: of a first axis, of others, and of rows and
 columns of an image."""
 _FAR = 1 << 30  # A program that serves sizes so far from the one it was compiled for serves all
+_TRIED = (2, 3, 5, 7, 16, 13, 33, 21, 224, 64, 101, 32, 400)
+_MOST_TRIED = 1500
+_MOST_MORE = 6  # Further traces for sizes that programs refuse
+_MANY = 1 << 24  # A program that serves as many is told to serve any; its conditions say the bound
 _MOST_OPEN = 4  # Sizes that one program leaves open at most
 _MOST_TRACES = 16  # For one choice of listed values
 _FEW = 16  # Values of a range that may have a program each
@@ -109,6 +113,22 @@ def typical_sizes(given: Sequence[InputType], shrink: int = 1) -> dict[str, int]
                     _BATCH if axis == 0 else _PIXELS if image else _LENGTH
                 found.setdefault(d, usual // shrink)
     return found
+
+
+class _Pinned(Undecided):
+    """A network needs a size as a number."""
+
+
+def sizes_to_try(names: Sequence[str], usual: Mapping[str, int]) -> list[dict[str, int]]:
+    """Choices of sizes of at least 2, small and large, even and odd; those near the usual first."""
+    each = next(v for v in (_TRIED, _TRIED[::2], _TRIED[::4], _TRIED[:1])
+                if len(v) ** len(names) <= _MOST_TRIED)
+
+    def distance(sizes: Mapping[str, int]) -> float:
+        return sum(abs(math.log(sizes[n] / usual[n])) for n in names)
+
+    return sorted((dict(zip(names, choice, strict=True))
+                   for choice in itertools.product(each, repeat=len(names))), key=distance)
 
 
 @dataclass
@@ -209,6 +229,7 @@ class _Trace:
     traced: Traced
     shapes: Shapes
     hints: Mapping[str, int]  # the sizes of inputs that it was made for
+    programs: list[Program] = field(default_factory=list)  # for all sizes, of each target
 
     def serves(self, sizes: Mapping[str, int]) -> bool:
         return all(g.holds(sizes) for g in self.shapes.guards)
@@ -296,7 +317,7 @@ class _Planner:
         for chosen in itertools.product(few, repeat=len(self.names)):
             known = {n: d for n, d in zip(self.names, chosen, strict=True) if d is not None}
             at = tuple(ANY if d is None else d for d in chosen)
-            for made in self._open_graphs(known, targets, bool(variants)):
+            for made in self._all_graphs(known, targets, bool(variants)):
                 if _slots(made) != _slots(self.traces[0]):
                     self.traces.pop()
                     self.notes[f"not served: {', '.join(f'{n} = {d}' for n, d in known.items())}: "
@@ -305,12 +326,71 @@ class _Planner:
                 variants.append(Variant(at, graph=len(self.traces) - 1))
         return self.plan(OpenSizes(tuple(self.names), tuple(axes), tuple(variants)))
 
+    def _all_graphs(
+        self, known: Mapping[str, int], targets: Sequence[Target], may_fail: bool
+    ) -> Iterator[_Trace]:
+        """Yield graphs that serve all sizes of at least 2 of the symbols that are not known: those
+        of `_open_graphs`, and for the sizes that their programs refuse further ones."""
+        names = [n for n in self.names if n not in known]
+        served: list[_Trace] = []
+        for made in self._open_graphs(known, targets, may_fail):
+            served.append(made)
+            yield made
+        if not served or not names or (len(names) == 1 and all(
+                _is_range(g, known, names[0]) for g in served[0].shapes.guards)):
+            return
+        left = sizes_to_try(names, typical_sizes(self.given))
+        reasons: set[str] = set()
+        for _ in range(_MOST_MORE):
+            left = [at for at in left if not any(
+                all(p.open is None or not p.open.refusal(at) for p in t.programs) for t in served)]
+            if not left:
+                return
+            shapes, error = self._trace({**known, **left[0]})
+            if error is None:
+                try:
+                    served.append(self._opened_trace(known, names, targets))
+                    yield served[-1]
+                    continue
+                except (Undecided, SizeError) as e:
+                    error = e
+                    self.traces.pop()
+            why = str(error).partition("\n")[0]
+            if why in reasons:
+                return
+            reasons.add(why)
+            where = ", ".join(f"{n} = {d}" for n, d in {**known, **left[0]}.items())
+            self.notes[f"not served, for example, {where}: {why}"] = None
+            asked = [g for g in shapes.guards if isinstance(error, CompileError)]
+            left = [at for at in left[1:]
+                    if not asked or not all(g.holds({**known, **at}) for g in asked)]
+
+    def _opened_trace(
+        self, known: Mapping[str, int], names: Sequence[str], targets: Sequence[Target]
+    ) -> _Trace:
+        """The last trace, with these sizes filled in and compiled.
+
+        Raises:
+            Undecided: it needs another size as a number (`_Pinned`), or its code a size.
+            SizeError: these sizes do not fit.
+        """
+        made = self.traces[-1]
+        for guard in made.shapes.guards:
+            if symbols_of(guard.expr) & {*names} and made.shapes.pins(guard):
+                place = f" ({guard.where})" if guard.where else ""
+                raise _Pinned(f"the network needs a size as a number{place}")
+        made.traced = replace(made.traced, graph=instantiate(made.traced.graph, known))
+        made.shapes = made.shapes.at(known)
+        made.programs = [*self._programs(made, targets)] if names else []
+        return made
+
     def _open_graphs(
         self, known: Mapping[str, int], targets: Sequence[Target], may_fail: bool
     ) -> Iterator[_Trace]:
-        """Yield graphs that serve all sizes of at least 2 of the symbols that are not known; of one
-        symbol one for each range that the network or its code tells apart."""
+        """Yield a graph that serves usual sizes of the symbols that are not known; of one symbol
+        one for each range that the network or its code tells apart."""
         names = [n for n in self.names if n not in known]
+        before = len(self.traces)
         todo: list[Range] = [(open_sizes.LEAST, ANY)]
         lost: list[Range] = []
         why = ""
@@ -321,29 +401,31 @@ class _Planner:
             ranges = _ranges(shapes, known, names[0]) if parts else [(0, ANY)]
             failed: Exception | None = error
             if error is None:
-                made = self.traces[-1]
                 try:
-                    made.traced = replace(made.traced, graph=instantiate(made.traced.graph, known))
-                    made.shapes = shapes.at(known)
-                    for program in self._programs(made, targets) if names else ():
+                    made = self._opened_trace(known, names, targets)
+                    for program in made.programs:
                         if parts and program.open is not None and len(program.open.symbols) == 1:
                             served = _served_range(program, names[0], hints[names[0]])
                             ranges = [both for a in ranges if (both := _overlap(a, served))]
                     yield made
                     may_fail = True
                 except (Undecided, SizeError) as e:
-                    if not may_fail:
-                        raise
+                    if not may_fail or (len(self.names) == 1 and isinstance(e, _Pinned)):
+                        raise  # (programs for a few batch sizes may serve it)
                     self.traces.pop()
                     failed, ranges = e, [(low, high)]
-            todo = [rest for a in [(low, high), *todo] for rest in _without(a, ranges)]
+            todo = [rest for a in [(low, high), *todo] for rest in _without(a, ranges)
+                    if rest[0] < _MANY]
             if failed is not None:
                 if not may_fail and not todo and len(names) == len(self.names):
                     raise failed
                 lost += ranges
                 why = why or str(failed).partition("\n")[0]
-            if len(self.traces) > _MOST_TRACES:
-                raise Undecided("the network asks too much about its sizes")
+            if len(self.traces) - before > _MOST_TRACES:
+                too_much = "the network asks too much about its sizes"
+                if not known:
+                    raise Undecided(too_much)
+                lost, todo, why = lost + todo, [], why or too_much
         if why:
             where = [f"{n} = {d}" for n, d in known.items()]
             where += [f"{names[0]} {_joined(lost)}"] if len(names) == 1 else []
@@ -373,12 +455,7 @@ class _Planner:
             tried.append((hints, *self._trace({**known, **hints})))
             if tried[-1][2] is None:
                 break
-        hints, shapes, error = tried[-1] if tried[-1][2] is None else tried[0]
-        for guard in shapes.guards if error is None else ():
-            if symbols_of(guard.expr) & {*names} and shapes.pins(guard):
-                place = f" ({guard.where})" if guard.where else ""
-                raise Undecided(f"the network needs a size as a number{place}")
-        return hints, shapes, error
+        return tried[-1] if tried[-1][2] is None else tried[0]
 
     def variants(self, choice: Mapping[str, int]) -> Iterator[Variant]:
         """Yield the variants for this choice of listed values."""
@@ -541,19 +618,17 @@ def _served_range(program: Program, name: str, size: int) -> Range:
     def end(step: int) -> int:
         """The last size that is served in this direction; `ANY` if there is none."""
         at, stride = size, 1
-        while at + step * stride >= open_sizes.LEAST:
-            if stride > _FAR:
-                return ANY
-            if not opened.refusal({name: at + step * stride}):
-                at, stride = at + step * stride, stride * 2
+        while stride <= _FAR:
+            further = at + step * stride
+            if further >= open_sizes.LEAST and not opened.refusal({name: further}):
+                at, stride = further, stride * 2
             elif stride == 1:
-                break
+                return at if at < _MANY else ANY
             else:
                 stride = 1
-        return at
+        return ANY
 
-    low = end(-1)
-    return (max(low, open_sizes.LEAST), end(1))
+    return end(-1), end(1)
 
 
 def _overlap(a: Range, b: Range) -> Range | None:

@@ -18,6 +18,7 @@ from ..nn.grad_reducer import BUCKET_BYTES
 from ..tensors.tensor import arrays_of
 from ..tools.planning import links, meshes, view, workload
 from ..tools.profiling import profile_traced, seconds, size
+from .at_sizes import at_chosen
 from .errors import UserError
 from .launching import mpi_command, mpi_environment
 from .loading import load_network, ordered_inputs, sample_inputs, training_step, writing
@@ -119,7 +120,7 @@ def step_workload(args: argparse.Namespace) -> workload.Workload:
         net, specs = training_step(module, net, args.train, args.input)
     else:
         specs = ordered_inputs(net, args.input)
-    inputs = sample_inputs(specs)
+    inputs = sample_inputs(at_chosen(specs, args.sizes))
     traced = trace(net, inputs, {})
     profile = profile_traced(traced, traced.fed(arrays_of(inputs)), args.runs,
                              context.numerics())

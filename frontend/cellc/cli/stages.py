@@ -10,6 +10,7 @@ from ..compiled.traced import trace
 from ..lang import CompileError
 from ..ranks.settings import ParallelMode, set_auto_parallel_context
 from ..tools.pipeline_view import view_of
+from .at_sizes import at_chosen
 from .errors import UserError
 from .loading import load_network, sample_inputs, training_step, writing
 
@@ -24,6 +25,7 @@ def stages(args: argparse.Namespace) -> int:
                          "pipeline_interleave": args.interleave})
     module, net = load_network(args.network)
     step, specs = training_step(module, net, args.train, args.input)
+    specs = at_chosen(specs, args.sizes)
     try:
         found = view_of(trace(step, sample_inputs(specs), {}), args.stages, args.train)
     except CompileError as e:

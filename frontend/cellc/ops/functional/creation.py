@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.dims import is_symbolic
-from cellc_runtime.dtypes import DType, float32, int32, int64
+from cellc_runtime.dtypes import DType, float32, float64, int32, int64
 
 from ...core.declared import misuse
 from ...core.dispatch import apply, apply_one
@@ -163,12 +163,23 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
     n = size(steps, "linspace", "steps", 1)
     if isinstance(start, Tensor) or isinstance(end, Tensor):
         return _linspace_of(n, *common("linspace", start, end))
-    grid = np.linspace(number(start, "linspace", "start"), number(end, "linspace", "end"), n)
-    return tensor_of(grid.astype(np.float32))
+    a, z = number(start, "linspace", "start"), number(end, "linspace", "end")
+    if is_symbolic(n) and n != 1:
+        return cast_to(_open_grid(float(a), float(z), n), float32)
+    return tensor_of(np.linspace(a, z, n).astype(np.float32))
+
+
+def _open_grid(a: float, z: float, n: int) -> Tensor:
+    """numpy's `linspace` of an open size, at least 2, in float64."""
+    steps = apply_one("iota", shape=(n,), axis=0, dtype=int64)
+    grid = arith.add(arith.mul(cast_to(steps, float64), (z - a) / (n - 1)), a)
+    return arith.where(arith.eq(steps, n - 1), z, grid)
 
 
 def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
-    ratio = tensor_of(np.linspace(0.0, 1.0, n).astype(start.dtype.numpy))
+    opened = is_symbolic(n) and n != 1
+    ratio = cast_to(_open_grid(0.0, 1.0, n), start.dtype) if opened else \
+        tensor_of(np.linspace(0.0, 1.0, n).astype(start.dtype.numpy))
     a: Tensor = apply("reshape", start, shape=(*start.shape, 1))
     z: Tensor = apply("reshape", end, shape=(*end.shape, 1))
     return arith.add(arith.mul(a, arith.sub(1.0, ratio)), arith.mul(z, ratio))

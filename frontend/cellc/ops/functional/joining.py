@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cellc_compiler.ir.bounds import MOST_PARTS
-from cellc_compiler.ir.dims import surely_equal
+from cellc_compiler.ir.dims import is_symbolic, surely_equal
 from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
 from ...core.declared import misuse
@@ -259,7 +259,12 @@ def chunk(input: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     if n <= 0:
         raise misuse("chunk", "'chunks' must be positive", n)
     a = own_axis(axis, x.ndim, "chunk")
-    return split(x, max(1, -(-x.shape[a] // n)), a)
+    d = x.shape[a]
+    length = -(-d // n)
+    if not is_symbolic(d):
+        return split(x, max(1, length), a)
+    count = next((k for k in range(n, 1, -1) if (k - 1) * length < d), 1)
+    return _split_at(x, [*[length] * (count - 1), d - (count - 1) * length], a)
 
 
 @native
@@ -271,7 +276,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, axis: int = 0) -> tupl
     if is_int(indices_or_sections):
         n = size(indices_or_sections, "tensor_split", "indices_or_sections", 1,
                  max(MOST_PARTS, d))
-        return _split_at(x, [d // n + (i < d % n) for i in range(n)], a)
+        return _split_at(x, [-((i - d) // n) for i in range(n)], a)
     cuts = ints(indices_or_sections, "tensor_split", "indices_or_sections")
     spans = zip((None, *cuts), (*cuts, None), strict=True)
     bounds = [_slice(i, j).indices(d) for i, j in spans]

@@ -308,7 +308,7 @@ def _transposed(
                      for d, s, r in zip(size, stride, reach, strict=True)), pads
     full = tuple((d - 1) * s + r - pads[2 * i] - pads[2 * i + 1] + more[i]
                  for i, (d, s, r) in enumerate(zip(size, stride, reach, strict=True)))
-    if min(full) < 1:
+    if any(d < 1 for d in full):
         raise misuse(what, f"'padding' {padding} leaves nothing of {size}")
     return full, pads
 

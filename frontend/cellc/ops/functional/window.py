@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.dims import is_symbolic
+from cellc_compiler.ir.dims import is_symbolic, largest, surely_at_least
 from cellc_runtime.dtypes import float64, int64
 
 from ...core.declared import misuse
@@ -53,7 +53,8 @@ def same_pads(size: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
     """Zeros before and after each axis so that the output has ceil(size / stride) positions."""
     out: list[int] = []
     for d, k, s, gap in zip(size, kernel, stride, dilation, strict=True):
-        total = max(0, (-(-d // s) - 1) * s + (k - 1) * gap + 1 - d)
+        total = (-(-d // s) - 1) * s + (k - 1) * gap + 1 - d
+        total = total if surely_at_least(total, 0) else largest(0, total)
         out += [total // 2, total - total // 2]
     return tuple(out)
 

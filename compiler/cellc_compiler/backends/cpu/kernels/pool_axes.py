@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from cellc_runtime.records import dataclass, replace
 
-from ....ir.dims import Undecided, is_symbolic
+from ....ir.dims import Undecided, is_symbolic, largest, smallest, surely_at_least
 from ....ops.pool import Windows, adaptive_windows, sliding_windows, window_count
 from ...llvm.text import Function, V, vector
 from .vectors import lookup, maximum, minimum, table
@@ -140,15 +140,12 @@ class OpenAxis(_Formula):
 
     @property
     def inner(self) -> tuple[int, int, int, int]:
-        """As of `Axis`.
-
-        Raises:
-            Undecided: no window may be whole.
-        """
+        """As of `Axis`; the run is empty in images that hold no whole window."""
         first = -(-self.before // self.stride)
         end = (self.size + self.before - self.step * (self.kernel - 1) - 1) // self.stride + 1
-        if end < first:
-            raise Undecided("the pool is for images that hold a whole window")
+        if not surely_at_least(end, first):
+            first = smallest(first, self.windows)
+            end = largest(end, first)
         return first, end, self.stride, first * self.stride - self.before
 
     def start(self, f: Function, index: V) -> V:
@@ -248,7 +245,7 @@ def sliding_axis(
         windows, counts = sliding_windows(size, kernel, stride, dilation, pads, ceil_mode)
         return _known(size, windows, counts if include_pad else map(len, windows), dilation)
     reach = dilation * (kernel - 1) + 1
-    if max(pads) >= reach or (dilation > 1 and size < reach):
+    if any(p >= reach for p in pads) or (dilation > 1 and size < reach):
         raise Undecided("a window of a pool may lie in the padding")
     count = window_count(size, kernel, stride, dilation, pads, ceil_mode)
     return OpenAxis(size, count, kernel, stride, dilation, *pads, include_pad, ceil_mode)

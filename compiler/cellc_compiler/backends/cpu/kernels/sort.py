@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import is_symbolic
+from ....ir.dims import is_symbolic, smallest
 from ....lower.kernel import Kernel
 from ....lower.plan import KernelPlan, Step, operand, result, scratch
 from ...llvm.sort_keys import sort_key
@@ -57,10 +57,12 @@ class _Writer:
         self.size = spec.dtype.itemsize
         self.bits = 8 * self.size
         self.ty = f"i{self.bits}"
-        self.tasks = min(spec.lines, _MAX_TASKS)
+        self.tasks = smallest(spec.lines, _MAX_TASKS)
         keys, order = self.tasks * spec.n * self.size, self.tasks * spec.n * 4
-        self.radix = spec.n > INSERTION
-        known = not is_symbolic(spec.n) and not is_symbolic(spec.first)
+        opened = is_symbolic(spec.n)  # (there is code for both)
+        self.radix = opened or spec.n > INSERTION
+        self.insertion = opened or not self.radix
+        known = not opened and not is_symbolic(spec.first)
         self.leaves_out = known and spec.n >= max(_LONG, _FEW * spec.first) and self.size > 1
         self.scratch = {"keys_a": keys, "order_a": order}
         if self.radix:
@@ -89,16 +91,24 @@ class _Writer:
         start = line * n
         x = f.gep(self.x, start, self.ty)
         keys, order = f.gep(self.work[0], slot, self.ty), f.gep(self.work[1], slot, "i32")
-        if self.radix:
-            order = self._radix(x, keys, order, slot)
-        else:
+
+        def by_digits() -> list[V]:
+            return [self._radix(x, keys, order, slot)]
+
+        def by_insertion() -> list[V]:
             f.loop(0, f.i64(n), 1, [], lambda i, _: self._insert(x, keys, order, i))
+            return [order]
+
+        if self.radix and self.insertion:
+            sorted_order = f.when(f.cmp("sgt", f.i64(n), INSERTION), by_digits, by_insertion)[0]
+        else:
+            sorted_order = (by_digits() if self.radix else by_insertion())[0]
         to = line * first
         values = f.gep(self.values, to, self.ty)
         positions = f.gep(self.positions, to, "i32")
 
         def store(i: V, _: list[V]) -> None:
-            at = f.load("i32", f.gep(order, i, "i32"))
+            at = f.load("i32", f.gep(sorted_order, i, "i32"))
             f.store(at, f.gep(positions, i, "i32"))
             value = f.load(self.ty, f.gep(x, f.cast("zext", at, "i64"), self.ty))
             f.store(value, f.gep(values, i, self.ty))

@@ -24,7 +24,7 @@ from cellc_runtime.packing import Packing
 from cellc_runtime.records import dataclass, field, replace
 from cellc_runtime.target import Target
 
-from .....ir.dims import Undecided, estimate, is_symbolic
+from .....ir.dims import estimate, is_symbolic, surely_at_least
 from .....lower.kernel import Kernel
 from .....lower.plan import Role
 from ....llvm.convert import register_type
@@ -155,7 +155,7 @@ class Writer:
         """Tiles down and across an image."""
         p, t = self.p, self.t
         if t.half:
-            return (1 if p.flat else p.oh), sum(t.row_tiles(p.row))
+            return (1 if p.flat else p.oh), t.across(p.row)
         if p.flat:
             return 1, -(-p.row // t.tc)
         return -(-p.oh // t.tr), -(-p.ow // t.tc)
@@ -227,7 +227,8 @@ class Writer:
         """`body(writer, row, column)` of a tile's first pixel, with the writer of its width."""
         p, f = self.p, self.f
         down, across = self.grid
-        i, j = divmod_const(f, index, across) if down > 1 else (f.i64(0), index)
+        one = not is_symbolic(down) and down == 1
+        i, j = (f.i64(0), index) if one else divmod_const(f, index, across)
         row = f.i64(0) if p.flat else tile_start(f, i, self.t.tr, p.oh)
         self.across(j, lambda w, col: body(w, row, col))
 
@@ -239,8 +240,16 @@ class Writer:
             whole = f.i64(t.row_tiles(p.row)[0])
             last = f.i64(p.row - t.half)
             rest = whole * t.tc + (index - whole) * t.half
-            f.when(f.cmp("slt", index, whole), lambda: body(self, index * t.tc),
-                   lambda: body(narrow, minimum(f, rest, last)))
+
+            def tiles() -> None:
+                f.when(f.cmp("slt", index, whole), lambda: body(self, index * t.tc),
+                       lambda: body(narrow, minimum(f, rest, last)))
+
+            if surely_at_least(p.row, t.half):
+                tiles()
+            else:
+                single = replace(self, t=t.single())
+                f.when(f.cmp("sge", f.i64(p.row), t.half), tiles, lambda: body(single, index))
             return
         if not t.fewer:
             body(self, tile_start(f, index, t.tc, p.row))
@@ -569,8 +578,6 @@ def block_kernel(
     p: BlockConv, t: Tile, target: Target, epilogue: BlockEpilogue | None = None, extra: int = 0
 ) -> Kernel:
     """Kernel over (x, packed weights, out, *extra)."""
-    if t.half and p.row < t.half:
-        raise Undecided(f"the kernel is for rows of at least {t.half} pixels")
     probe = Writer(p, t, Function("", [], target), [], None)
     tiles = probe.grid[0] * probe.grid[1]
     groups = p.out_blocks // t.ov

@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target
 
-from .....ir.dims import Undecided, is_symbolic
+from .....ir.dims import Undecided, is_symbolic, surely_at_least
 from .....lower.kernel import Kernel
 from ....llvm.convert import register_type
 from ....llvm.text import Function, V, first_lanes, kernel_function, module, transpose, vector
@@ -125,12 +125,23 @@ def _pack_ragged(p: BlockConv, ov: int, given: DType, cycles: float, target: Tar
 _CHUNK = 256  # Pixels of one unit of work, about
 
 
-def _pieces(f: Function, count: int | V, block: int, body: Callable[[V, int], None]) -> None:
-    """`body(start, size)` over `count` elements in whole blocks, then what is left; of a number
-    that is known only when the code runs, the last block overlaps the one before it."""
+def _pieces(
+    f: Function, count: int | V, block: int, size: int, body: Callable[[V, int], None]
+) -> None:
+    """`body(start, count)` over `count` elements, the last or others of `size`, in whole blocks,
+    then what is left. Of a number that is known only when the code runs, the last block overlaps
+    the one before it; where all are less than a block, elements are done one by one."""
     if isinstance(count, V):
         last = count - block
-        f.loop(f.i64(0), count, block, [], lambda i, _: body(minimum(f, i, last), block))
+
+        def blocks() -> None:
+            f.loop(f.i64(0), count, block, [], lambda i, _: body(minimum(f, i, last), block))
+
+        if surely_at_least(size, block):
+            blocks()
+        else:
+            f.when(f.cmp("sge", f.i64(size), block), blocks, lambda: f.loop(
+                f.i64(0), count, 1, [], lambda i, _: body(i, 1)) and None)
         return
     full = count // block * block
     f.loop(0, full, block, [], lambda i, _: body(i, block))
@@ -165,7 +176,7 @@ def to_blocked_kernel(x: tuple[int, ...], block: int, dtype: DType, target: Targ
 
         _parted(f, part, parts, per, size, lambda count: _parted(
             f, k, blocks, block, c, lambda channels: _pieces(
-                f, count, block, lambda at, m: piece(at, m, channels))))
+                f, count, block, size, lambda at, m: piece(at, m, channels))))
 
     return task_kernel(target, 2, n * blocks * parts, 4.0 * per, body)
 
@@ -173,8 +184,6 @@ def to_blocked_kernel(x: tuple[int, ...], block: int, dtype: DType, target: Targ
 def _parts(size: int, block: int) -> tuple[int, int]:
     """A plane of pixels in parts of whole blocks: `(parts, pixels per part)`."""
     if is_symbolic(size):
-        if size < block:
-            raise Undecided(f"the kernel is for at least {block} pixels")
         return -(-size // _CHUNK), _CHUNK
     parts = max(1, size // _CHUNK)
     per = -(-size // parts)
@@ -224,7 +233,7 @@ def from_blocked_kernel(
 
         _parted(f, part, parts, per, w, lambda count: _parted(
             f, k, blocks, block, c, lambda channels: _pieces(
-                f, count, block, lambda at, m: piece(at, m, channels))))
+                f, count, block, w, lambda at, m: piece(at, m, channels))))
 
     return task_kernel(target, 2, n * blocks * h * parts, 4.0 * per, body)
 

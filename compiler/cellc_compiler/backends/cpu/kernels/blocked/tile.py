@@ -9,7 +9,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
-from .....ir.dims import choose, estimate, is_symbolic
+from .....ir.dims import choose, estimate, is_symbolic, surely_at_least
 
 _MAX_VECTORS = 4
 _MORE_VECTORS = 3
@@ -166,6 +166,18 @@ class Tile:
         saved = tc + half * (narrow - more)
         return (choose(wide, 1, choose(saved, 1, wide - 1, wide), wide),
                 choose(wide, 1, choose(saved, 1, more, narrow), narrow))
+
+    def across(self, columns: Any) -> Any:
+        """How many tiles a row of open columns has: one for each pixel, where even a narrower one
+        is wider than the row."""
+        count = sum(self.row_tiles(columns))
+        if surely_at_least(columns, self.half):
+            return count
+        return choose(columns, self.half, count, columns)
+
+    def single(self) -> Tile:
+        """The tile of one pixel."""
+        return replace(self, tc=1, again=0, fewer=0, half=0, slides=False)
 
     def narrower(self) -> Tile:
         """The last tiles of a row: a column narrower, or half as wide."""

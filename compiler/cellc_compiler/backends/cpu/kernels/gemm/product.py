@@ -515,7 +515,7 @@ class _DotWriter:
     def plan(self) -> Plan:
         """One kernel, no scratch."""
         p, (f, bases) = self.p, kernel_function(self.target, 2)
-        cycles = estimate(p.matrices * p.n) * (p.k / self.arith.lanes + 12)
+        cycles = estimate(p.matrices * p.n) * (estimate(p.k) / self.arith.lanes + 12)
         # (Where the bandwidth decides: tasks of that length, not of a few more.)
         cycles = max(cycles, streaming_cycles(p, self.arith))
         groups = ceil_div(p.n, self.rows)
