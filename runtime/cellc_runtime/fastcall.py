@@ -198,15 +198,20 @@ class Grow:
     results. It owns the blocks it made.
     """
 
-    def __init__(self, arena_bytes: int, slots: _Slots) -> None:
-        self._arena_bytes = arena_bytes
+    def __init__(self, program: Program, slots: _Slots) -> None:
+        self._program = program
         self._slots, self._outputs = slots.count, len(slots.outputs)
         self._made: list[Any] = []
 
     def __call__(self) -> int:
         slots = (ctypes.c_void_p * max(self._slots, 1))()
         results = (ctypes.c_void_p * max(self._outputs, 1))()
-        arena = Scratch(self._arena_bytes)
+        try:
+            arena = Scratch(self._program.arena_bytes)
+        except MemoryError as e:
+            given = ", ".join(f"{s.name}: {s.dtype.name}{list(s.shape)}"
+                              for s in self._program.slots if s.kind == "input")
+            raise MemoryError(f"{self._program.name} with {given or 'no inputs'}: {e}") from None
         block = _Block(
             slots=ctypes.addressof(slots), results=ctypes.addressof(results), arena=arena.address
         )
@@ -241,7 +246,7 @@ class Context:
         raw.slow, raw.fail = id(slow), id(fail)
         found = _Slots(program) if like is None else like._slots
         self._slots = found
-        self.grow = Grow(program.arena_bytes, found)
+        self.grow = Grow(program, found)
         raw.grow = id(self.grow)
         raw.nargs, raw.nouts, raw.nslots = len(found.inputs), len(found.outputs), found.count
         raw.args = self._specs(program, found.inputs, found.written)

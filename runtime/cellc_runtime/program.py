@@ -418,8 +418,8 @@ class ProgramAtSizes:
             raise ValueError(f"{name}: {evaluator.refusal(known)}")
         arena, ahead = evaluator.place(values)
         if max(arena, ahead) > MAX_BYTES:
-            raise ValueError(f"{name} needs {arena + ahead} bytes of temporaries for the sizes "
-                             f"{dict(zip(self._open.symbols, known, strict=True))}")
+            at = ", ".join(f"{s} = {n}" for s, n in zip(self._open.symbols, known, strict=True))
+            raise ValueError(f"{name} needs {arena + ahead} bytes of temporaries for {at}")
         slots = list(self.program.slots)
         for i, shape in evaluator.shapes.items():
             slots[i] = changed(slots[i], shape=tuple([values[d] for d in shape]))

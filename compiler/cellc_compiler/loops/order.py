@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from cellc_runtime.lazy import lazy_imports
 
-from ..ir.dims import choose, largest, smallest
+from ..ir.dims import Undecided, choose, is_symbolic, largest, smallest
 
 with lazy_imports(__name__):
     from ..ir import divisors
@@ -84,11 +84,17 @@ def open_row_parts(extent: int) -> int:
 
 
 def row_parts(extent: int) -> int:
-    """Return the number of equal parts of a row: the most that leave each a `PART`."""
+    """Return the number of equal parts of a row: the most that leave each a `PART`.
+
+    Raises:
+        Undecided: the row is long, and its size is open.
+    """
     if divisors.is_divided(extent) or divisors.is_divisor(extent):
         return 1  # (a part has none that leave each a `PART`; few parts are a short row)
     if extent < LONG_ROW:
         return 1
+    if is_symbolic(extent):
+        raise Undecided(f"the parts of a row of {extent} elements follow from this number")
     return next(p for p in range(extent // PART, 0, -1) if extent % p == 0)
 
 

@@ -59,7 +59,7 @@ _BATCH, _LENGTH, _PIXELS = 8, 64, 224
 """Sizes that programs for all sizes are tuned for: of a first axis, of others, and of rows and
 columns of an image."""
 _FAR = 1 << 30  # A program that serves sizes so far from the one it was compiled for serves all
-_TRIED = (2, 3, 5, 7, 16, 13, 33, 21, 224, 64, 101, 32, 400)
+_TRIED = (2, 3, 4, 8, 7, 16, 33, 101, 224, 13, 400)
 _MOST_TRIED = 1500
 _MOST_MORE = 6  # Further traces for sizes that programs refuse
 _MANY = 1 << 24  # A program that serves as many is told to serve any; its conditions say the bound
@@ -121,7 +121,8 @@ class _Pinned(Undecided):
 
 def sizes_to_try(names: Sequence[str], usual: Mapping[str, int]) -> list[dict[str, int]]:
     """Choices of sizes of at least 2, small and large, even and odd; those near the usual first."""
-    each = next(v for v in (_TRIED, _TRIED[::2], _TRIED[::4], _TRIED[:1])
+    all_small = tuple(sorted({*range(2, 26), *_TRIED}))
+    each = next(v for v in (all_small, _TRIED, _TRIED[::2], _TRIED[:1])
                 if len(v) ** len(names) <= _MOST_TRIED)
 
     def distance(sizes: Mapping[str, int]) -> float:
@@ -257,6 +258,7 @@ class _Planner:
         self.listed = listed
         self.traces: list[_Trace] = []
         self.notes: dict[str, None] = {}
+        self.lost: list[tuple[frozenset[tuple[str, int]], str]] = []
 
     def plan(self, sizes: OpenSizes) -> Plan:
         """The traces, for these sizes."""
@@ -360,10 +362,24 @@ class _Planner:
                 return
             reasons.add(why)
             where = ", ".join(f"{n} = {d}" for n, d in {**known, **left[0]}.items())
-            self.notes[f"not served, for example, {where}: {why}"] = None
+            self._note(known, False, f"not served, for example, {where}", why)
             asked = [g for g in shapes.guards if isinstance(error, CompileError)]
             left = [at for at in left[1:]
                     if not asked or not all(g.holds({**known, **at}) for g in asked)]
+
+    def _note(self, known: Mapping[str, int], all_of_it: bool, where: str, why: str) -> None:
+        """Note sizes that are not served, unless those of fewer known sizes are not for the same
+        reason.
+
+        Args:
+            all_of_it: whether no size with these known ones is served.
+        """
+        at = frozenset(known.items())
+        if any(fewer < at and why == reason for fewer, reason in self.lost):
+            return
+        self.notes[f"{where}: {why}"] = None
+        if all_of_it:
+            self.lost.append((at, why))
 
     def _opened_trace(
         self, known: Mapping[str, int], names: Sequence[str], targets: Sequence[Target]
@@ -429,7 +445,7 @@ class _Planner:
         if why:
             where = [f"{n} = {d}" for n, d in known.items()]
             where += [f"{names[0]} {_joined(lost)}"] if len(names) == 1 else []
-            self.notes[f"not served: {', '.join(where)}: {why}"] = None
+            self._note(known, len(self.traces) == before, f"not served: {', '.join(where)}", why)
 
     def _programs(self, made: _Trace, targets: Sequence[Target]) -> Iterator[Program]:
         """Yield the programs for all sizes of a trace; of one that finds sizes some of them."""

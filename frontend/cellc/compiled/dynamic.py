@@ -265,7 +265,8 @@ class Once:
         for program in self.open:
             if program.serves(sizes):
                 return program
-        if self.per_size or len(self.open) >= MOST_OPEN or min(sizes.values()) < open_sizes.LEAST:
+        least = min(sizes.values(), default=0)
+        if self.per_size or len(self.open) >= MOST_OPEN or least < open_sizes.LEAST:
             return None
         shapes = self.pattern.shapes.copy()
         shapes.hints.update(sizes)
