@@ -17,7 +17,7 @@ import cellc as ms
 from cellc.cli import main
 from cellc.cli.errors import UserError
 from cellc.cli.loading import load_network
-from cellc.cli.open_sizes import _overlap, _solved, _without, listed_sizes
+from cellc.cli.open_sizes import _overlap, _solved, _without, listed_sizes, sizes_to_try
 from cellc_runtime import artifact
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.variants import ANY, OpenSizes, Variant, runs
@@ -94,6 +94,31 @@ class Multiple(Base):
 class Table(Base):
     def construct(self, x):
         return x[:, 0] + self.p[: x.shape[0]]
+
+
+class Halves(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        ms.set_seed(3)
+        self.first, self.pool = nn.Conv2d(3, 16, 3, stride=2), nn.MaxPool2d(3, 2, pad_mode="same")
+        self.last = nn.Conv2d(16, 16, 3, pad_mode="same", dilation=2)
+
+    def construct(self, x):
+        return self.last(self.pool(ops.relu(self.first(x))))
+
+
+class Longer(nn.Cell):
+    def construct(self, x):
+        if x.shape[1] > x.shape[0]:
+            return x.sum(1)
+        return ops.chunk(x, 3, 1)[0].mean(1)
+
+
+class Fours(nn.Cell):
+    def construct(self, x):
+        if x.shape[0] % 4 != 0:
+            raise ValueError(f"rows must be a multiple of 4, got {x.shape[0]}")
+        return x.reshape(4, -1, 8).sum(0)
 
 
 class Broken(Base):
@@ -260,6 +285,49 @@ def test_any_sizes(name: str, spec: str, shapes: list[tuple[int, ...]], source: 
     same(source, name, compiled(source, name, spec), shapes)
 
 
+def test_images_of_any_size(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Odd ones, and those that are smaller than a tile of a convolution."""
+    loaded = compiled(source, "Halves", "float32[N,3,H,W]")
+    assert "not served" not in capsys.readouterr().out
+    same(source, "Halves", loaded, [
+        (n, 3, h, w) for n, h, w in ((2, 64, 80), (1, 33, 47), (3, 2, 2), (2, 3, 90), (5, 21, 4),
+                                     (1, 1, 9), (2, 1, 1))])
+
+
+def test_questions_about_several_sizes_make_programs(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = compiled(source, "Longer", "float32[N,S,8]")
+    assert "where N >= 2, S >= 2" in capsys.readouterr().out  # (not what one program asks)
+    same(source, "Longer", loaded, [(n, s, 8) for n, s in (
+        (2, 9), (9, 4), (7, 7), (5, 4), (1, 3), (3, 1), (30, 29), (29, 30))])
+
+
+def test_a_relation_is_told(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loaded = compiled(source, "Fours", "float32[N,8]")
+    assert "rows must be a multiple of 4" in capsys.readouterr().out
+    same(source, "Fours", loaded, [(n, 8) for n in (8, 12, 40)])
+    with pytest.raises(ValueError, match=r"N % 4 == 0 is needed, but N = 9"):
+        loaded(np.zeros((9, 8), np.float32))
+
+
+def test_no_elements_along_one_of_several_sizes(source: Path) -> None:
+    loaded = compiled(source, "Tile", "float32[N,S,8]")
+    with pytest.raises(ValueError, match=r"S = 0 must be at least 1\.$"):
+        loaded(np.zeros((3, 0, 8), np.float32))
+
+
+def test_a_reason_is_told_once(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What fails for W = 1 fails for N = 1 and W = 1, too."""
+    (source.parent / "pooled.py").write_text(
+        "from cellc import nn\nclass Pooled(nn.Cell):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.pool = nn.MaxPool2d(2, 2)\n"
+        "    def construct(self, x):\n        return self.pool(x)\n")
+    assert main(["compile", f"{source.parent / 'pooled.py'}:Pooled", "-i", "x=float32[N,3,8,W]",
+                 "-o", str(source.parent / "pooled.cellc")]) == 0
+    assert capsys.readouterr().out.count("not served") == 1
+
+
 def test_a_training_step_of_any_batch(source: Path) -> None:
     loaded = compiled(source, "Mixes", "float32[N,5,8]", "--train", "step")
     losses = [float(loaded.call("train", np.ones((n, 5, 8), np.float32))) for n in (3, 1, 40, 2)]
@@ -323,6 +391,16 @@ def test_ranges_are_taken_apart(whole: tuple[int, int], parts: list[tuple[int, i
         for p in parts:
             both = _overlap(whole, p)
             assert (both is not None and has(both, n)) == (has(whole, n) and has(p, n))
+
+
+def test_sizes_to_try() -> None:
+    """Small ones and large ones, even and odd, those near the usual ones first; not too many."""
+    for names in (("N",), ("N", "S"), ("N", "H", "W"), ("N", "C", "H", "W")):
+        found = sizes_to_try(names, dict.fromkeys(names, 64))
+        assert all(set(at) == set(names) and min(at.values()) >= 2 for at in found)
+        assert len(found) <= 1500 and dict.fromkeys(names, 2) in found
+        assert {n % 2 for at in found for n in at.values()} == {0, 1}
+        assert min(found[0].values()) >= 33 and min(found[-1].values()) < 33
 
 
 def test_listed_sizes() -> None:

@@ -73,6 +73,14 @@ CASES: dict[str, tuple[Fn, int]] = {
                      lambda x: ops.concat((x, ops.max_pool2d(x, 3, 1, 1)), 1),
                      conv(32, 16, 1)), 3),
     "max pool": (lambda x: ops.max_pool2d(x, 2, 2), 4),
+    "max pool, same": (nn.MaxPool2d(3, 2, pad_mode="same"), 4),
+    "max pool, same, steps longer than windows": (nn.MaxPool2d(2, 5, pad_mode="same"), 4),
+    "average, same": (nn.AvgPool2d(3, 2, pad_mode="same"), 4),
+    "pools of blocked images, same": (chain(
+        conv(16, 32, 3, stride=2, padding=1), nn.MaxPool2d(3, 2, pad_mode="same"),
+        conv(32, 16, 3, padding=1), nn.AvgPool2d(3, 2, pad_mode="same"), conv(16, 16, 1)), 16),
+    "3x3, same": (nn.Conv2d(16, 32, 3, stride=2, pad_mode="same"), 16),
+    "transposed, same": (nn.Conv2dTranspose(16, 8, 3, stride=2, pad_mode="same"), 16),
     "max pool, padded": (lambda x: ops.max_pool2d(x, 3, 2, 1), 4),
     "max pool with places": (lambda x: ops.max_pool2d(x, 3, 2, 1, return_indices=True)[1], 4),
     "max pool, dilated": (nn.MaxPool2d(3, 1, pad_mode="pad", dilation=2), 4),
@@ -99,6 +107,37 @@ def test_the_bits_are_those_of_known_sizes(name: str) -> None:
     for n, height, width in SIZES:
         arrays = [floats(n, channels, height, width)]
         assert made.same(arrays), (n, height, width)
+
+
+SMALL = ["1x1", "1x1 by 2", "3x3", "3x3 of the first layer", "dilated", "depthwise",
+         "groups that share a block", "float16", "up and down", "joined", "max pool, same",
+         "pools of blocked images, same", "3x3, same", "transposed, same"]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_images_smaller_than_a_tile(name: str) -> None:
+    """The program that was made for larger ones serves them."""
+    made, channels = served(name), CASES[name][1]
+    for n, height, width in [(2, 2, 2), (3, 8, 2), (2, 3, 14), (2, 6, 6)]:
+        assert made.same([floats(n, channels, height, width)]), (n, height, width)
+
+
+@pytest.mark.parametrize("norm", [nn.GroupNorm(2, 4), nn.InstanceNorm2d(4)])
+def test_means_of_large_images(norm: nn.Cell) -> None:
+    """Means of more than 65,535 pixels are added up in parts, whose number the call finds."""
+    made = Served(norm, [floats(3, 4, 300, 310)], {0: (None, 4, None, None)})
+    for shape in ((2, 4, 20, 30), (3, 4, 256, 256), (9, 4, 311, 313)):
+        assert made.same([floats(*shape)]), shape
+
+
+def test_a_pixel_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiles of one pixel, in rows that are narrower than a tile."""
+    right = Tile.across
+    monkeypatch.setattr(Tile, "across", lambda self, columns: right(self, columns) - 1)
+    broken = Served(chain(CASES["3x3"][0], lambda x: x * 0.75), [floats(2, 32, 56, 64)],
+                    {0: (None, 32, None, None)})
+    monkeypatch.setattr(Tile, "across", right)
+    assert not broken.same([floats(2, 32, 7, 3)])
 
 
 def test_a_weight_that_is_not_a_number_meets_the_padding() -> None:

@@ -23,7 +23,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 from cellc_runtime.target import Target
 
-from ....ir.dims import estimate, is_symbolic
+from ....ir.dims import estimate, is_symbolic, largest, surely_at_least
 from ....ir.graph import Builder, Graph, Node, Value
 from ....ir.op import lookup
 from ....ir.types import prod
@@ -64,7 +64,15 @@ class Image:
 
 
 def _widest(a: Border, b: Border) -> Border:
-    return (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3]))
+    return (_wider(a[0], b[0]), _wider(a[1], b[1]), _wider(a[2], b[2]), _wider(a[3], b[3]))
+
+
+def _wider(a: int, b: int) -> int:
+    """The larger of two widths, which may follow from open sizes."""
+    if surely_at_least(a, b):
+        return a
+    wider: int = b if surely_at_least(b, a) else largest(a, b)
+    return wider
 
 
 def _is_transposed(node: Node) -> bool:
