@@ -31,6 +31,11 @@ def step(net):
     return nn.TrainOneStepCell(nn.WithLossCell(net, loss), nn.SGD(net.trainable_params(), 0.1))
 
 
+def piped(net):
+    loss = nn.WithLossCell(net, nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean"))
+    return nn.TrainOneStepCell(nn.PipelineCell(loss, 2), nn.SGD(net.trainable_params(), 0.1))
+
+
 class Cut(Net):
     def __init__(self):
         super().__init__()
@@ -203,7 +208,7 @@ STEP_INPUTS = ["--input", "data=float32[N,16]", "--input", "label=int32[N]:0..3"
 def test_stages(
     options: list[str], size: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["stages", "nets.py:Cut", "--train", "step", "--stages", "2"]
+    asked = ["stages", "nets.py:Cut", "--train", "piped", "--stages", "2"]
     assert main([*asked, *STEP_INPUTS, *options]) == 0
     told = capsys.readouterr().out
     assert told.startswith(f"for N = {size}\n")
