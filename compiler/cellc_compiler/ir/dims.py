@@ -650,7 +650,7 @@ def _atom(atom: Atom, symbols: Mapping[str, SymbolInfo]) -> Bounds:
         info = symbols.get(atom, SymbolInfo(0))
         return info.low, info.high
     if isinstance(atom, Applied):
-        return _applied_bounds(atom, symbols)
+        return divisors.applied_bounds(atom, symbols)
     low, high = bounds(atom.numerator, symbols)
     if divisors.is_divisor(atom.divisor) and low is not None and low > 0:
         return 1, high
@@ -661,23 +661,6 @@ def _atom(atom: Atom, symbols: Mapping[str, SymbolInfo]) -> Bounds:
                     None if high is None else high // by_low)
         return None, None
     return (0 if by_high is None else low // by_high, None if high is None else high // by_low)
-
-
-def _applied_bounds(atom: Applied, symbols: Mapping[str, SymbolInfo]) -> Bounds:
-    if atom.function == "divisor":
-        return 1, None
-    each = [bounds(a, symbols) for a in atom.args[2 if atom.function == "choose" else 0 :]]
-    lows, highs = [a for a, _ in each if a is not None], [z for _, z in each if z is not None]
-    low, high = 0, None  # (one known bound is enough on one side of a maximum or a minimum)
-    if atom.function == "max":
-        low = max([0, *lows])
-    elif len(lows) == len(each):
-        low = max(0, min(lows))
-    if atom.function == "min":
-        high = min(highs, default=None)
-    elif len(highs) == len(each):
-        high = max(highs)
-    return low, high
 
 
 class Facts(Protocol):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .dims import (
     Applied,
     Atom,
+    Bounds,
     Dim,
     Monomial,
     Quotient,
     Size,
+    SymbolInfo,
     applied,
+    bounds,
     size_of,
     terms_of,
     without,
@@ -61,3 +65,22 @@ def grows_with_one_symbol(x: Size) -> bool:
     """Whether a bound of this size is one of its only symbol."""
     parts = [m for m in terms_of(x) if m]
     return len(parts) == 1 and len(parts[0]) == 1 and isinstance(parts[0][0], str)
+
+
+def applied_bounds(atom: Applied, symbols: Mapping[str, SymbolInfo]) -> Bounds:
+    """The least and the greatest value of a function of sizes, as `dims.bounds`."""
+    if atom.function == "divisor":
+        return 1, None
+    each = [bounds(a, symbols) for a in atom.args[2 if atom.function == "choose" else 0 :]]
+    lows, highs = [a for a, _ in each if a is not None], [z for _, z in each if z is not None]
+    low: int = 0
+    high: int | None = None  # (one known bound is enough on one side of a maximum or a minimum)
+    if atom.function == "max":
+        low = max([0, *lows])
+    elif len(lows) == len(each):
+        low = max(0, min(lows))
+    if atom.function == "min":
+        high = min(highs, default=None)
+    elif len(highs) == len(each):
+        high = max(highs)
+    return low, high

@@ -348,7 +348,8 @@ class _Planner:
                 all(p.open is None or not p.open.refusal(at) for p in t.programs) for t in served)]
             if not left:
                 return
-            shapes, error = self._trace({**known, **left[0]})
+            shapes, failed = self._trace({**known, **left[0]})
+            error: Exception | None = failed
             if error is None:
                 try:
                     served.append(self._opened_trace(known, names, targets))
