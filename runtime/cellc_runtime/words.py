@@ -95,6 +95,11 @@ def _inline(owner: object) -> list[Word]:
     return [head, *(word for word in values if word[2])]
 
 
+def of_type(owner: object) -> list[Word] | None:
+    """Words that change when an object gets another class."""
+    return [_word(id(owner) + _TYPE)] if "type" in _supported() else None
+
+
 def of_name(table: dict[str, Any], name: str) -> list[Word] | None:
     """Words that change when the value of a name in a module's dictionary does, or when it comes
     there; changes of other names leave most of them alone."""
@@ -186,6 +191,12 @@ def _try_instance() -> bool:
     return kept(Plain()) and kept(Sized())
 
 
+def _try_type() -> bool:
+    module = types.ModuleType("module")
+    kind = type("Kind", (types.ModuleType,), {})
+    return _differs(lambda: [_word(id(module) + _TYPE)], lambda: setattr(module, "__class__", kind))
+
+
 def _try_name() -> bool:
     names: dict[str, Any] = {"a": 1, "b": 2}
     mixed: dict[Any, Any] = {"a": 1, 5: 2}
@@ -213,8 +224,8 @@ def _try_cell() -> bool:
     return _differs(lambda: [_word(id(cell) + _HELD)], lambda: setattr(cell, "cell_contents", 2))
 
 
-_TRIALS = {"class": _try_class, "dict": _try_dict, "instance": _try_instance, "name": _try_name,
-           "function": _try_function, "cell": _try_cell}
+_TRIALS = {"class": _try_class, "dict": _try_dict, "instance": _try_instance, "type": _try_type,
+           "name": _try_name, "function": _try_function, "cell": _try_cell}
 
 
 # --- tables of them ------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.module_names import function_name
 from ..tensors import views
+from ..tensors.parameter import Parameter
 from ..tensors.tensor import OpenTensor, Tensor, elements_of, ir_type
 from ..tracing.arguments import copied, shared
 from ..tracing.pytree import Box, Leaf, Structure, made_anew, take_apart, take_apart_call
@@ -187,7 +188,8 @@ def _traced_once(
     changed = state.finish(places, reads)
     order = {v: p for p, v in tracer.parameters.items()}
     parameters = [order[v] for v in graph.inputs if v in order]
-    attributes = state.own_attributes(list(outside.attributes.values()))
+    shaped = [(p, "shape") for p in parameters if isinstance(p, Parameter)]
+    attributes = [*state.own_attributes(list(outside.attributes.values())), *shaped]
     traced = Traced(graph, len(leaves) + len(places), parameters, out, attributes, reads,
                     tracer.functions, guards=shapes.guards, shapes=shapes, state=changed,
                     budget=tracer.budget, root=tracer.root, roots=tracer.roots, asked=shapes.asked,

@@ -26,6 +26,7 @@ from ..tracing.mutables import with_open_length
 from ..tracing.numbers import GraphNumber, kind_of
 from ..tracing.pytree import RunObject
 from ..tracing.reads import in_class, own_attributes, remains
+from ..tracing.tracer import GraphTensor
 from . import _model
 from .asking import asked_index
 from .control import choose, truth
@@ -39,6 +40,7 @@ from .protocols import as_index, run_by_python
 from .state import insert_missing
 from .trust import is_interpreted, is_library, is_own_class, is_user_function
 from .values import MISSING, Text, as_key, as_known, holds_runtime, is_runtime
+from .world import refuse_proxy
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -72,8 +74,12 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
     """`target.name`; what a class of the user says of it is interpreted, the read is reported."""
     if vm.pieces is not None and (type(target) is RunObject or type(target) is Text):
         return operations.attribute(vm, target, name, frame)
+    refuse_proxy(vm, target, frame)
     if isinstance(target, ModuleType):
-        return _of_module(vm, target, name, frame)
+        if vm.reads is not None:
+            vm.reads.of_module(target)
+        if not is_own_class(type(target)):
+            return _of_module(vm, target, name, frame)
     if isinstance(target, local) or (
             name in _TEXTS and isinstance(target, (type, FunctionType)) and not is_library(
                 module_of(target))):
@@ -133,6 +139,9 @@ def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) ->
                                or name not in (own_attributes(target) or {})):
         vm.report(target, name)
         return _or_fallback(vm, target, name, getter, [found, target, type(target)], frame)
+    if isinstance(found, functools.partialmethod):
+        for part in ("func", "args", "keywords"):
+            vm.report(found, part)
     held = in_class(target, name, MISSING) if isinstance(target, type) else MISSING
     getter = vm.special(held, "__get__") if held is not MISSING else None
     if getter is not None and not hasattr(type(found), "__set__"):
@@ -181,6 +190,10 @@ def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
         target = as_known(target)
     if isinstance(target, Parameter) and name in _OF_PARAMETERS:
         vm.report(target, _OF_PARAMETERS[name])
+    elif isinstance(target, GraphTensor):
+        vm.report(Tensor, name)  # (a program may give the class another method)
+    elif isinstance(target, Tensor) and in_class(type(target), name, MISSING) is MISSING:
+        vm.report(target, name)
     return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
 
 

@@ -32,7 +32,14 @@ from .iteration import Through, Walk, backwards, items, listed, walk
 from .lengths import carried, measured
 from .operators import contains, operated
 from .pieces import operations
-from .protocols import as_index, checked, is_in_class, of_builtin, run_by_python
+from .protocols import (
+    as_index,
+    checked,
+    is_in_class,
+    of_builtin,
+    run_by_python,
+    written_by_python,
+)
 from .text import emit_print, flat, formatted, written
 from .values import (
     MISSING,
@@ -373,7 +380,7 @@ def _str(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = in_text(args)
     if args and holds_runtime(args[0]):
         return Text(tuple(flat([args[0]])))
-    run_by_python(vm, args)
+    written_by_python(vm, args)
     return str(*args, **kwargs)
 
 
@@ -381,6 +388,7 @@ def _str(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 def _format(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     if type(args[0]) is Text and args[1:] not in ([], [""]) and vm.pieces is not None:
         return operations.formatted(vm, args[0], args[1], "", frame)
+    written_by_python(vm, args)
     parts = formatted(in_text(args[0]), *args[1:2] or ("",))
     return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 
@@ -388,7 +396,7 @@ def _format(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 @_handles(repr)
 def _repr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = in_text(args)
-    run_by_python(vm, args)
+    written_by_python(vm, args)
     return Text(tuple(written(args[0], True))) if holds_runtime(args) else repr(*args, **kwargs)
 
 

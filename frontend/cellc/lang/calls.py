@@ -50,12 +50,20 @@ from .made_parameters import (
     refuse_drawn,
     undrawn,
 )
+from .natively import watched
 from .operators import counted, of_the_graph, position
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
-from .protocols import LISTS, compared, of_builtin, report_parts, run_by_python
+from .protocols import (
+    LISTS,
+    compared,
+    of_builtin,
+    report_parts,
+    run_by_python,
+    written_by_python,
+)
 from .source import function_source
 from .text import format_text, join_text
 from .trust import (
@@ -68,7 +76,7 @@ from .trust import (
     is_user_function,
 )
 from .values import MISSING, any_runtime, as_key, as_known, holds, holds_runtime, in_text
-from .world import outside_call
+from .world import outside_call, refuse_proxy
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -80,6 +88,7 @@ Kwargs = dict[str, Any]
 def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Call `fn` from `frame`."""
     vm.callee = fn
+    refuse_proxy(vm, fn, frame)
     if vm.pieces is not None:
         found = call_of_python(vm, fn, args, kwargs, frame)
         if found is not MISSING:
@@ -95,8 +104,9 @@ def call(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> 
     if handler is not None:
         return handler(vm, fn, args, kwargs, frame)
     if _model.is_cell(fn):
-        own = vm.special(fn, "__call__")
-        if own is not None and not module_of(own).startswith("cellc."):
+        own = in_class(vm.class_of(fn), "__call__")
+        if is_interpreted(own) and not module_of(own).startswith("cellc."):
+            vm.report(fn, "__call__")
             return interpret(vm, own, [fn, *args], kwargs, frame)
         return call_cell(vm, fn, args, kwargs, frame)
     if isinstance(fn, type):
@@ -267,7 +277,7 @@ def _method(vm: Interpreter, fn: MethodType, args: Args, kwargs: Kwargs, frame: 
 # --- Cells --------------------------------------------------------------------------------------
 
 
-_READ_BY_CALLS = ("construct", "bprop", "_hooks", "_flags", "_recompute_options",
+_READ_BY_CALLS = ("construct", "bprop", "__call__", "_hooks", "_flags", "_recompute_options",
                   "_recompute_budget", "_inner")
 
 
@@ -341,7 +351,7 @@ def _made_by_python(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, fram
         args = [Callback(vm, a, frame) if isinstance(a, type) and is_own_class(a)
                 else _as_callback(vm, a, frame) for a in args]
     if not _model.is_cell_class(cls) and not module_of(cls).startswith("cellc."):
-        return vm.state.new(vm.fresh(cls(*args, **kwargs)))
+        return vm.state.new(vm.fresh(watched(vm, partial(cls, *args, **kwargs))))
     with undrawn(vm, cls, frame), tracing(None):
         made = cls(*args, **kwargs)
     if _model.is_cell(made):
@@ -472,8 +482,15 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     inherited = isinstance(found, FunctionType) and is_library(found.__globals__.get("__name__"))
     if inherited or is_library(module_of(type(fn))):  # a user's Primitive inherits its `__call__`
         _report_options(vm, fn)
-        return library(vm, fn, args, kwargs, frame)
+        run = partial(library, vm, fn, args, kwargs, frame)
+        return watched(vm, run) if _runs_users(fn) else run()
     return foreign(vm, fn, args, kwargs, frame)
+
+
+def _runs_users(fn: Any) -> bool:
+    """Whether an object of cellc calls functions of the user by itself: a `constexpr` function, or
+    a primitive with methods of its own."""
+    return is_own_class(type(fn)) or "constexpr_prim" in plain(fn, "attrs", ())
 
 
 def _report_options(vm: Interpreter, fn: Any) -> None:
@@ -520,6 +537,7 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
                 owner, args = read_fields(vm, owner, args, kwargs, frame)
                 fn, kwargs = owner.format, {}
             args, kwargs = in_text(args), in_text(kwargs)
+            written_by_python(vm, [*args, *kwargs.values()])
             if any_runtime([*args, *kwargs.values()]):
                 return format_text(owner, args, kwargs)
         if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
@@ -657,7 +675,7 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     boxes = [v for v in (owner, *args, *kwargs.values()) if isinstance(v, BOXES)]
     for value in boxes:
         vm.note_object(value)
-    run = partial(vm.state.mutate, vm, boxes, fn, args, kwargs, frame)
+    run = partial(watched, vm, partial(vm.state.mutate, vm, boxes, fn, args, kwargs, frame))
     keeps = isinstance(fn, functools._lru_cache_wrapper)  # it runs once in PyNative too
     result = run() if keeps else vm.state.whole(
         vm, fn, (owner, *args, *kwargs.values(), fn), frame, run)

@@ -23,7 +23,7 @@ from .per_trip import PerTrip, binary, seen, unary
 from .per_trip import subscript as row_of
 from .pieces import operations
 from .pieces.operations import comparable, holds_object, is_piece, of_run
-from .protocols import of_method, run_by_python
+from .protocols import of_method, run_by_python, written_by_python
 from .state import GROWTH, unseen_box
 from .text import formatted, percent_text
 from .trust import is_own_class
@@ -56,6 +56,7 @@ def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
         right = in_text(right)
         if holds_runtime(right) and not holds_object(right):
             return percent_text(left, right)
+        written_by_python(vm, (right,))
     return operated(vm, BINARY[type(node.op)], left, right, frame)
 
 
@@ -191,7 +192,7 @@ def _formatted(vm: Interpreter, node: ast.FormattedValue, frame: Frame) -> Any:
         by = {"": format, "s": str, "r": repr, "a": ascii}[mark]
         value = vm.call(by, [value, spec] if by is format else [value], {}, frame)
         mark, spec = "", "" if by is format else spec
-    run_by_python(vm, (value,))
+    written_by_python(vm, (value,))
     parts = formatted(value, spec, mark)
     return Text(tuple(parts)) if holds_runtime(parts) else "".join(parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +198,8 @@ def _repeated(vm: Interpreter, a: Any, b: Any) -> Any:
 
 
 _REPEATED = (list, tuple, str, bytes)
+_OF_PYTHON = (dict, list, tuple, set, frozenset, str, bytes, range, deque, *VIEWS)
+"""Containers whose elements are compared before calls where they can change."""
 
 
 def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
@@ -215,7 +218,9 @@ def contains(vm: Interpreter, item: Any, box: Any, frame: Frame) -> Any:
         item = as_key(item)
     if isinstance(box, (dict, str, range)) or not (tensors or holds_runtime([item, box])):
         run_by_python(vm, (item, box))
-        return item in box
+        if is_exactly(box, _OF_PYTHON):
+            return item in box
+        return vm.state.whole(vm, operator.contains, (box,), frame, lambda: item in box)
     result: Any = False
     for element in items(vm, box) if held is None else held:
         same = _found(vm, element, item, frame)

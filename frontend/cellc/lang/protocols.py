@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ..core.module_names import is_exactly
+import numpy as np
+
+from ..core.module_names import is_exactly, module_of
 from ..tensors.tensor import Tensor
 from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
 from .structure import names_in
 from .trust import is_foreign_class, is_own_class, is_user_function
-from .values import MISSING, any_runtime, as_key, held_in, is_runtime, refuse_open
+from .values import MISSING, any_runtime, as_key, held_in, holds, is_runtime, refuse_open
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -76,6 +79,7 @@ def of_method(
         return MISSING
     if name in _SHOWS:
         refuse_open(value)
+    _is_decimal(vm, value)
     result = run()
     if isinstance(result, _RESULTS):
         vm.note_result(value, name, run, result)
@@ -155,11 +159,22 @@ _BY_PYTHON = ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__g
 """Special methods that Python calls for what a container holds."""
 
 
+def _is_decimal(vm: Interpreter, value: Any) -> bool:
+    """Whether a value is a `Decimal`; the context that it computes in is guarded then."""
+    if module_of(type(value)) != "decimal":
+        return False
+    context = sys.modules["decimal"].getcontext
+    vm.guarded(context, "the precision", lambda: (context().prec, context().rounding))
+    return True
+
+
 def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> None:
     """Guard the attributes of users' objects whose special methods Python is about to run: of the
     values, and of what containers among them and the attributes hold."""
     for value in values:
         if isinstance(value, (Tensor, str, int, float, type(None), type)):
+            continue
+        if _is_decimal(vm, value):
             continue
         if is_own_class(type(value)):
             refuse_open(value)
@@ -176,6 +191,14 @@ def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> Non
             continue
         if depth:
             run_by_python(vm, parts, depth - 1)
+
+
+def written_by_python(vm: Interpreter, values: Iterable[Any]) -> None:
+    """Guard what Python reads to write values as text, numpy's settings included."""
+    values = [*values]
+    run_by_python(vm, values)
+    if holds(values, lambda v: isinstance(v, (np.ndarray, np.generic)), 4):
+        vm.guarded(np, "get_printoptions", lambda: repr(np.get_printoptions()))
 
 
 def _attributes(vm: Interpreter, value: Any) -> list[Any]:

@@ -52,8 +52,7 @@ def _foreign_module(module: str) -> bool:
 def may_change(holder: Any) -> bool:
     """Whether a compiled network may set attributes of a module or function: the user's own, whose
     attributes nothing reads but the user's code."""
-    name = holder.__name__ if isinstance(holder, ModuleType) else holder.__module__
-    return isinstance(name, str) and root(name) != "cellc" and not _foreign_module(name)
+    return is_users(holder.__name__ if isinstance(holder, ModuleType) else holder.__module__)
 
 
 _NOT_THE_USERS = frozenset(("builtins", "numpy", "cellc", "cellc_compiler", "cellc_runtime"))
@@ -96,6 +95,12 @@ def is_user_function(fn: FunctionType) -> bool:
     if is_library(module) or _foreign_module(module):
         return False
     return not fn.__code__.co_filename.startswith("<frozen") or has_source(fn)
+
+
+def is_users(module: object) -> bool:
+    """Whether a module of this name is neither cellc's, Python's nor one of the libraries that
+    cellc knows."""
+    return isinstance(module, str) and root(module) != "cellc" and not _foreign_module(module)
 
 
 def is_interpreted(value: object) -> bool:

@@ -8,6 +8,7 @@ trace would do it once. The modules whose functions give the same for the same a
 
 from __future__ import annotations
 
+import copyreg
 import os
 import sys
 import weakref
@@ -100,6 +101,8 @@ def outside_call(
     if (module, name) == ("os", "getenv") or _of_environment(fn, name):
         vm.state.environment(args[0], vm)
         return MISSING
+    if module == "copy":  # it asks a table how objects of a class are taken apart
+        vm.report_global(copyreg.__dict__, "dispatch_table")
     if _reads_world(fn, module, name):
         raise vm.error(
             "CE307", RuntimeError,
@@ -203,6 +206,17 @@ def _asked(
         return None
     assert isinstance(made[0], GraphTensor)
     return GraphNumber(made[0].ir_value, kind)
+
+
+def refuse_proxy(vm: Interpreter, value: Any, frame: Frame) -> None:
+    """Whether the object behind a weak proxy is still there is known when it is used.
+
+    Raises:
+        CompileRuntimeError: the value is a weak proxy (CE307).
+    """
+    if type(value) in weakref.ProxyTypes:
+        raise vm.error("CE307", RuntimeError, "a weak proxy is used: whether its object is still "
+                       "there is known when it is", frame, hint="hold the object itself")
 
 
 def refuse_iterators(vm: Interpreter, values: Any, frame: Frame) -> None:

@@ -5,7 +5,7 @@ Source: `mindspore.scipy`.
 
 from cellc_runtime.lazy import public_names
 
-from . import fft, linalg, optimize
+from . import fft, linalg, ops, optimize
 
-__all__ = ["fft", "linalg", "optimize"]
+__all__ = ["fft", "linalg", "ops", "optimize"]
 __dir__ = public_names(__name__)

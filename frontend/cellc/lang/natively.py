@@ -1,0 +1,88 @@
+"""The user's code that Python itself runs while a graph is compiled.
+
+A class of the standard library or a class written in C calls methods of the user's (`_missing_` of
+an enum), and a `constexpr` function is called as it is. The interpreter does not see such code. A
+profile hook sees each of its functions begin; what these can read (their globals, captured
+variables, and the attributes of their arguments) is compared before each call of the program.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..core.console_source import all_codes
+from ..tracing.reads import in_class, own_attributes
+from .structure import names_in
+from .trust import is_own_class, is_users
+from .values import MISSING
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+_Result = TypeVar("_Result")
+_DEPTH = 3
+"""Attributes of attributes up to which objects are followed."""
+
+
+def watched(vm: Interpreter, run: Callable[[], _Result]) -> _Result:
+    """The result of `run`; what the user's functions in it can read is reported."""
+    if vm.reads is None:
+        return run()
+    began: dict[CodeType, tuple[dict[str, Any], list[Any]]] = {}
+
+    def hook(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and is_users(frame.f_globals.get("__name__")):
+            given = began.setdefault(frame.f_code, (frame.f_globals, []))[1]
+            given += frame.f_locals.values()
+
+    before = sys.getprofile()
+    sys.setprofile(hook)
+    try:
+        return run()
+    finally:
+        sys.setprofile(before)
+        if began:
+            _report(vm, began)
+
+
+def _report(vm: Interpreter, began: dict[CodeType, tuple[dict[str, Any], list[Any]]]) -> None:
+    """Report what functions of the user can have read."""
+    outer = [c for c in began if not any(c in all_codes(o) and c is not o for o in began)]
+    for fn in _functions_of(outer):
+        vm.report_function(fn)
+        if vm.reads is not None:
+            for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+                vm.reads.of_closure(cell, name)
+    for code in outer:
+        names, given = began[code]
+        used = {*names_in(code)}
+        for name in used & names.keys():
+            vm.report_global(names, name)
+        _report_attributes(vm, given, {*used, code.co_name}, _DEPTH)
+
+
+def _functions_of(codes: Iterable[CodeType]) -> list[FunctionType]:
+    """The functions that have one of these codes."""
+    codes = [*codes]
+    return [f for f in gc.get_referrers(*codes)
+            if isinstance(f, FunctionType) and any(f.__code__ is c for c in codes)]
+
+
+def _report_attributes(vm: Interpreter, values: Iterable[Any], names: set[str], depth: int) -> None:
+    """Report the attributes of these names that objects and classes of the user have."""
+    for value in values:
+        kind = value if isinstance(value, type) else type(value)
+        if not is_own_class(kind) or not (kind is value or vm.state.is_outside(value)):
+            continue
+        held = own_attributes(value) or {}
+        inner = []
+        for name in names:
+            if name in held or in_class(kind, name, MISSING) is not MISSING:
+                vm.report(value, name)
+                inner.append(held.get(name))
+        if depth > 1:
+            _report_attributes(vm, inner, names, depth - 1)
