@@ -267,6 +267,24 @@ def test_forty_networks_of_mindspore(tmp_path: Path) -> None:
     assert os.listdir(tmp_path)
 
 
+def test_a_function_changes_the_header_that_is_exported(folder: Path) -> None:
+    def mark(model: Any) -> None:
+        model.producer_name = "made by a test"
+        model.user_info["version"] = "11.0"
+
+    x = Tensor([[1.0, -2.0]])
+    ms.export(nn.ReLU(), x, file_name="marked", file_format="MINDIR", custom_func=mark)
+    model = ms.load_mindir("marked.mindir")
+    assert (model.producer_name, model.user_info) == ("made by a test", {"version": "11.0"})
+    found = nn.GraphCell(ms.load("marked.mindir"))(x)
+    assert found.asnumpy().tolist() == [[1, 0]]
+    with pytest.raises(ValueError, match="'custom_func' goes with file_format='MINDIR'"):
+        ms.export(nn.ReLU(), x, file_name="x", file_format="CIR", custom_func=mark)
+    with pytest.raises(TypeError, match="custom_func"):
+        ms.export(nn.ReLU(), x, file_name="x", file_format="MINDIR", custom_func=3)
+    assert not Path("x.mindir").exists()
+
+
 def test_the_header_of_a_file_can_be_changed(folder: Path) -> None:
     model = ms.load_mindir(str(DATA / "ConvBnPool.mindir"))
     assert (model.producer_name, model.user_info) == ("MindSpore", {})

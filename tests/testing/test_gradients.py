@@ -249,6 +249,12 @@ def test_a_kink_hides_no_fault(mode: int) -> None:
     check_grads(nn.ReLU(), Tensor([3e-6, -2e-6, 1.0]))  # near a kink, not on it
 
 
+def test_a_larger_term_hides_no_wrong_bprop(mode: int) -> None:
+    half = Half()
+    with pytest.raises(AssertionError, match="right within the tolerance, but has a wrong rule"):
+        check_grads(lambda x: x * 1e5 + half(x), X)
+
+
 def test_an_op_with_a_wrong_rule_is_named(mode: int, monkeypatch: pytest.MonkeyPatch,
                                           tmp_path: Any) -> None:
     monkeypatch.setenv("CELLC_CACHE_DIR", str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import types
 from collections import UserDict
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cellc as ms
 from cellc import Tensor, nn, testing
 from cellc.tracing.tracer import Tracer
 from cellc.verification import verify
@@ -168,6 +170,18 @@ def test_what_numpy_and_ops_do_not_see_is_put_back(kept: Any) -> None:
 
     verify(Net(), X, grad=False, nodes=False)
     assert repr(kept) == before
+
+
+def test_draws_of_python_in_one_mode_are_told() -> None:
+    class Net(nn.Cell):
+        def construct(self, x: Tensor) -> Tensor:
+            if ms.get_context("mode") == ms.GRAPH_MODE:
+                return x + 0 * random.random()
+            return x
+
+    report = verify(Net(), X, grad=False, nodes=False)
+    assert report.status == 1
+    assert ("random", "forward: random") in [(f.kind, f.where) for f in report.findings]
 
 
 def test_an_iterator_is_not_compared() -> None:

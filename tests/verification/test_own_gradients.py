@@ -69,6 +69,27 @@ def test_a_wrong_bprop_is_a_finding(cell: type[nn.Cell]) -> None:
             assert "input 0[2, 1]" in found.message
 
 
+class WrongLater(nn.Cell):
+    """A bprop that is right in the first call only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def construct(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * self.calls
+
+    def bprop(self, x: Tensor, out: Tensor, dout: Tensor) -> tuple[Tensor, ...]:
+        return (dout,)
+
+
+def test_a_bprop_that_is_wrong_in_the_second_call() -> None:
+    report = verify(WrongLater(), X)
+    assert report.status == 1
+    assert "bprop of WrongLater" in report.findings[0].where
+
+
 def test_right_and_declared_ones_are_none() -> None:
     assert verify(Uses(Right()), X).status == 0
     report = verify(Uses(Declared()), X)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.types import TensorType
 
-from ..core.module_names import function_name, module_of, plain
+from ..core.module_names import function_name, is_exactly, module_of, plain
 from ..tracing.numbers import DTYPES, GraphNumber, Kind
 from ..tracing.reads import is_iterator
 from ..tracing.tracer import GraphTensor
@@ -214,7 +214,7 @@ def refuse_proxy(vm: Interpreter, value: Any, frame: Frame) -> None:
     Raises:
         CompileRuntimeError: the value is a weak proxy (CE307).
     """
-    if type(value) in weakref.ProxyTypes:
+    if is_exactly(value, weakref.ProxyTypes):
         raise vm.error("CE307", RuntimeError, "a weak proxy is used: whether its object is still "
                        "there is known when it is", frame, hint="hold the object itself")
 

@@ -160,6 +160,11 @@ def _check_all(
         raise TypeError("For 'check_grads', an input must be a Tensor of floats, or a trainable "
                         f"parameter must be read, but got {got}.")
     cotangents = _check(problem, modes, "gradient", rng)
+    if problem.traced is not None and "rev" in modes:
+        wrong = wrong_rule(problem.traced, problem.point(), bprops=True)
+        if wrong:  # within the tolerance of the whole, which larger terms set
+            raise AssertionError(f"check_grads: the reverse gradient of {problem.name} is right "
+                                 f"within the tolerance, but has a wrong rule\n  cause: {wrong}")
     if order == 2 and tensors:
         first = _gradient(call, len(tensors), cotangents)
         problem = _problem(function, first, tensors, labels, limits, saved, weigh=False)

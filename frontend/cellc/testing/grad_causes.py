@@ -83,14 +83,21 @@ def not_finite(
     return ""
 
 
-def wrong_rule(at: GraphAt, point: Sequence[Array]) -> str:
-    """The first op or `bprop` whose rule is wrong by itself, near this point; "" if none is."""
+def wrong_rule(at: GraphAt, point: Sequence[Array], bprops: bool = False) -> str:
+    """The first op or `bprop` whose rule is wrong by itself, near this point; "" if none is.
+
+    Args:
+        bprops: only a `bprop` counts.
+    """
     report = Report()
+    if bprops and not any(node.op == "custom_grad" for node in at.graph.walk()):
+        return ""
     try:
         check_rules(Forward(at.graph), at.arrays(point), report)
     except Unknown:
         return ""
-    return "".join(str(f).removeprefix("gradient: ") for f in report.findings[:1])
+    found = (str(f).removeprefix("gradient: ") for f in report.findings)
+    return next((f for f in found if not bprops or f.startswith("bprop of ")), "")
 
 
 def kink(at: GraphAt, points: Sequence[Sequence[Array]]) -> str:

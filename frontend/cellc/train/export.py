@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,13 @@ from ..tracing.pytree_json import from_json, to_json
 
 with lazy_imports(__name__):  # the rules of all ops, which only files of others need
     from .. import mindir, onnx_import
+    from ..mindir import proto
     from . import export_onnx
 
 Array = np.ndarray[Any, Any]
 
 _SUFFIX = {"MINDIR": ".mindir", "ONNX": ".onnx", "CIR": ".cir"}
-_NO_MEANING = ("enc_key", "enc_mode", "dataset", "incremental", "custom_func")
+_NO_MEANING = ("enc_key", "enc_mode", "dataset", "incremental")
 
 
 def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: Any) -> None:
@@ -45,8 +47,10 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
             go to a second file, `file_name` with `.data` added. In MindIR and ONNX, sizes that
             `set_inputs` left open stay open, and inputs may be types with open sizes themselves
             (`Tensor(shape=[None, 3], dtype=...)`).
-        kwargs: for ONNX, `opset_version`: its op set, 17 to 21 (default 20). MindSpore's
-            `enc_key`, `enc_mode`, `dataset`, `incremental`, `custom_func` must be left out or None.
+        kwargs: for ONNX, `opset_version`: its op set, 17 to 21 (default 20). For MindIR,
+            `custom_func`: it gets the model before it is written, as `load_mindir` gives one, and
+            may change its header and `user_info`. MindSpore's `enc_key`, `enc_mode`, `dataset`,
+            `incremental` must be left out or None.
 
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
@@ -74,14 +78,7 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
             f"For 'export', 'file_format' must be 'MINDIR', 'CIR' or 'ONNX', but got "
             f"{file_format!r}."
         )
-    opset = kwargs.pop("opset_version", None)
-    if opset is not None and file_format != "ONNX":
-        raise ValueError("For 'export', 'opset_version' goes with file_format='ONNX'.")
-    for name, value in kwargs.items():
-        if name not in _NO_MEANING:
-            raise TypeError(f"export() got an unexpected keyword argument {name!r}")
-        if value not in (None, False):
-            raise ValueError(f"For 'export', the option {name!r} is not supported: leave it out.")
+    opset, custom_func = _options(file_format, **kwargs)
     CALLABLE(net, "export", "net")
     function = net if isinstance(net, Cell) else getattr(net, "fn", net)
     suffix = _SUFFIX[file_format]
@@ -102,14 +99,36 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
         return
     spec = net.get_inputs() if isinstance(net, Cell) else None
     traced, _ = export_onnx.traced_for_export(function, inputs, spec)
-    write_mindir(path, traced, take_apart(inputs)[0])
+    write_mindir(path, traced, take_apart(inputs)[0], custom_func)
 
 
-def write_mindir(path: str, traced: Traced, arguments: Structure | None = None) -> None:
+def _options(
+    file_format: str, opset_version: int | None = None, custom_func: Any = None, **others: Any
+) -> tuple[int | None, Any]:
+    """The options of `export` that go with a format, checked."""
+    if opset_version is not None and file_format != "ONNX":
+        raise ValueError("For 'export', 'opset_version' goes with file_format='ONNX'.")
+    if custom_func is not None:
+        CALLABLE(custom_func, "export", "custom_func")
+        if file_format != "MINDIR":
+            raise ValueError("For 'export', 'custom_func' goes with file_format='MINDIR'.")
+    for name, value in others.items():
+        if name not in _NO_MEANING:
+            raise TypeError(f"export() got an unexpected keyword argument {name!r}")
+        if value not in (None, False):
+            raise ValueError(f"For 'export', the option {name!r} is not supported: leave it out.")
+    return opset_version, custom_func
+
+
+def write_mindir(
+    path: str, traced: Traced, arguments: Structure | None = None,
+    changes: Callable[[proto.ModelProto], Any] | None = None,
+) -> None:
     """Write a traced call as a MindIR file.
 
     Args:
         arguments: how its inputs are nested (default: not at all).
+        changes: changes the header of the file before it is written.
 
     Raises:
         ValueError: MindIR has no form for it.
@@ -117,7 +136,12 @@ def write_mindir(path: str, traced: Traced, arguments: Structure | None = None) 
     """
     _refuse_python(traced)
     weights, _ = named_weights(traced)
-    write_atomically(path, [mindir.mindir_bytes(traced.graph, weights, traced.out, arguments)])
+    pieces = [mindir.mindir_bytes(traced.graph, weights, traced.out, arguments)]
+    if changes is not None:
+        model = proto.ModelProto(memoryview(pieces[0]))
+        changes(model)
+        pieces = model.pieces()
+    write_atomically(path, pieces)
 
 
 def _refuse_python(traced: Traced) -> None:

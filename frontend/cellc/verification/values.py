@@ -254,7 +254,7 @@ def _short(x: Any) -> str:
         return "nothing"
     if isinstance(x, np.ndarray):
         return f"a tensor {x.dtype}{list(x.shape)}"
-    if isinstance(x, tuple):
+    if isinstance(x, tuple) and len(x) == 2:
         kind, what = x
         if isinstance(what, int):
             return f"a {kind} ({counted(what, 'element')})"

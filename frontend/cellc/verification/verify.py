@@ -19,7 +19,8 @@ from ..tensors.parameter import Parameter
 from ..tensors.tensor import tensor_of
 from ..tracing.pytree import Known, Structure, take_apart
 from ..transforms.gradient import GradFunction, Inner, make_request
-from .gradients import Pair, check_gradient
+from .derivatives import Forward
+from .gradients import Pair, check_gradient, check_rules
 from .nodes import NodeJudge, link
 from .parting import report_parting
 from .report import Report
@@ -158,8 +159,21 @@ class _Run:
         _, _, graph = self.stage(stage, Inner("gradient", self.net, fn))
         if self.reference and forward is not None and graph is not None:
             count = 0 if sens is None else len(take_apart(sens)[1])
+            before = len(self.report.findings)
             check_gradient(Pair(*forward, *graph, self.inputs, positions, weights, count),
                            self.report)
+            if forward[0].state is not None and len(self.report.findings) == before:
+                self.rules_of_second_call()
+
+    def rules_of_second_call(self) -> None:
+        """Check each `bprop` in the state that a call of the network leaves."""
+        with Snapshot({"net": self.net, "arguments": self.inputs}):
+            seeded(self.seed)
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.net(*fresh(self.inputs))
+            traced, arrays = traced_on(self.net, fresh(self.inputs), {})
+        if any(node.op == "custom_grad" for node in traced.graph.walk()):
+            check_rules(Forward(traced.graph), arrays, self.report)
 
     def train(self, train_step: TrainStep, inputs: tuple[Any, ...]) -> None:
         """Some steps of training."""
