@@ -495,6 +495,8 @@ def _runs_users(fn: Any) -> bool:
 
 def _report_options(vm: Interpreter, fn: Any) -> None:
     """Say that the options of an object of cellc are read: those of a primitive, `get_all`, ..."""
+    if not vm.state.is_outside(fn):
+        return
     for name in own_attributes(fn) or ():
         if not name.startswith("_"):
             vm.report(fn, name)

@@ -29,7 +29,7 @@ from cellc_compiler.ir.types import TensorType
 from cellc_runtime.records import dataclass, field, replace
 
 from ..core.dispatch import apply
-from ..core.module_names import contained, function_name, is_exactly, plain
+from ..core.module_names import contained, function_name, is_exactly, module_of, plain
 from ..tensors.tensor import Tensor, ir_type
 from ..tensors.views import view_of
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
@@ -253,8 +253,10 @@ class State:
         self.made.pop(id(value), None)
 
     def new_of_library(self, value: Any) -> Any:
-        """Return the result of a function of cellc; tensors count as made by the trace."""
-        if isinstance(value, Tensor) and not isinstance(value, GraphTensor):
+        """Return the result of a function of cellc; tensors and gradient functions count as made by
+        the trace."""
+        if (isinstance(value, Tensor) and not isinstance(value, GraphTensor)) or \
+                module_of(type(value)).startswith("cellc.transforms."):
             self.made[id(value)] = value
         return value
 
