@@ -35,7 +35,7 @@ program's."""
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 _DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
 _OF_CLASSES = frozenset(
-    ("__dict__", "__weakref__", "__module__", "__doc__", "__annotations__", "_abc_impl",
+    ("__dict__", "__weakref__", "__module__", "__doc__", "_abc_impl",
      "__abstractmethods__", "__match_args__", "__slotnames__"))
 
 
@@ -156,7 +156,7 @@ def _of_object(value: Any) -> Iterator[Any]:
 
 
 def _of_function(fn: types.FunctionType) -> Iterator[Any]:
-    yield from (fn.__code__, fn.__defaults__, fn.__kwdefaults__, fn.__dict__)
+    yield from (fn.__code__, fn.__defaults__, fn.__kwdefaults__, fn.__dict__, fn.__annotations__)
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         if "cache" not in name:
             try:
