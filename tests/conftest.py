@@ -53,6 +53,7 @@ LONG = re.compile("|".join((
     r"cuda/test_parallelism\.py::test_long_lines\[(conv2d|adaptive_max_pool2d)_backward",
     r"cuda/test_products\.py::test_accesses_of_odd_sizes\[size2-complex64",
     r"ranks/test_mpi\.py::test_training_by_nccl",
+    r"onnx_import/test_gradients\.py::test_all_gradients",
     r"campaigns/endurance/test_endurance\.py::test_memory_is_flat\[(calls|cells)-pynative",
 )))
 """Tests of half a minute and more that repeat, on a larger network or another target, what others

@@ -3,7 +3,7 @@ that they are the derivatives.
 
     python -m tests.onnx_import.test_gradients [PART OF]     # all, or each OF-th from PART
 
-The suite takes one in `PARTS`, another share each day of the week.
+The suite takes one in `PARTS`, another share each day; with `--everything` all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .backend import Case
 from .test_backend import counted, listed
 
 PARTS = 91
-"""Of which 7 are taken, one a day: about 15 tests each."""
+"""Of which each day takes another: about 15 tests."""
+SHARES = 16
 
 
 def differentiated(part: int, of: int) -> list[Case]:
@@ -53,10 +54,19 @@ def faults(case: Case, path: Path) -> str:
     return "; ".join(map(str, found[:3]))
 
 
+def _wrong(cases: Sequence[Case], folder: Path) -> dict[str, str]:
+    assert len(cases) > 5
+    found = {c.name: faults(c, folder / "model.onnx") for c in cases}
+    return {name: told for name, told in found.items() if told}
+
+
 def test_gradients(tmp_path: Path) -> None:
-    part = time.gmtime().tm_wday * (PARTS // 7)
-    wrong = {c.name: faults(c, tmp_path / "model.onnx") for c in differentiated(part, PARTS)}
-    assert len(wrong) > 5 and not any(wrong.values()), {k: v for k, v in wrong.items() if v}
+    assert not _wrong(differentiated(int(time.time() // 86400) % PARTS, PARTS), tmp_path)
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_all_gradients(share: int, tmp_path: Path) -> None:
+    assert not _wrong(differentiated(share, SHARES), tmp_path)
 
 
 def main() -> int:

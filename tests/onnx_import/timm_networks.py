@@ -1,4 +1,4 @@
-"""Networks of timm that torch exports to ONNX, against torch's logits.
+"""Networks of timm and torchvision that torch exports to ONNX, against torch's logits.
 
     python -m tests.onnx_import.timm_networks export FOLDER [NAME ...]   # by a Python with timm
     python -m tests.onnx_import.timm_networks export-own FOLDER BATCH [NAME ...]
@@ -45,6 +45,10 @@ resnet18d resnet26 resnetblur18 resnetv2_18 resnext26ts resnext50_32x4d rexnet_1
 sebotnet33ts_256 sedpn68 selecsls42b semnasnet_050 semnasnet_100 sequencer2d_s seresnet18
 seresnet50 shvit_s1 skresnet18 skresnet50 spnasnet_100 starnet_s050 starnet_s1 swin_s3_tiny_224
 swin_tiny_patch4_window7_224 swinv2_cr_tiny_224 tf_mixnet_s tiny_vit_5m_224 tinynet_a tinynet_e
+torchvision.alexnet torchvision.convnext_tiny torchvision.efficientnet_b0 torchvision.googlenet
+torchvision.mnasnet0_5 torchvision.mobilenet_v2 torchvision.mobilenet_v3_small
+torchvision.regnet_y_400mf torchvision.resnet18 torchvision.shufflenet_v2_x0_5
+torchvision.squeezenet1_1 torchvision.swin_t torchvision.swin_v2_t
 tresnet_m twins_pcpvt_small twins_svt_small vgg11 vit_tiny_patch16_224 visformer_tiny volo_d1_224
 vovnet39a wide_resnet50_2 xception41 xcit_nano_12_p16_224
 """
@@ -73,13 +77,11 @@ def declare_torchvision() -> Any:
 def network(name: str, batch: int) -> tuple[Any, Any, Any]:
     """A network, images and its logits; a batch of 0 stands for one image of the smallest size that
     the network takes, others have its own size."""
-    import timm
     import torch
 
     torch.manual_seed(SEED)
-    net = timm.create_model(name, pretrained=False).eval()
-    settle(net)
-    own = net.default_cfg["input_size"][-1]
+    net, own = _made(name)
+    settle(net.eval())
     for size in (*(s for s in _SIZES if s < own and not batch), own):
         x = torch.from_numpy(np.random.default_rng(SEED).standard_normal(
             (batch or 1, 3, size, size), np.float32))
@@ -90,6 +92,19 @@ def network(name: str, batch: int) -> tuple[Any, Any, Any]:
             if size == own:
                 raise
     raise AssertionError(name)
+
+
+def _made(name: str) -> tuple[Any, int]:
+    """A network with random weights, and the size of its images."""
+    if name.startswith("torchvision."):
+        import torchvision
+
+        more = {"init_weights": False, "aux_logits": False} if "googlenet" in name else {}
+        return torchvision.models.get_model(name.partition(".")[2], weights=None, **more), 224
+    import timm
+
+    net = timm.create_model(name, pretrained=False)
+    return net, net.default_cfg["input_size"][-1]
 
 
 def settle(net: Any) -> None:

@@ -303,6 +303,12 @@ _BAD = {
     "nothing": (b"", ArtifactError, "no zip archive"),
     "a zip": (b"PK\5\6" + bytes(18), ArtifactError, "no record 'data.pkl'"),
     "no dict": (archive(b"]", {}), ArtifactError, "holds a list"),
+    "a name with control characters": (
+        archive(b"}" + text("w\x1b[2J") + tensor("0", "Float", 4, 0, (4,), (1,)) + b"s", _ONE),
+        ArtifactError, r"a name with control characters: 'w\\x1b"),
+    "a long name": (
+        archive(b"}" + text("w" * 5000) + tensor("0", "Float", 4, 0, (4,), (1,)) + b"s", _ONE),
+        ArtifactError, "a name of 5000 characters; 4096 are the most"),
     "no tensors": (archive(b"}" + text("lr") + b"K\1s", {}), ArtifactError, "no tensors by name"),
 }
 
@@ -374,6 +380,46 @@ def test_safetensors_that_contradict_themselves(put: Any) -> None:
     data = b"".join(bytes(p) for p in checkpoint.encode({"weight": np.zeros((2, 4), np.float32)}))
     path = put(data.replace(b"[2,4]", b"[2,5]"), "x.safetensors")
     with pytest.raises(ArtifactError, match="does not fit its place"):
+        ms.load_torch_weights(nn.Dense(4, 2), path)
+
+
+_ENTRY = '"weight":{"dtype":%s,"shape":%s,"data_offsets":%s}'
+_SOUND = _ENTRY % ('"F32"', "[2,4]", "[0,32]")
+_SAFETENSORS = {
+    "overlap": (_SOUND + ',"bias":{"dtype":"F32","shape":[2],"data_offsets":[16,24]}', "overlap"),
+    "gap": (_ENTRY % ('"F32"', "[2]", "[8,16]"), "overlap or leave a gap"),
+    "beyond": (_ENTRY % ('"F32"', "[2,4]", "[16,48]"), "does not fit its place"),
+    "backwards": (_ENTRY % ('"F32"', "[2,4]", "[32,0]"), "does not fit its place"),
+    "negative": (_ENTRY % ('"F32"', "[2,4]", "[-32,0]"), "malformed"),
+    "fractions": (_ENTRY % ('"F32"', "[2,4]", "[0.0,32.0]"), "malformed"),
+    "bools": (_ENTRY % ('"F32"', "[true,8]", "[0,32]"), "malformed"),
+    "negative sizes": (_ENTRY % ('"F32"', "[-2,-4]", "[0,32]"), "malformed"),
+    "a type": (_ENTRY % ('["F32"]', "[2,4]", "[0,32]"), "malformed"),
+    "NaN": (_ENTRY % ('"F32"', "[2,4]", "[NaN,32]"), "NaN is not a number"),
+    "a long int": (_ENTRY % ('"F32"', f"[{'9' * 5000}]", "[0,32]"), "not valid"),
+    "depth": ('"a":{' * 5000 + "}" * 5000, "recursion depth"),
+    "control": (_SOUND.replace("weight", "weight\\u0007"), "control characters: 'weight.x07'"),
+    "half a character": (_SOUND.replace("weight", "w\\ud800"), r"control characters: 'w.ud800'"),
+    "a long name": (_SOUND.replace("weight", "w" * 5000), "a name of 5000 characters"),
+    "metadata": ('"__metadata__":{"a":1},' + _SOUND, "metadata"),
+    "more bytes": (_ENTRY % ('"F32"', "[2]", "[0,8]"), "24 bytes that belong to nothing"),
+}
+
+
+@pytest.mark.parametrize("what", _SAFETENSORS)
+def test_safetensors_that_are_refused(put: Any, what: str) -> None:
+    entries, message = _SAFETENSORS[what]
+    header = f"{{{entries}}}".encode()
+    path = put(struct.pack("<Q", len(header)) + header + bytes(32), "x.safetensors")
+    with pytest.raises(ArtifactError, match=rf"x\.safetensors cannot be loaded: (?!it is a).*"
+                                            rf"({message})"):
+        ms.load_torch_weights(nn.Dense(4, 2), path)
+
+
+@pytest.mark.parametrize("length", [1, 20, 1 << 40, (1 << 64) - 1])
+def test_headers_of_safetensors_of_another_length(put: Any, length: int) -> None:
+    path = put(struct.pack("<Q", length) + f"{{{_SOUND}}}".encode() + bytes(32), "x.safetensors")
+    with pytest.raises(ArtifactError, match=r"claims a header of|header is not valid"):
         ms.load_torch_weights(nn.Dense(4, 2), path)
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from cellc_runtime.errors import counted
+
 from ..onnx_import.wire import Node
 from .table import is_known
 from .wire import Body, MindirError, Model
 
-SPECIAL = frozenset((
-    "Depend", "UpdateState", "Load", "Partial", "Switch", "MakeTuple", "make_list", "MakeList",
-    "TupleGetItem", "list_getitem"))
-"""Primitives of the graph itself."""
+_ANY = 1 << 30
+SPECIAL = {
+    "Depend": (1, _ANY), "UpdateState": (0, _ANY), "Load": (1, _ANY), "Partial": (1, _ANY),
+    "Switch": (3, 3), "MakeTuple": (0, _ANY), "make_list": (0, _ANY), "MakeList": (0, _ANY),
+    "TupleGetItem": (2, 2), "list_getitem": (2, 2)}
+"""Primitives of the graph itself: how many inputs they have at least and at most."""
 _SHOWN = 100
 
 
@@ -46,6 +50,11 @@ def _refuse_unknown(model: Model, bodies: list[Body]) -> None:
     first: dict[str, Node] = {}
     for node in (node for body in bodies for node in body.nodes):
         primitive = model.primitives.get(node.op)
+        if primitive is not None and primitive.op in SPECIAL:
+            least, most = SPECIAL[primitive.op]
+            if not least <= len(node.inputs) <= most:
+                raise MindirError(f"{node} has {counted(len(node.inputs), 'input')}; it must have "
+                                  f"{least}{' or more' * (least < most)}")
         if primitive is None or primitive.op in SPECIAL or is_known(primitive.op):
             continue
         counts[primitive.op] += 1

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass
 
 from ..core.dispatch import active_tracer
@@ -102,7 +103,8 @@ class Network:
         if isinstance(value, (bool, int, float)):
             return value
         if not isinstance(value, Tensor):
-            raise MindirError(f"its result is {value!r}, which is no tensor")
+            what = f"the graph {value.body.name!r}" if isinstance(value, Closure) else repr(value)
+            raise MindirError(f"its result is {what}, which is no tensor")
         own = any(value is t for t in self._tensors.values())
         return copy_of(value) if own and active_tracer() is None else value
 
@@ -129,8 +131,8 @@ class Run:
         its main graph."""
         names = [i.name for i in body.inputs] + [raw.name for _, raw in body.parameters]
         if len(args) != len(names):
-            raise MindirError(f"the graph {body.name!r} takes {len(names)} values, but is called "
-                              f"with {len(args)}")
+            raise MindirError(f"the graph {body.name!r} takes {counted(len(names), 'value')}, but "
+                              f"is called with {len(args)}")
         return Frame(body, dict(zip(names, args, strict=True)))
 
     def walk(self, body: Body, args: Sequence[Any]) -> Any:

@@ -8,12 +8,13 @@ last. `RULES` has the others, functions of a primitive's inputs in MindSpore's o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.errors import counted
 
 from ..ops.primitive import Primitive as Made
 from ..ops.primitives import find
@@ -78,6 +79,7 @@ def apply_primitive(primitive: Primitive, inputs: Sequence[Any]) -> Any:
         _refuse_others(primitive, primitive.attrs if any_name else names)
         given = {n: _worded(n, v) for n, v in primitive.attrs.items()
                  if n in names or (any_name and n not in _MARKS)}
+        _check_count(rule, given, len(inputs))
         return rule(*_worded_all(names, inputs), **given)
     made = _made(primitive.op)
     if made is None:
@@ -88,12 +90,14 @@ def apply_primitive(primitive: Primitive, inputs: Sequence[Any]) -> Any:
         _refuse_others(primitive, init)
         attrs = {n: _worded(n, v) for n, v in primitive.attrs.items()
                  if n in init and n != "pad_list"}
+        _check_count(made.function, init, len(inputs))
         return made(**attrs)(*_worded_all(names, inputs))
     _refuse_others(primitive, ())
     count = len(inputs) - len(init)
     if count < 0:
         raise MindirError(f"it has {len(inputs)} inputs, but {primitive.op!r} takes {len(init)} "
                           "or more")
+    _check_count(made.function, init, count)
     attrs = {n: _worded(n, v) for n, v in zip(init, inputs[count:], strict=True)}
     return made(**attrs)(*_worded_all(names, inputs[:count]))
 
@@ -106,10 +110,28 @@ def _refuse_others(primitive: Primitive, known: Any) -> None:
         raise MindirError(f"its attribute {name!r} ({value!r}) is not read")
 
 
+def _check_count(function: Any, named: Container[str], count: int) -> None:
+    """A function must take so many inputs beside the arguments that are given by name."""
+    given = [p for p in _signature(function).parameters.values() if p.name not in named]
+    if any(p.kind is p.VAR_POSITIONAL for p in given):
+        return
+    given = [p for p in given if p.kind is p.POSITIONAL_OR_KEYWORD]
+    least = sum(p.default is p.empty for p in given)
+    if not least <= count <= len(given):
+        most = "" if least == len(given) else f" to {len(given)}"
+        raise MindirError(f"it has {counted(count, 'input')}, but its primitive takes "
+                          f"{least}{most}")
+
+
+@cache
+def _signature(function: Any) -> inspect.Signature:
+    return inspect.signature(function)
+
+
 @cache
 def _parameters(function: Any) -> tuple[str, ...]:
     """The names of a function's parameters, in order."""
-    return tuple(inspect.signature(function).parameters)
+    return tuple(_signature(function).parameters)
 
 
 def _worded_all(names: Sequence[str], values: Sequence[Any]) -> list[Any]:

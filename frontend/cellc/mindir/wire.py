@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellc_runtime.errors import ArtifactError
-from cellc_runtime.protobuf import Message
+from cellc_runtime.protobuf import Content, Message, signed_numbers
 from cellc_runtime.records import dataclass, field
 
-from ..onnx_import.wire import MOST_RANK, Fields, Node, RawTensor, floats_of
+from ..onnx_import.wire import MOST_RANK, Node, RawTensor, floats_of, int_of, name_of
 
 WHAT = "MindIR file"
 MOST_NODES = 200_000  # Nodes of a file, those of all its graphs
+MOST_PARTS = 100_000  # Graphs and parameters; the values of a tuple
 MOST_DEPTH = 24  # Tuples within tuples
 ENCRYPTED = (b"\xd8\x5e\x3a\x7f", b"\xd9\x5e\x3a\x7f", b"\xda\x5e\x3a\x7f")
 """How a file starts that is encrypted: MindSpore's numbers of AES-GCM, AES-CBC and SM4-CBC."""
@@ -103,11 +104,16 @@ _OTHERS = {0: "undefined", 14: "complex", 15: "complex", 18: "graph", 22: "dict"
            37: "map tensor", 38: "functor", 39: "scalar", 40: "graph of scalars"}
 
 
+_LAST = frozenset((2, 3, 4, 5, 6, 11, 12))  # Fields of an attribute of which the last one counts
+_LISTS = frozenset((8, 9, 10))  # Those that list numbers
+_PARTS = 17  # Those that hold the values of a tuple
+
+
 class Reader:
     """Reads one file; counts what it has read."""
 
     def __init__(self) -> None:
-        self.nodes = 0
+        self.nodes = self.parts = 0
 
     def model(self, view: memoryview) -> Model:
         """The network in these bytes.
@@ -118,72 +124,136 @@ class Reader:
         if bytes(view[:4]) in ENCRYPTED:
             raise MindirError("it is encrypted (MindSpore's enc_key), which is not read: export it "
                               "without a key")
-        f = Fields(Message(view, WHAT))
-        if 10 in f and not f.integer(10):
-            raise MindirError("its elements are in big-endian order")
-        graphs = list(map(self.graph, f.messages(7)))
+        message = Message(view, WHAT)
+        graph: Body | None = None
         functions: dict[str, Body] = {}
-        for body in map(self.graph, f.messages(8)):
-            if body.name in functions:
-                raise MindirError(f"two graphs have the name {body.name!r}")
-            functions[body.name] = body
-        if not graphs or graphs[-1].name in functions:
-            raise f.message.bad("two graphs have one name" if graphs else "it has no graph")
-        return Model(graphs[-1], functions, dict(map(_primitive, f.messages(12))))
+        primitives: dict[str, Primitive] = {}
+        for number, content in message.fields():
+            if number == 7:
+                if graph is not None:
+                    raise MindirError("it has two main graphs")
+                graph = self.graph(message.inner(content))
+            elif number == 8:
+                body = self.graph(message.inner(content))
+                if body.name in functions:
+                    raise MindirError(f"two graphs have the name {body.name!r}")
+                functions[body.name] = body
+            elif number == 10:
+                if not int_of(message, content):
+                    raise MindirError("its elements are in big-endian order")
+            elif number == 12:
+                name, primitive = _primitive(message.inner(content))
+                if name in primitives:
+                    raise MindirError(f"two primitives have the name {name!r}")
+                primitives[name] = primitive
+        if graph is None or graph.name in functions:
+            raise message.bad("it has no graph" if graph is None else "two graphs have one name")
+        return Model(graph, functions, primitives)
+
+    def count(self) -> None:
+        """Count a part, all of which together are bounded."""
+        self.parts += 1
+        if self.parts > MOST_PARTS:
+            raise MindirError(f"it has more than {MOST_PARTS} graphs and parameters")
 
     def graph(self, m: Message) -> Body:
         """A GraphProto."""
-        f = Fields(m)
-        if 10 in f:
-            raise MindirError("it has a MapParameter, which is not read")
-        return Body(f.name(2), list(map(self.node, f.messages(1))),
-                    list(map(_argument, f.messages(5))), list(map(_argument, f.messages(6))),
-                    list(map(parameter, f.messages(3))))
+        self.count()
+        out = Body()
+        for number, content in m.fields():
+            if number == 1:
+                out.nodes.append(self.node(m.inner(content)))
+            elif number == 2:
+                out.name = name_of(m, content)
+            elif number == 3:
+                self.count()
+                out.parameters.append(parameter(m.inner(content)))
+            elif number == 5:
+                out.inputs.append(_argument(m.inner(content)))
+            elif number == 6:
+                out.outputs.append(_argument(m.inner(content)))
+            elif number == 10:
+                raise MindirError("it has a MapParameter, which is not read")
+        return out
 
     def node(self, m: Message) -> Node:
         """A NodeProto; the value of a constant is the attribute `value`."""
         number = self.nodes = self.nodes + 1
         if number > MOST_NODES:
             raise MindirError(f"it has more than {MOST_NODES} nodes")
-        f = Fields(m)
-        scope = f.name(7) if "/" in f.name(7) else f.name(3)
-        return Node(f.name(4).removeprefix("REF::"), "", scope, tuple(f.names(1)),
-                    tuple(f.names(2)), dict(map(attribute, f.messages(5))), number)
+        texts = {3: "", 4: "", 7: ""}
+        inputs: list[str] = []
+        outputs: list[str] = []
+        attrs: dict[str, Any] = {}
+        for key, content in m.fields():
+            if key in (1, 2):
+                (inputs if key == 1 else outputs).append(name_of(m, content))
+            elif key in texts:
+                texts[key] = name_of(m, content)
+            elif key == 5:
+                name, value = attribute(m.inner(content))
+                attrs[name] = value
+        scope = texts[7] if "/" in texts[7] else texts[3]
+        return Node(texts[4].removeprefix("REF::"), "", scope, tuple(inputs), tuple(outputs),
+                    attrs, number)
 
 
 def _primitive(m: Message) -> tuple[str, Primitive]:
-    f = Fields(m)
-    return f.name(1), Primitive(f.name(2), dict(map(attribute, f.messages(3))), f.integer(5) == 2)
+    name = op = ""
+    kind = 1
+    attrs: dict[str, Any] = {}
+    for number, content in m.fields():
+        if number == 1:
+            name = name_of(m, content)
+        elif number == 2:
+            op = name_of(m, content)
+        elif number == 3:
+            key, value = attribute(m.inner(content))
+            attrs[key] = value
+        elif number == 5:
+            kind = int_of(m, content)
+    return name, Primitive(op, attrs, kind == 2)
 
 
 def attribute(m: Message, depth: int = 0) -> tuple[str, Any]:
     """An AttributeProto: its name and what it holds. A scalar without a number is its `Kind`."""
     if depth > MOST_DEPTH:
         raise MindirError(f"it has values nested more than {MOST_DEPTH} deep")
-    f = Fields(m)
-    return f.name(1), _value(f, f.integer(16), depth)
+    name, kind = "", 0
+    found: dict[int, list[Content]] = {}
+    for number, content in m.fields():
+        if number == 1:
+            name = name_of(m, content)
+        elif number == 16:
+            kind = int_of(m, content)
+        elif number in _LAST:
+            found[number] = [content]
+        elif number == _PARTS or (number in _LISTS and (isinstance(content, int) or len(content))):
+            found.setdefault(number, []).append(content)
+            if len(found[number]) > MOST_PARTS and number == _PARTS:
+                raise MindirError(f"it has a tuple of more than {MOST_PARTS} values")
+    return name, _value(m, kind, found, depth)
 
 
-def _value(f: Fields, kind: int, depth: int) -> Any:
+def _value(m: Message, kind: int, found: Mapping[int, list[Content]], depth: int) -> Any:
     if kind in _WHOLE or kind == 9:
-        numbers = f.integers(3, 10)
+        numbers = signed_numbers(m, [*found.get(3, ()), *found.get(10, ())])
         if not numbers:
             return Kind(_WHOLE.get(kind, "BOOL"))
         return bool(numbers[-1]) if kind == 9 else numbers[-1]
     if kind in _REAL:
-        wide = f.contents(4, 9)
-        reals = floats_of(f.message, wide, "<f8") if wide else \
-            floats_of(f.message, f.contents(2, 8))
+        wide = [*found.get(4, ()), *found.get(9, ())]
+        reals = floats_of(m, wide, "<f8") if wide else \
+            floats_of(m, [*found.get(2, ()), *found.get(8, ())])
         return float(reals[-1]) if len(reals) else Kind(_REAL[kind])
     if kind == 8:
-        texts = f.contents(5, 11)
-        return str(f.message.bytes(texts[-1]), "utf-8", "backslashreplace") if texts else \
-            Kind("STRING")
+        texts = [*found.get(5, ()), *found.get(11, ())]
+        return str(m.bytes(texts[-1]), "utf-8", "backslashreplace") if texts else Kind("STRING")
     if kind in (17, 19):
-        tensors = list(map(tensor, (*f.messages(6), *f.messages(12))))
+        tensors = [tensor(m.inner(c)) for c in (*found.get(6, ()), *found.get(12, ()))]
         return tensors[-1] if tensors else Unread("tensor without elements")
     if kind in (20, 21):
-        values = [attribute(m, depth + 1)[1] for m in f.messages(17)]
+        values = [attribute(m.inner(c), depth + 1)[1] for c in found.get(17, ())]
         return values if kind == 21 else tuple(values)
     if kind in (23, 24):
         return MONAD
@@ -191,35 +261,56 @@ def _value(f: Fields, kind: int, depth: int) -> Any:
 
 
 def _argument(m: Message) -> Argument:
-    f = Fields(m)
-    types = [*map(tensor, f.messages(2)), *(attribute(a)[1] for a in f.messages(5))]
-    return Argument(f.name(1), types[-1] if types else Unread("undefined"))
+    out = Argument("", Unread("undefined"))
+    for number, content in m.fields():
+        if number == 1:
+            out.name = name_of(m, content)
+        elif number == 2:
+            out.type = tensor(m.inner(content))
+        elif number == 5:
+            out.type = attribute(m.inner(content))[1]
+    return out
 
 
 def parameter(m: Message) -> tuple[str, RawTensor]:
     """A parameter: the name that a checkpoint has for it, and its tensor."""
-    out, key = tensor(m), Fields(m).text(13)
+    out = tensor(m)
+    key = next((m.text(c) for n, c in m.fields() if n == 13), "")
     return key if key and key.isprintable() else out.name.rpartition(":")[2], out
 
 
 def tensor(m: Message) -> RawTensor:
     """A TensorProto, in the form of ONNX's. Sizes of a type may be -1: open."""
-    f = Fields(m)
-    code = f.integer(2)
-    out = RawTensor(f.name(7), 11 if code == 17 else code, tuple(f.integers(1)), f.raw(9))
-    if f.integer(16):
-        raise MindirError(f"the tensor {out.name!r} is compressed, which is not read")
-    if f.contents(3, 4, 5, 6, 10, 11):
-        raise MindirError(f"the tensor {out.name!r} lists its elements one by one, which no "
-                          "writer of MindIR does")
-    for external in f.messages(12):
-        out.external = _external(Fields(external))
+    out = RawTensor()
+    dims: list[Content] = []
+    for number, content in m.fields():
+        if number == 1:
+            dims.append(content)
+        elif number == 2:
+            out.code = int_of(m, content)
+        elif number == 7:
+            out.name = name_of(m, content)
+        elif number == 9:
+            out.raw = m.bytes(content)
+        elif number == 12:
+            out.external = _external(m.inner(content))
+        elif number == 16 and int_of(m, content):
+            raise MindirError(f"the tensor {out.name!r} is compressed, which is not read")
+        elif number in (3, 4, 5, 6, 10, 11):
+            raise MindirError(f"the tensor {out.name!r} lists its elements one by one, which no "
+                              "writer of MindIR does")
+    out.dims = tuple(signed_numbers(m, dims))
+    out.code = 11 if out.code == 17 else out.code  # (both are float64)
     if len(out.dims) > MOST_RANK or min(out.dims, default=0) < -2:
         raise MindirError(f"the tensor {out.name!r} has the impossible shape {out.dims[:8]}")
     return out
 
 
-def _external(f: Fields) -> dict[str, str]:
-    out = {name: str(f.integer(number)) for number, name in ((2, "offset"), (3, "length"))
-           if number in f}
-    return {**out, "location": f.text(1)} if 1 in f else out
+def _external(m: Message) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for number, content in m.fields():
+        if number == 1:
+            out["location"] = m.text(content)
+        elif number in (2, 3):
+            out["offset" if number == 2 else "length"] = str(int_of(m, content))
+    return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cellc_compiler.ir.dims import Dim, is_symbolic
@@ -89,7 +89,7 @@ def as_loaded(
     if len(names) > _MOST_OPEN:
         raise OnnxError(f"it has {counted(len(names), 'input')}")
     graph = Graph(re.sub(r"\W", "_", name)[:64] or "network")
-    symbols: dict[str, Dim] = {}
+    symbols: dict[Any, Dim] = {}
     for i, plain in zip(network.inputs, names, strict=True):
         graph.add_input(_type(i, symbols), plain)
     for own, plain in zip(network.weights, weights, strict=True):
@@ -117,31 +117,46 @@ def _fits(given: TensorType, wanted: TensorType) -> bool:
         is_symbolic(w) or g == w for g, w in zip(given.dims, wanted.dims, strict=True))
 
 
-def _type(value: Input, symbols: dict[str, Dim]) -> TensorType:
-    """The declared type of an input, with a symbol for each open size."""
+def _type(value: Input, symbols: dict[Any, Dim]) -> TensorType:
+    """The declared type of an input, with a symbol for each open size.
+
+    Args:
+        symbols: those of all inputs, by the name in the file, or by input and axis.
+    """
     dtype, dims = declared(value)
     shape: list[int | Dim] = []
     for axis, d in enumerate(dims):
         if isinstance(d, int):
             shape.append(d)
             continue
-        key = d if d is not None else f"{value.name}_{axis}"
-        name = re.sub(r"\W", "_", key, flags=re.ASCII)
-        name = name if name[:1].isalpha() or name[:1] == "_" else f"n{name}"
-        shape.append(symbols.setdefault(key, Dim.symbol(name)))
+        key = d if d is not None else (value.name, axis)
+        if key not in symbols:
+            symbols[key] = Dim.symbol(_size_name(d or f"{value.name}_{axis}", symbols))
+        shape.append(symbols[key])
     return TensorType(tuple(shape), dtype)
+
+
+def _size_name(name: str, symbols: Mapping[Any, Dim]) -> str:
+    """A name of an open size that is an identifier, and that no other size has."""
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    plain = plain if plain[:1].isalpha() or plain[:1] == "_" else f"n{plain}"
+    return _distinct(plain, {str(s) for s in symbols.values()})
+
+
+def _distinct(name: str, taken: Container[str]) -> str:
+    """The name, with a number at its end if it is taken."""
+    unique, k = name, 1
+    while unique in taken:
+        k += 1
+        unique = f"{name}_{k}"
+    return unique
 
 
 def _names(given: Iterable[str]) -> list[str]:
     """Names that a graph and a checkpoint can print, each once."""
     out: dict[str, None] = {}
     for name in given:
-        plain = re.sub(r"[^A-Za-z0-9_.]", "_", name).strip(".") or "x"
-        unique, k = plain, 1
-        while unique in out:
-            k += 1
-            unique = f"{plain}_{k}"
-        out[unique] = None
+        out[_distinct(re.sub(r"[^A-Za-z0-9_.]", "_", name).strip(".") or "x", out)] = None
     return list(out)
 
 

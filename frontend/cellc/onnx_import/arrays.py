@@ -124,9 +124,13 @@ def array_of(t: RawTensor, files: Files, aligned: bool = True) -> Array:
     half = HALVES.get(t.code)
     dtype = half[0] if half else element_type(t.code, what)
     count = math.prod(t.dims)
+    if min(t.dims, default=0) < 0:
+        raise OnnxError(f"{what} has elements, but the open shape {list(t.dims)}")
     if t.external is not None or t.raw is not None:
         data = files.external(t) if t.external is not None else t.raw
         assert data is not None
+        if any(t.fields.values()) or (t.external is not None and t.raw):
+            raise OnnxError(f"{what} has its elements twice")
         size = -(-count // 2) if half else count * dtype.itemsize
         if len(data) != size:
             raise OnnxError(f"{what} of shape {list(t.dims)} needs {size} bytes of {dtype.name}, "
@@ -135,7 +139,10 @@ def array_of(t: RawTensor, files: Files, aligned: bool = True) -> Array:
         if (aligned and not stored.flags.aligned) or not stored.flags.writeable:
             stored = stored.copy()
     else:
-        stored = _listed(t, dtype, what, -(-count // 2) if half else count)
+        stored = _listed(t, dtypes.uint8 if half else dtype, what,
+                         -(-count // 2) if half else count)
+    if dtype is dtypes.bool_ and stored.view(np.uint8).max(initial=0) > 1:
+        raise OnnxError(f"{what} of bools has bytes other than 0 and 1")
     if half:
         stored = _halves(stored.astype(np.uint8), half[1] < 0)[:count]
     try:
@@ -162,10 +169,12 @@ def _listed(t: RawTensor, dtype: DType, what: str, count: int) -> Array:
         ints = signed_numbers(m, parts)
         narrow = dtype.numpy if dtype.kind in ("int", "uint") else \
             np.dtype(np.uint16) if dtype.itemsize == 2 else np.dtype(np.uint8)
-        if any(n >> 32 and n >> 31 != -1 for n in ints) and number == 5:
-            raise OnnxError(f"{what} has elements that do not fit 32 bits")
-        wide = np.array([n & 0xFFFFFFFFFFFFFFFF for n in ints], np.uint64)
-        found = wide.astype(narrow).view(dtype.numpy)
+        found = np.array(ints, np.int64)
+        range_ = np.iinfo(narrow)
+        if narrow.itemsize < 8 and found.size and not (
+                range_.min <= found.min() and found.max() <= range_.max):
+            raise OnnxError(f"{what} has elements that do not fit {dtype.name}")
+        found = found.astype(narrow).view(dtype.numpy)
     if found.size != count:
         raise OnnxError(f"{what} of shape {list(t.dims)} needs {count} elements, but has "
                         f"{found.size}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..tracing.tracer import BAKED
 from .table import OPSETS, RULES
-from .wire import Body, Model, Node, OnnxError, nested
+from .wire import Body, Model, Node, OnnxError, Refer, nested, shown
 
 _NOT_TAKEN = {
     "Sequence": "sequences", "SplitToSequence": "sequences", "ConcatFromSequence": "sequences",
@@ -29,14 +29,19 @@ def check(model: Model) -> tuple[frozenset[str], frozenset[str]]:
     Raises:
         OnnxError: all unknown operators at once, or the first other fault.
     """
-    opset = model.opsets.get("", 1)
-    if opset not in OPSETS:
-        raise OnnxError(f"it needs ONNX's op set {opset}; read are those up to {OPSETS[-1]}")
+    _check_version(model.opsets, "it")
     _refuse_unknown(model)
     for (domain, name), body in model.functions.items():
-        _check_names(body, {i.name for i in body.inputs},
-                     f"the function {domain + '::' if domain else ''}{name}")
+        what = f"the function {domain + '::' if domain else ''}{name}"
+        _check_version(body.opsets, what)
+        if len({i.name for i in body.inputs}) != len(body.inputs):
+            raise OnnxError(f"two inputs of {what} have one name")
+        _check_names(body, {i.name for i in body.inputs}, what)
     _refuse_recursion(model)
+    stray = next((n for n in _all(model.graph)
+                  if any(isinstance(v, Refer) for v in n.attrs.values())), None)
+    if stray is not None:
+        raise OnnxError(f"{stray} takes an attribute from a function's call, but is in no function")
     given = {i.name for i in model.graph.inputs}
     if len(given) != len(model.graph.inputs) or "" in given:
         raise OnnxError("two inputs have one name, or one has none")
@@ -44,6 +49,12 @@ def check(model: Model) -> tuple[frozenset[str], frozenset[str]]:
         raise OnnxError("it has no outputs")
     _check_names(model.graph, given, "the graph")
     return _weights(model)
+
+
+def _check_version(opsets: Mapping[str, int], what: str) -> None:
+    opset = opsets.get("", 1)
+    if opset not in OPSETS:
+        raise OnnxError(f"{what} needs ONNX's op set {opset}; read are those up to {OPSETS[-1]}")
 
 
 def _all(body: Body) -> Iterator[Node]:
@@ -67,7 +78,7 @@ def _refuse_unknown(model: Model) -> None:
     for kind, count in counts.most_common(_SHOWN):
         why = next((f", which works on {w}" for p, w in _NOT_TAKEN.items()
                     if first[kind].op.startswith(p)), "")
-        lines.append(f"{kind} ({count}, first {first[kind]}{why})")
+        lines.append(f"{shown(kind)} ({count}, first {first[kind]}{why})")
     more = len(counts) - _SHOWN
     rest = f", and {more} more operators" if more > 0 else ""
     raise OnnxError(f"there are no rules for these operators: {'; '.join(lines)}{rest}")
@@ -98,27 +109,34 @@ def _called(model: Model, key: tuple[str, str]) -> list[tuple[str, str]]:
 
 
 def _check_names(
-    body: Body, given: set[str], what: str, around: set[str] | None = None
+    body: Body, given: set[str], what: str, around: Sequence[set[str]] = ()
 ) -> None:
-    """Each name is given once, before it is read."""
+    """Each name is given once, before it is read.
+
+    Args:
+        given: the names of the inputs.
+        around: the names that the graphs around it have given, from the inside out.
+    """
     own = {*given, *body.initializers}
-    seen = own if around is None else own | around
+    scopes = (own, *around)
     made = {n for node in body.nodes for n in node.outputs if n}
     for node in body.nodes:
         for name in node.inputs:
-            if name and name not in seen:
+            if name and not any(name in names for names in scopes):
                 why = "which comes later: the nodes are out of order or in a circle" \
                     if name in made else "which nothing gives"
                 raise OnnxError(f"{node} reads {name!r}, {why}")
         for inner in nested(node):
-            _check_names(inner, {i.name for i in inner.inputs}, f"a graph of {node}", seen)
+            if node.kind == "If" and inner.inputs:
+                raise OnnxError(f"{node} has a branch that takes {inner.inputs[0].name!r}: "
+                                "branches have no inputs")
+            _check_names(inner, {i.name for i in inner.inputs}, f"a graph of {node}", scopes)
         for name in node.outputs:
             if name and name in own:
                 raise OnnxError(f"{node} gives {name!r}, a name that is taken")
             own.add(name)
-            seen.add(name)
     for output in body.outputs:
-        if output.name not in seen:
+        if not any(output.name in names for names in scopes):
             raise OnnxError(f"the output {output.name!r} of {what} is given by no node")
 
 

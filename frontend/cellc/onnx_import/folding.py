@@ -40,6 +40,8 @@ def folded(call: Call, inputs: Sequence[Value]) -> list[Value] | None:
     given = [v for v in inputs if isinstance(v, Known)]
     if not given or sum(v.array.size for v in given) > MOST_FOLDED:
         return None
+    if node.op in _ELEMENTWISE and not _fits_together(v.array for v in given):
+        return None
     call.whole_numbers = not any(v.dtype.is_float for v in given)
     with np.errstate(all="ignore"):
         out = fold(call, *(v.array if isinstance(v, Known) else None for v in inputs))
@@ -51,6 +53,15 @@ def folded(call: Call, inputs: Sequence[Value]) -> list[Value] | None:
         return None
     return [Known(_typed(np.asarray(r), dtype)) if np.asarray(r).dtype != object else
             Known(np.asarray(r), dtype) for r in results]
+
+
+def _fits_together(arrays: Iterable[Array]) -> bool:
+    """Whether an elementwise result has a shape, and few elements."""
+    try:
+        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    except ValueError:
+        return False  # (the rule says what does not fit)
+    return math.prod(shape) <= MOST_FOLDED
 
 
 def _typed(array: Array, dtype: DType) -> Array:
@@ -128,7 +139,9 @@ def _concat(call: Call, *parts: Array) -> Any:
 def _gather(call: Call, x: Array, index: Array) -> Any:
     axis = call.axis(x.ndim)
     size = x.shape[axis]
-    if index.dtype == object or np.any(index < -size) or np.any(index >= size):
+    if index.dtype == object or x.size // max(size, 1) * index.size > MOST_FOLDED:
+        return None
+    if np.any(index < -size) or np.any(index >= size):
         return None
     return np.take(x, index, axis)
 
@@ -258,3 +271,6 @@ FOLDS: dict[str, Fold] = {
         a, call.ints("perm", tuple(range(a.ndim))[::-1])),
 }
 """Operators whose results are worked out where their inputs are known."""
+_ELEMENTWISE = frozenset((
+    "Add", "Sub", "Mul", "Div", "Mod", "Where", "Equal", "Less", "Greater", "LessOrEqual",
+    "GreaterOrEqual", "And", "Or", "Min", "Max"))

@@ -32,7 +32,9 @@ with lazy_imports(__name__):
     from .. import lang
 
 MOST_STEPS = 200_000
-"""Nodes that one walk visits: those of functions and unrolled loops count each time."""
+"""Nodes that one walk visits: those of functions and unrolled loops count each time, and each once
+more for every input beyond `_FEW`."""
+_FEW = 16
 _PLAIN = (ValueError, TypeError, IndexError, KeyError, OverflowError, RuntimeError,
           ZeroDivisionError, AssertionError, AttributeError, MemoryError)
 
@@ -82,6 +84,9 @@ class Network:
         for i in self.inputs:
             element_type(i.code, f"the input {i.name!r}")
         self.weights: dict[str, Array] = {}
+        for value in model.graph.inputs:
+            if value.name in own:
+                _check_default(value, own[value.name])
         for name, raw in own.items():
             learned = name in trained or name in frozen
             array = self.array(raw, aligned=not learned)
@@ -152,11 +157,21 @@ class Network:
 
 def _agrees(output: Input, found: Tensor) -> bool:
     """Whether a result is as an output is declared, where sizes and types are declared."""
-    if output.code not in TYPES:
-        return True
-    dims = output.dims
-    return found.dtype is TYPES[output.code] and (dims is None or (len(dims) == found.ndim and all(
-        not isinstance(d, int) or d == n for d, n in zip(dims, found.shape, strict=True))))
+    return output.code not in TYPES or (
+        found.dtype is TYPES[output.code] and _has_sizes(output, found.shape))
+
+
+def _has_sizes(declared: Input, shape: Sequence[int]) -> bool:
+    dims = declared.dims
+    return dims is None or (len(dims) == len(shape) and all(
+        not isinstance(d, int) or d == n for d, n in zip(dims, shape, strict=True)))
+
+
+def _check_default(value: Input, raw: RawTensor) -> None:
+    """An initializer that stands for an input is as the input is declared."""
+    if value.code not in (0, raw.code) or not _has_sizes(value, raw.dims):
+        raise OnnxError(f"the initializer {raw.name!r} of shape {list(raw.dims)} and type "
+                        f"{raw.code} is declared as an input of another shape or type")
 
 
 class Run:
@@ -199,7 +214,7 @@ class Run:
             raise OnnxError(f"the output {name!r} is given by no node") from None
 
     def _node(self, node: Node, scope: Scope) -> None:
-        self.steps += 1
+        self.steps += 1 + max(0, len(node.inputs) - _FEW)
         if self.steps > MOST_STEPS:
             raise OnnxError(f"more than {MOST_STEPS} nodes would have to be run: a loop is too "
                             "long to be unrolled, or functions call each other too often")
@@ -278,10 +293,11 @@ def at_node(path: str, node: Node | None = None) -> Iterator[None]:
     except _PLAIN as e:
         file, text = os.path.basename(path), str(e)
         nameless = isinstance(e, lang.CompileError) and file not in text  # of a damaged region
-        if not (type(e) in _PLAIN or isinstance(e, ArtifactError) or nameless) \
+        if not (type(e) in _PLAIN or isinstance(e, (ArtifactError, MemoryError)) or nameless) \
                 or getattr(e, "_placed", None):
             raise
-        kind = next((k for k in (TypeError, IndexError) if isinstance(e, k)), ValueError)
+        kind = next((k for k in (TypeError, IndexError, MemoryError) if isinstance(e, k)),
+                    ValueError)
         place = file + (f", {node}" if node is not None else "")
         error = kind(f"{place}: {text.partition(chr(10))[0] if nameless else text}")
         error._placed = True  # type: ignore[union-attr]  # the innermost node is the one to name

@@ -200,13 +200,15 @@ def _range(c: Call, *given: Known | Tensor) -> Tensor:
         raise c.refuse(f"it has {len(given)} inputs, but its op takes 3")
     kind = given[0].dtype
     start, limit, delta = (elements(v, "Range").reshape(-1)[0] for v in given)
+    if not is_symbolic(delta) and not delta:
+        raise c.refuse("the step of the range is 0")
     if kind.is_float and not any(map(is_symbolic, (start, limit, delta))):
         count = counted(max(0, math.ceil((float(limit) - float(start)) / float(delta))),
                         "the length of the range")
         numbers = start + np.arange(count).astype(kind.numpy) * delta
         return Known(numbers.astype(kind.numpy).reshape(-1)).tensor()
     a, z, s = (v if is_symbolic(v) or float(v) % 1 else int(v) for v in (start, limit, delta))
-    if float in (type(a), type(s)) or (not is_symbolic(s) and not s):
+    if float in (type(a), type(s)):
         raise c.refuse(f"from {a} to an open size {z} in steps of {s} is not read")
     count = -((a - z) // s)
     if not is_symbolic(count):

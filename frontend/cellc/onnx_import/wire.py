@@ -17,71 +17,16 @@ from cellc_runtime.protobuf import Content, Message, signed_numbers
 from cellc_runtime.records import dataclass, field
 
 MOST_NODES = 100_000  # Nodes of a model, those of its branches, loops and functions included
+MOST_PARTS = 200_000  # Functions, and tensors, graphs and texts in attributes
 MOST_DEPTH = 24  # Graphs within graphs
 MOST_RANK = 64
+MOST_TEXT = 4096  # Bytes of a name, or of a place of external data
+_SHOWN = 200  # Characters of a name in a message
 WHAT = "ONNX model"
 
 
 class OnnxError(ArtifactError):
     """An ONNX model that cannot be read or has no counterpart here."""
-
-
-class Fields:
-    """The fields of a message by their numbers. Of a field that holds one value and is there
-    several times the last counts; a number that is not there is 0, a text or name is empty."""
-
-    def __init__(self, message: Message) -> None:
-        self.message = message
-        self._found: dict[int, list[Content]] = {}
-        for number, content in message.fields():
-            self._found.setdefault(number, []).append(content)
-
-    def __iter__(self) -> Iterator[int]:
-        """The numbers of the fields that are there."""
-        return iter(self._found)
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._found
-
-    def contents(self, *numbers: int) -> list[Content]:
-        """The contents of repeated fields."""
-        return [content for number in numbers for content in self._found.get(number, ())]
-
-    def integer(self, number: int) -> int:
-        """A number with a sign."""
-        content = self._found.get(number, [0])[-1]
-        if not isinstance(content, int):
-            raise self.message.bad("a text where a number belongs")
-        return signed_numbers(self.message, [content])[0]
-
-    def integers(self, *numbers: int) -> list[int]:
-        """The numbers of repeated fields, packed or not."""
-        return signed_numbers(self.message, self.contents(*numbers))
-
-    def text(self, number: int) -> str:
-        """A text."""
-        return self.message.text(self._found.get(number, [memoryview(b"")])[-1])
-
-    def raw(self, number: int) -> memoryview | None:
-        """The bytes of a field, if it is there."""
-        found = self._found.get(number)
-        return None if found is None else self.message.bytes(found[-1])
-
-    def messages(self, number: int) -> list[Message]:
-        """The messages of a repeated field."""
-        return list(map(self.message.inner, self.contents(number)))
-
-    def name(self, number: int) -> str:
-        """A name: a text without control characters."""
-        return next(iter(self.names(number)[-1:]), "")
-
-    def names(self, number: int) -> list[str]:
-        """The names of a repeated field."""
-        found = [self.message.text(content) for content in self.contents(number)]
-        for name in found:
-            if not name.isprintable():
-                raise OnnxError(f"it has a name with control characters: {name[:80]!r}")
-        return found
 
 
 @dataclass(slots=True)
@@ -137,8 +82,8 @@ class Node:
         return f"{self.domain}::{self.op}" if self.domain else self.op
 
     def __str__(self) -> str:
-        called = repr(self.name) if self.name else f"number {self.number}"
-        return f"node {called} ({self.kind})"
+        called = repr(shown(self.name)) if self.name else f"number {self.number}"
+        return f"node {called} ({shown(self.kind)})"
 
 
 @dataclass(slots=True)
@@ -174,7 +119,7 @@ class Reader:
     """Reads one model; counts what it has read."""
 
     def __init__(self) -> None:
-        self.nodes = 0
+        self.nodes = self.parts = 0
 
     def model(self, view: memoryview) -> Model:
         """The model in these bytes.
@@ -182,71 +127,137 @@ class Reader:
         Raises:
             ArtifactError: they are damaged, too large, or no ONNX model.
         """
-        f = Fields(Message(view, WHAT))
-        if 20 in f:
-            raise OnnxError("it has training information (TrainingInfoProto), which is not "
-                            "read: take it away; the network trains as any Cell does")
-        version, graphs = f.integer(1), [self.graph(m, 0) for m in f.messages(7)]
-        if not graphs or not version:
-            raise f.message.bad("it has no graph" if version else "it has no version")
-        return Model(graphs[-1], dict(map(_opset, f.messages(8))),
-                     dict(map(self.function, f.messages(25))))
+        message = Message(view, WHAT)
+        graph: Body | None = None
+        opsets: dict[str, int] = {}
+        functions: dict[tuple[str, str], Body] = {}
+        version = 0
+        for number, content in message.fields():
+            if number == 1:
+                version = int_of(message, content)
+            elif number == 7:
+                if graph is not None:
+                    raise OnnxError("it has two main graphs")
+                graph = self.graph(message.inner(content), 0)
+            elif number == 8:
+                domain, opset = _opset(message.inner(content))
+                if opsets.setdefault(domain, opset) != opset:
+                    raise OnnxError(f"it needs two op sets of the domain {domain!r}")
+            elif number == 20:
+                raise OnnxError("it has training information (TrainingInfoProto), which is not "
+                                "read: take it away; the network trains as any Cell does")
+            elif number == 25:
+                key, body = self.function(message.inner(content))
+                if key in functions:
+                    raise OnnxError(f"the function {key[1]!r} is there twice (overloads are not "
+                                    "read)")
+                functions[key] = body
+        if graph is None or not version:
+            raise message.bad("it has no graph" if version else "it has no version")
+        return Model(graph, opsets, functions)
+
+    def count(self) -> None:
+        """Count a part, all of which together are bounded."""
+        self.parts += 1
+        if self.parts > MOST_PARTS:
+            raise OnnxError(f"it has more than {MOST_PARTS} functions, and tensors, graphs and "
+                            "texts in attributes")
 
     def graph(self, m: Message, depth: int) -> Body:
         """A GraphProto."""
         if depth > MOST_DEPTH:
             raise OnnxError(f"its graphs are nested more than {MOST_DEPTH} deep")
-        f = Fields(m)
-        if 15 in f:
-            raise OnnxError("it has sparse initializers, which are not read: store them dense")
-        out = Body(f.name(2), [self.node(node, depth) for node in f.messages(1)],
-                   list(map(_value, f.messages(11))), list(map(_value, f.messages(12))))
-        for tensor in map(_tensor, f.messages(5)):
-            if tensor.name in out.initializers or not tensor.name:
-                raise OnnxError(f"the initializer {tensor.name!r} is there twice"
-                                if tensor.name else "an initializer has no name")
-            out.initializers[tensor.name] = tensor
+        out = Body()
+        for number, content in m.fields():
+            if number == 1:
+                out.nodes.append(self.node(m.inner(content), depth))
+            elif number == 2:
+                out.name = name_of(m, content)
+            elif number == 5:
+                tensor = _tensor(m.inner(content))
+                if tensor.name in out.initializers or not tensor.name:
+                    raise OnnxError(f"the initializer {tensor.name!r} is there twice"
+                                    if tensor.name else "an initializer has no name")
+                out.initializers[tensor.name] = tensor
+            elif number == 11:
+                out.inputs.append(_value(m.inner(content)))
+            elif number == 12:
+                out.outputs.append(_value(m.inner(content)))
+            elif number == 15:
+                raise OnnxError("it has sparse initializers, which are not read: store them dense")
         return out
 
     def function(self, m: Message) -> tuple[tuple[str, str], Body]:
         """A FunctionProto."""
-        f = Fields(m)
-        out = Body(f.name(1), [self.node(node, 0) for node in f.messages(7)],
-                   list(map(Input, f.names(4))), list(map(Input, f.names(5))),
-                   opsets=dict(map(_opset, f.messages(9))),
-                   defaults=dict(self.attribute(a, 0) for a in f.messages(11)))
-        return (_domain(f.name(10)), out.name), out
+        self.count()
+        out, domain, opsets = Body(), "", {}
+        for number, content in m.fields():
+            if number == 1:
+                out.name = name_of(m, content)
+            elif number in (4, 5):
+                (out.inputs if number == 4 else out.outputs).append(Input(name_of(m, content)))
+            elif number == 7:
+                out.nodes.append(self.node(m.inner(content), 0))
+            elif number == 9:
+                key, opset = _opset(m.inner(content))
+                opsets[key] = opset
+            elif number == 10:
+                domain = name_of(m, content)
+            elif number == 11:
+                name, value = self.attribute(m.inner(content), 0)
+                out.defaults[name] = value
+        out.opsets = opsets
+        return (_domain(domain), out.name), out
 
     def node(self, m: Message, depth: int) -> Node:
         """A NodeProto."""
         number = self.nodes = self.nodes + 1
         if number > MOST_NODES:
             raise OnnxError(f"it has more than {MOST_NODES} nodes")
-        f = Fields(m)
-        op, called = f.name(4), f.name(3)
+        texts = {3: "", 4: "", 7: ""}
+        inputs: list[str] = []
+        outputs: list[str] = []
         attrs: dict[str, Any] = {}
-        for message in f.messages(5):
-            name, value = self.attribute(message, depth)
-            if not name or name in attrs:
-                raise OnnxError(f"node {number} ({op}) has the attribute {name!r} twice"
-                                if name else f"node {number} has an attribute without a name")
-            attrs[name] = value
-        if not op:
-            raise OnnxError(f"node {number} {called!r} has no op_type")
-        return Node(op, _domain(f.name(7)), called, tuple(f.names(1)), tuple(f.names(2)), attrs,
+        for key, content in m.fields():
+            if key in (1, 2):
+                (inputs if key == 1 else outputs).append(name_of(m, content))
+            elif key in texts:
+                texts[key] = name_of(m, content)
+            elif key == 5:
+                name, value = self.attribute(m.inner(content), depth)
+                if not name or name in attrs:
+                    raise OnnxError(f"node {number} ({texts[4]}) has the attribute {name!r} twice"
+                                    if name else f"node {number} has an attribute without a name")
+                attrs[name] = value
+        if not texts[4]:
+            raise OnnxError(f"node {number} {texts[3]!r} has no op_type")
+        return Node(texts[4], _domain(texts[7]), texts[3], tuple(inputs), tuple(outputs), attrs,
                     number)
 
     def attribute(self, m: Message, depth: int) -> tuple[str, Any]:
         """An AttributeProto: its name and its value, a list for repeated ones."""
-        f = Fields(m)
-        name, refer = f.name(1), f.name(21)
+        name, kind, refer = "", 0, ""
+        found: dict[int, list[Content]] = {}
+        for number, content in m.fields():
+            if number == 1:
+                name = name_of(m, content)
+            elif number == 20:
+                kind = int_of(m, content)
+            elif number == 21:
+                refer = name_of(m, content)
+            elif number < 7:
+                found[number] = [content]
+            elif number in _KIND_OF_FIELD and _holds(content, number, _LISTS):
+                found.setdefault(number, []).append(content)
+            if number in _PARTS:
+                self.count()
         if refer:
             return name, Refer(refer)
-        kind = f.integer(20) or next((_KIND_OF_FIELD[n] for n in f if n in _KIND_OF_FIELD), 0)
+        kind = kind or _KIND_OF_FIELD.get(next(iter(found), 0), 0)
         if kind not in _FIELD_OF_KIND:
             raise OnnxError(f"the attribute {name!r} is of the kind {kind}, which is not read "
                             "(sparse tensors and types are none)")
-        return name, self._attribute(m, kind, f.contents(_FIELD_OF_KIND[kind]), depth)
+        return name, self._attribute(m, kind, found.get(_FIELD_OF_KIND[kind], []), depth)
 
     def _attribute(self, m: Message, kind: int, parts: list[Content], depth: int) -> Any:
         if kind in (1, 6):
@@ -271,10 +282,25 @@ class Reader:
 
 _FIELD_OF_KIND = {1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9, 9: 10, 10: 11}
 _KIND_OF_FIELD = {field: kind for kind, field in _FIELD_OF_KIND.items()}
+_PARTS = (5, 6, 9, 10, 11)  # Fields of an attribute that hold tensors, graphs or a list of texts
+_LISTS = (7, 8)  # Fields of an attribute that list numbers; those of a tensor:
+_ELEMENTS = (4, 5, 7, 10, 11)
+
+
+def _holds(content: Content, number: int, lists: tuple[int, ...]) -> bool:
+    """Whether a field adds something: a packed list of no numbers does not."""
+    return isinstance(content, int) or number not in lists or len(content) > 0
 
 
 def _domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
+
+
+def int_of(m: Message, content: Content) -> int:
+    """A signed number."""
+    if not isinstance(content, int):
+        raise m.bad("a text where a number belongs")
+    return content - (1 << 64) if content >> 63 else content
 
 
 def floats_of(m: Message, parts: list[Content], kind: str = "<f4") -> np.ndarray[Any, Any]:
@@ -285,57 +311,109 @@ def floats_of(m: Message, parts: list[Content], kind: str = "<f4") -> np.ndarray
     return np.frombuffer(data, kind)
 
 
+def text_of(m: Message, content: Content) -> str:
+    """A text of bounded length."""
+    if len(m.bytes(content)) > MOST_TEXT:
+        raise OnnxError(f"it has a name of {len(m.bytes(content))} bytes; {MOST_TEXT} are the most "
+                        "that is read")
+    return m.text(content)
+
+
+def shown(name: str) -> str:
+    """The beginning of a name, for messages."""
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+
+
+def name_of(m: Message, content: Content) -> str:
+    name = text_of(m, content)
+    if not name.isprintable():
+        raise OnnxError(f"it has a name with control characters: {name[:80]!r}")
+    return name
+
+
 def _opset(m: Message) -> tuple[str, int]:
-    f = Fields(m)
-    return _domain(f.name(1)), f.integer(2)
+    domain, version = "", 0
+    for number, content in m.fields():
+        if number == 1:
+            domain = name_of(m, content)
+        elif number == 2:
+            version = int_of(m, content)
+    return _domain(domain), version
 
 
 def _tensor(m: Message) -> RawTensor:
-    f = Fields(m)
-    if 3 in f:
-        raise OnnxError("a tensor comes in segments, which no writer of ONNX uses")
-    out = RawTensor(f.name(8), f.integer(2), tuple(f.integers(1)), f.raw(9),
-                    {n: f.contents(n) for n in (4, 5, 6, 7, 10, 11) if n in f})
+    out = RawTensor()
+    dims: list[Content] = []
+    external: list[tuple[str, str]] = []
+    location = 0
+    for number, content in m.fields():
+        if number == 1:
+            dims.append(content)
+        elif number == 2:
+            out.code = int_of(m, content)
+        elif number == 3:
+            raise OnnxError("a tensor comes in segments, which no writer of ONNX uses")
+        elif number == 8:
+            out.name = name_of(m, content)
+        elif number == 9:
+            out.raw = m.bytes(content)
+        elif number == 13:
+            external.append(_entry(m.inner(content)))
+        elif number == 14:
+            location = int_of(m, content)
+        elif number in (*_ELEMENTS, 6) and _holds(content, number, _ELEMENTS):
+            out.fields.setdefault(number, []).append(content)
+    out.dims = tuple(signed_numbers(m, dims))
     if len(out.dims) > MOST_RANK or min(out.dims, default=0) < 0:
         raise OnnxError(f"the tensor {out.name!r} has the impossible shape {out.dims[:8]}")
-    if f.integer(14) == 1:
-        out.external = dict(map(_entry, f.messages(13)))
+    if location == 1:
+        out.external = dict(external)
     return out
 
 
 def _entry(m: Message) -> tuple[str, str]:
-    f = Fields(m)
-    return f.text(1), f.text(2)
+    found = {number: text_of(m, content) for number, content in m.fields() if number in (1, 2)}
+    return found.get(1, ""), found.get(2, "")
 
 
 _OTHER = {4: "sequence", 5: "map", 7: "opaque", 8: "sparse tensor", 9: "optional"}
 
 
 def _value(m: Message) -> Input:
-    f = Fields(m)
-    out = Input(f.name(1))
-    for inner in f.messages(2):
-        for kind, what in inner.fields():
-            if kind == 1:
-                _tensor_type(Fields(inner.inner(what)), out)
-            elif kind in _OTHER:
-                out.kind = _OTHER[kind]
+    out = Input("")
+    for number, content in m.fields():
+        if number == 1:
+            out.name = name_of(m, content)
+        elif number == 2:
+            inner = m.inner(content)
+            for kind, what in inner.fields():
+                if kind == 1:
+                    _tensor_type(inner.inner(what), out)
+                elif kind in _OTHER:
+                    out.kind = _OTHER[kind]
     return out
 
 
-def _tensor_type(f: Fields, out: Input) -> None:
-    out.code = f.integer(1)
-    for shape in map(Fields, f.messages(2)):
-        out.dims = tuple(map(_dim, map(Fields, shape.messages(1))))
-        if len(out.dims) > MOST_RANK:
-            raise OnnxError(f"{out.name!r} has {len(out.dims)} axes")
+def _tensor_type(m: Message, out: Input) -> None:
+    for number, content in m.fields():
+        if number == 1:
+            out.code = int_of(m, content)
+        elif number == 2:
+            shape = m.inner(content)
+            out.dims = tuple(_dim(shape.inner(d)) for n, d in shape.fields() if n == 1)
+            if len(out.dims) > MOST_RANK:
+                raise OnnxError(f"{out.name!r} has {len(out.dims)} axes")
 
 
-def _dim(f: Fields) -> int | str | None:
+def _dim(m: Message) -> int | str | None:
     """A size, the name of an open one, or None."""
-    if 1 not in f:
-        return f.name(2) or None
-    return f.integer(1) if f.integer(1) >= 0 else None
+    out: int | str | None = None
+    for number, content in m.fields():
+        if number == 1:
+            out = int_of(m, content)
+        elif number == 2:
+            out = name_of(m, content) or None
+    return None if isinstance(out, int) and out < 0 else out
 
 
 def nested(node: Node) -> Iterator[Body]:

@@ -230,6 +230,7 @@ def _array(name: Any, value: Any) -> Array:
     if not isinstance(name, str):
         raise misuse("load_torch_weights", "the names of weights must be texts", type(name),
                      TypeError)
+    weights_file.check_name(name, "it")
     if isinstance(value, Tensor):
         return _array_of(value)
     if not isinstance(value, np.ndarray):

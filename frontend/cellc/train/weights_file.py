@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -127,7 +128,27 @@ def _decoded(
         for key, text in metadata.items():
             if key.startswith(_TEXT_PREFIX):
                 found[key.removeprefix(_TEXT_PREFIX)] = text
+    for name in found:
+        check_name(name, f"the {what}")
     return found, has_crc
+
+
+_LONGEST = 4096
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def check_name(name: str, what: str) -> None:
+    """Check that a message can show the name of an array.
+
+    Raises:
+        ArtifactError: it is too long, or has control characters or ones that turn the direction
+            of writing.
+    """
+    if len(name) > _LONGEST:
+        raise ArtifactError(f"{what} has a name of {len(name)} characters; {_LONGEST} are the most "
+                            "that is read")
+    if _CONTROLS.search(name):
+        raise ArtifactError(f"{what} has a name with control characters: {name[:80]!a}")
 
 
 _CONVERT = "convert it where it was written: save a dict of arrays, then ms.save_checkpoint it"
@@ -151,10 +172,11 @@ def _in_plain_words(head: bytes, format: str, error: ArtifactError) -> str:
     """Return the likely fault of a file, and the remedy."""
     if not head:
         return "it is empty: what was to write or copy it did not get that far"
-    for start, reason in _OTHERS:
+    safetensors = head[8:9] == b"{" and head[3:8] == bytes(5)
+    for start, reason in () if safetensors else _OTHERS:
         if head.lstrip()[: len(start)] == start or head.startswith(start):
             return reason
-    if format == "ckpt" and head[8:9] == b"{" and head[3:8] == bytes(5):
+    if format == "ckpt" and safetensors:
         return "it is a safetensors file: give format='safetensors', and a name that ends so"
     if format == "safetensors" and head[:1] in b"\nx" and b"Float" in head:
         return "it is a .ckpt file: give format='ckpt', and a name that ends so"
