@@ -549,12 +549,10 @@ class Artifact:
                 if not (refused := opened.refusal(sizes)):
                     return opened.at(sizes)
                 refusals.setdefault(found.sizes.variants[number].at.count(ANY), []).append(refused)
-            if refusals and 0 in sizes:
-                none = next(n for n, s in zip(found.sizes.symbols, sizes, strict=True) if s == 0)
-                raise ValueError(f"no program serves these sizes: {none} = 0 must be at least 1")
             if refusals:  # (those made for these sizes say what is wrong with the others)
-                raise ValueError("no program serves these sizes: " + "; ".join(
-                    dict.fromkeys(refusals[min(refusals)])))
+                said = dict.fromkeys(refusals[min(refusals)]) if 0 not in sizes else [
+                    f"{found.sizes.symbols[sizes.index(0)]} = 0 must be at least 1"]
+                raise ValueError("no program serves these sizes: " + "; ".join(said))
             found.sizes.find(sizes)
         except ValueError as e:
             raise ValueError(f"For {entry!r}, {e}.") from None

@@ -56,7 +56,7 @@ IMPORTS = {
     "cellc/tools/profiling.py": "of a terminal", "cellc/tools/profiling_gpu.py": "of a terminal",
     "cellc/dataset/decoding.py": "in no_fork", "cellc_compiler/build/emit.py": "in no_fork",
     "cellc/ranks/groups.py": "before there are threads", "cellc_runtime/mpi.py": "as above",
-    "cellc/tracing/tracer.py": "is loaded already", "cellc_compiler/ir/graph.py": "is loaded",
+    "cellc/tracing/tracer.py": "is loaded already",
     "cellc_compiler/loops/build.py": "is loaded already", "cellc_runtime/lazy.py": "`imported`",
     "cellc_runtime/__init__.py": "the first import of the package",
 }

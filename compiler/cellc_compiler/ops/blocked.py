@@ -260,8 +260,8 @@ class Conv2dBlocked(_Internal):
 
 class SmallKernel(_Internal):
     """The weight of a convolution in float32 that is stored in few bits: `dequantized` with a row
-    for each output channel, in the shape of the weight. What a pass makes of that where a
-    convolution reads it, so that its kernel may read the few bits.
+    for each output channel, in the shape of the weight. A pass writes it where a convolution reads
+    such a weight, so that the kernel may read the few bits.
 
     Attributes:
         kernel: the shape `(O, C / groups, kH, kW)`.

@@ -209,14 +209,14 @@ def _asked(
 
 
 def refuse_proxy(vm: Interpreter, value: Any, frame: Frame) -> None:
-    """Whether the object behind a weak proxy is still there is known when it is used.
+    """Refuse a weak proxy: its object may be gone when a later call uses it.
 
     Raises:
         CompileRuntimeError: the value is a weak proxy (CE307).
     """
     if is_exactly(value, weakref.ProxyTypes):
-        raise vm.error("CE307", RuntimeError, "a weak proxy is used: whether its object is still "
-                       "there is known when it is", frame, hint="hold the object itself")
+        raise vm.error("CE307", RuntimeError, "a weak proxy is used, whose object may be gone "
+                       "in a later call", frame, hint="hold the object itself")
 
 
 def refuse_iterators(vm: Interpreter, values: Any, frame: Frame) -> None:

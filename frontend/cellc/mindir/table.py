@@ -111,7 +111,7 @@ def _refuse_others(primitive: Primitive, known: Any) -> None:
 
 
 def _check_count(function: Any, named: Container[str], count: int) -> None:
-    """A function must take so many inputs beside the arguments that are given by name."""
+    """A function must take `count` inputs besides the arguments that are given by name."""
     given = [p for p in _signature(function).parameters.values() if p.name not in named]
     if any(p.kind is p.VAR_POSITIONAL for p in given):
         return

@@ -147,7 +147,7 @@ def _steps(f: Function, form: Form, row: V, at: V) -> V:
 
 
 def _widened(f: Function, form: Form, raw: V, facts: list[V]) -> V:
-    """What stored elements stand for, by their scales and zeros."""
+    """The values of stored elements, from their scales and zeros."""
     if form.weight.is_float:
         return from_memory(f, raw, form.weight)
     wide = f.cast("zext" if form.weight is uint8 else "sext", raw, "i32")
