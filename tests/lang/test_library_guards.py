@@ -5,6 +5,7 @@ Each program is called after each edit, in both modes; PyNative is Python itself
 
 from __future__ import annotations
 
+import cProfile
 import decimal
 import enum
 import sys
@@ -96,6 +97,15 @@ def restored() -> Iterator[None]:
 def test_an_enum_that_looks_for_a_missing_value() -> None:
     both(lambda: (Net(lambda s, x: x * Found(7).value),
                   [lambda: set_weight(3), lambda: set_weight(4)]))
+
+
+def test_a_profiler_goes_on_while_native_code_is_watched() -> None:
+    with cProfile.Profile() as profiler:
+        test_an_enum_that_looks_for_a_missing_value()
+        weakref.WeakSet()
+    names = {code.co_name for code in (e.code for e in profiler.getstats())
+             if isinstance(code, types.CodeType)}
+    assert {"_missing_", "__init__"} <= names
 
 
 def test_globals_of_a_constexpr_function() -> None:

@@ -2,7 +2,7 @@
 
 A class of the standard library or a class written in C calls methods of the user's (`_missing_` of
 an enum), and a `constexpr` function is called as it is. The interpreter does not see such code. A
-profile hook sees each of its functions begin; what these can read (their globals, captured
+hook of Python sees each of its functions begin; what these can read (their globals, captured
 variables, and the attributes of their arguments) is compared before each call of the program.
 """
 
@@ -39,12 +39,15 @@ def watched(vm: Interpreter, run: Callable[[], _Result]) -> _Result:
             given = began.setdefault(frame.f_code, (frame.f_globals, []))[1]
             given += frame.f_locals.values()
 
-    before = sys.getprofile()
-    sys.setprofile(hook)
+    # A profiler written in C (cProfile) cannot be set again, so its place stays as it is.
+    get, put = (sys.getprofile, sys.setprofile) if sys.getprofile() is None else (
+        sys.gettrace, sys.settrace)
+    before = get()
+    put(hook)
     try:
         return run()
     finally:
-        sys.setprofile(before)
+        put(before)
         if began:
             _report(vm, began)
 
