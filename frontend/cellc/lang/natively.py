@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _DEPTH = 3
 """Attributes of attributes up to which objects are followed."""
+_MOST_GIVEN = 20_000  # Arguments of one function that are looked at (docs/limits/modes.md)
 
 
 def watched(vm: Interpreter, run: Callable[[], _Result]) -> _Result:
@@ -37,17 +38,18 @@ def watched(vm: Interpreter, run: Callable[[], _Result]) -> _Result:
     def hook(frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and is_users(frame.f_globals.get("__name__")):
             given = began.setdefault(frame.f_code, (frame.f_globals, []))[1]
-            given += frame.f_locals.values()
+            if len(given) < _MOST_GIVEN:
+                given += frame.f_locals.values()
 
     # A profiler written in C (cProfile) cannot be set again, so its place stays as it is.
-    get, put = (sys.getprofile, sys.setprofile) if sys.getprofile() is None else (
-        sys.gettrace, sys.settrace)
-    before = get()
-    put(hook)
+    free = sys.getprofile() is None
+    place: Callable[[Any], None] = sys.setprofile if free else sys.settrace
+    before = None if free else sys.gettrace()
+    place(hook)
     try:
         return run()
     finally:
-        put(before)
+        place(before)
         if began:
             _report(vm, began)
 
