@@ -96,7 +96,7 @@ _HOMES: dict[str, dict[str, str]] = {
     | dict.fromkeys(("custom_infer", "custom_pass"), "ops.op_customs"),
     "graph._utils": {"cell_attr_register": "nn.registering", "mindir_util": "train.other_names"},
     "graph.dynamic_shape": {"enable_dynamic": "common"},
-    "hal": {"contiguous_tensors_handle": "ops.contiguous",
+    "hal": {"contiguous_tensors_handle": "ops.contiguous_handles",
             **dict.fromkeys(("device", "event", "memory", "stream"), "hal")},
     "mindrecord": {
         "common": "records",

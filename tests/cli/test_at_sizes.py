@@ -118,7 +118,7 @@ def test_profile_of_a_training_step(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_profile_of_a_size_that_is_needed_as_a_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "nets.py:Counts", *TYPE]) == 0
-    assert "the program for N = 8 alone: the network needs a size as a number (nets.py:23" in \
+    assert "the program for N = 8 alone: the network needs a size as a number (nets.py:34" in \
         capsys.readouterr().out.replace(str(Path.cwd()) + "/", "")
 
 

@@ -54,7 +54,7 @@ def test_a_result_that_stands_for_another_takes_its_name(
 ) -> None:
     dump(capsys, *GPT, "-o", "d")
     traced, expanded = ((folder / f"d/{name}.txt").read_text()
-                        for name in ("00_traced", "02_expand"))
+                        for name in ("00_traced", "03_expand"))
     line = next(x for x in traced.splitlines() if " softmax(" in x)
     name = line.split(":")[0]
     assert any(x.startswith(f"{name}: ") and " = div(" in x for x in expanded.splitlines())
@@ -67,7 +67,7 @@ def test_stages_without_change_are_left_out(
     stages = sorted(p.stem for p in (folder / "d").glob("[0-9]*.txt"))
     texts = [(folder / f"d/{name}.txt").read_text() for name in stages]
     assert all(a != b for a, b in pairwise(texts))
-    assert "02_expand" in stages and "03_complex-reductions" not in stages
+    assert "03_expand" in stages and "04_complex-reductions" not in stages
     assert [line.split(":")[0] for line in said.splitlines()[:-1]] == stages[1:]
     assert "softmax → reduce_max, sub, normal_exp" in said
 
@@ -87,7 +87,7 @@ def test_nests_say_where_they_come_from(folder: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(("pair", "expected"), [
-    (("traced", "expand"), ["--- 00_traced", "+++ 02_expand", "-  %", "softmax", "reduce_max"]),
+    (("traced", "expand"), ["--- 00_traced", "+++ 03_expand", "-  %", "softmax", "reduce_max"]),
     (("numerics=strict", "numerics=fast"), ["--- numerics=strict", " = mul(", "- ", "+ "]),
     (("input=tokens=int32[2,16]", "input=tokens=int32[4,16]"), ["int32[2,16]", "int32[4,16]"]),
     ((GPT[0], GPT[0].replace("depth=1", "depth=2")), ["@blocks.1"]),
@@ -125,7 +125,7 @@ def test_differences_are_coloured_on_a_terminal(
     (["--diff", "traced", "expand"], "a network is expected"),
     ([], "a network is expected"),
     ([*LENET, "--diff", "traced", "nothing"], "no stage of this name changed something; there are "
-     "00_traced, 10_layout"),
+     "00_traced, 11_layout"),
     ([*LENET, "--diff", "numeric=fast", "traced"], "has no option --numeric"),
     (["--diff", ".", "."], ".: no stages of a graph"),
 ])

@@ -12,7 +12,7 @@ from cellc_compiler.backends.cpu.kernels.blocked import conv as conv_block
 from cellc_compiler.backends.cpu.kernels.blocked import pack_small
 from cellc_compiler.backends.cpu.kernels.blocked.tile import BlockConv
 from cellc_compiler.backends.cpu.kernels.vectors import Plan
-from cellc_compiler.ops._small import dequantize, small_sample
+from cellc_compiler.ops.contraction import dequantize, small_sample
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.target import Target

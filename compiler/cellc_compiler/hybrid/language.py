@@ -22,9 +22,8 @@ from cellc_runtime.dtypes import BY_NAME, DType
 from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass, field
 
-from ..ir.bounds import check_size
 from ..ir.dims import Dim
-from ..ir.types import TensorType, prod
+from ..ir.types import TensorType, check_size, prod
 from .functions import ARITY, BUFFERS, CALLABLE, LOOPS, NUMBERS, SCOPES
 
 RESERVED = "_k_"  # How the names begin that compiled kernels use for themselves

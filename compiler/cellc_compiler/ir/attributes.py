@@ -14,9 +14,9 @@ from typing import Any, Final
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass, replace
 
-from .bounds import LEAST, MOST, MOST_AXES
 from .dims import Dim, Ratio
 from .graph import Literal
+from .types import LEAST, MOST, MOST_AXES
 
 REQUIRED: Final[Any] = object()  # The default of an attribute that has none
 MOST_COUNTED = 1 << 16  # Bound of attributes that inference or expansion iterates over

@@ -20,9 +20,8 @@ from . import registry
 from .attributes import REQUIRED as REQUIRED
 from .attributes import Attr, check_attributes
 from .batch_axis import BatchAxisRule
-from .bounds import check_size
 from .graph import Builder, Graph, Node, Value
-from .types import TensorType
+from .types import TensorType, check_size
 
 if TYPE_CHECKING:
     from ..loops.expr import Expr, Reader, Reduction

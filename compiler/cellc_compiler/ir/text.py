@@ -22,12 +22,11 @@ import numpy as np
 from cellc_runtime import dtypes
 from cellc_runtime.lazy import base64
 
-from .bounds import check_size
 from .graph import NOWHERE, Graph, Literal, Node, Span, Value
 from .printing import print_attr as print_attr
 from .printing import print_graph as print_graph
 from .size_text import parse_size
-from .types import TensorType
+from .types import TensorType, check_size
 
 _TOKEN = re.compile(
     r"""\s*(?:

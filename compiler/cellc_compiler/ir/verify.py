@@ -7,12 +7,12 @@ from contextlib import nullcontext
 
 from cellc_runtime.errors import ArtifactError
 
-from .bounds import check_size
 from .dims import SymbolInfo, deciding
 from .graph import Graph, Node, Value
 from .op import lookup
 from .shapes import Shapes
 from .text import parse_graph, print_graph
+from .types import check_size
 
 
 class VerifyError(Exception):

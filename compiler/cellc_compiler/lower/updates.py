@@ -14,6 +14,7 @@ from typing import Any
 from cellc_runtime.records import dataclass, field
 
 from ..fusion.clusters import SCALARS, Cluster
+from ..ir.dims import surely_at_least
 from ..ir.graph import Graph, Value
 from .machine import Flat
 from .nest_cache import ClusterNest
@@ -86,7 +87,8 @@ def update_of(
     """The update that a cluster is, given the values with buffers that it reads."""
     replaces = frozenset(replaced[v] for v in stored if v in replaced)
     reads = set(reads)
-    large = {v for v in reads if v.type.size > SCALARS}
-    counted = (reads - large).intersection(replaced.values())
+    # A value of open size may be large or not, so both restrict the update.
+    large = {v for v in reads if not surely_at_least(SCALARS, v.type.size)}
+    small = frozenset(v for v in reads if not surely_at_least(v.type.size, SCALARS + 1))
     return Update(cluster, nest, kernel, values, frozenset(stored), replaces | large,
-                  frozenset(counted), replaces)
+                  small.intersection(replaced.values()), replaces)

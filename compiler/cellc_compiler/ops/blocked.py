@@ -20,9 +20,8 @@ from ..ir.graph import Builder, Node, Value
 from ..ir.op import Array, Op, Sample, Spec, lookup
 from ..ir.types import TensorType, prod
 from ._members import case
-from ._small import small_sample
 from ._views import widened
-from .contraction import Dequantized
+from .contraction import Dequantized, small_sample
 from .conv import Conv2d, Pair
 from .elementwise import check_dtype, same_dtype
 from .pool import AVERAGE, SLIDING

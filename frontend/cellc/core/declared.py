@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast, dataclass_transform,
 
 import numpy as np
 
-from cellc_compiler.ir.bounds import MOST_BYTES, MOST_PARTS
+from cellc_compiler.ir.types import MOST_BYTES, MOST_PARTS
 from cellc_runtime.records import dataclass
 
 from .later import naming

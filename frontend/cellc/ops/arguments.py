@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cellc_compiler.ir.bounds import MOST_BYTES
 from cellc_compiler.ir.dims import Dim
-from cellc_compiler.ir.types import normalize_axis
+from cellc_compiler.ir.types import MOST_BYTES, normalize_axis
 from cellc_runtime.dtypes import ALL, DType, int16, int32, int64
 
 from ..core.declared import is_int as is_int

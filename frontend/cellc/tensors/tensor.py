@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellc_compiler.ir.bounds import check_size
-from cellc_compiler.ir.types import TensorType
+from cellc_compiler.ir.types import TensorType, check_size
 from cellc_runtime import dtypes
 from cellc_runtime.device import Device
 from cellc_runtime.device_array import DeviceArray

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, NoReturn
 
-from cellc_compiler.ir.bounds import MOST
-from cellc_compiler.ir.types import broadcast_all
+from cellc_compiler.ir.types import MOST, broadcast_all
 from cellc_runtime.dtypes import DType, float32, float64
 
 from ... import ops

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.bounds import MOST_PARTS
+from cellc_compiler.ir.types import MOST_PARTS
 from cellc_runtime.dtypes import float32, float64, int64
 
 from ...core.declared import misuse

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.bounds import MOST_BYTES
-from cellc_compiler.ir.types import broadcast_all
+from cellc_compiler.ir.types import MOST_BYTES, broadcast_all
 from cellc_runtime.dtypes import DType, float32, int32, int64
 from cellc_runtime.lazy import lazy_imports
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.bounds import MOST_PARTS
 from cellc_compiler.ir.dims import is_symbolic, surely_equal
+from cellc_compiler.ir.types import MOST_PARTS
 from cellc_runtime.dtypes import DType, uint8, uint16, uint32, uint64
 
 from ...core.declared import misuse

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cellc_compiler.ir.bounds import MOST_PARTS
+from cellc_compiler.ir.types import MOST_PARTS
 from cellc_runtime.dtypes import DType, float32, int32, int64
 from cellc_runtime.lazy import lazy_imports
 
