@@ -324,7 +324,7 @@ def test_a_parameter_replaced_by_another_shape() -> None:
         net(ones(1, 3))
         net.w.set_data(Tensor(np.ones((4, 2), np.float32)))
         np.testing.assert_array_equal(net(ones(1, 4)).asnumpy(), [[5, 5]])
-        with pytest.raises((TypeError, ValueError), match=r"last axis of input \(1, 3\) must be as long"):
+        with pytest.raises(ValueError, match=r"axis of input \(1, 3\) must be as long as the"):
             net(ones(1, 3))
         net.w.set_data(Tensor(np.ones((3, 2), np.float32)))
         np.testing.assert_array_equal(net(ones(1, 3)).asnumpy(), [[4, 4]])
