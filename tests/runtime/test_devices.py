@@ -22,6 +22,8 @@ import pytest
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.core import device as devices
+from cellc.core import dispatch
+from cellc.tools import taps
 from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.text import parse_graph
 from cellc_runtime import artifact, device
@@ -454,6 +456,40 @@ def test_random_numbers(gpu: Any, mode: int) -> None:
 def test_watching(gpu: Any) -> None:
     with pytest.raises(FloatingPointError, match="log"), ms.watch_nans():
         ops.log(Tensor([-1.0]) * 2)
+
+
+def test_watching_follows_the_device(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it was first used on this device: the processor's engine comes back after it."""
+    monkeypatch.setattr(taps, "_taps", [])
+    monkeypatch.setattr(devices, "_followers", devices._followers[:])
+    engine = on_cpu(dispatch.installed)
+    with ms.watch_nans():
+        for work in (on_cpu, lambda log: log(), on_cpu):
+            with pytest.raises(FloatingPointError, match="log"):
+                work(lambda: ops.log(Tensor(-A)))
+    assert on_cpu(dispatch.installed) is engine
+    with pytest.raises(FloatingPointError, match="log"), ms.watch_nans():
+        ops.log(Tensor(-A))
+    assert on_cpu(dispatch.installed) is engine
+
+
+def test_watching_leaves_the_engine_of_another_device(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taps, "_taps", [])
+    monkeypatch.setattr(devices, "_followers", devices._followers[:])
+    engine = on_cpu(dispatch.installed)
+    with ms.watch_nans():
+        assert ops.log(Tensor(A + 1)).device == "GPU:0"
+    ms.set_device("CPU")
+    try:
+        with ms.watch_nans():
+            p = ms.Parameter(Tensor(A))
+            assert same_bits(ops.assign(p, p + 1).asnumpy(), A + 1)
+        assert dispatch.installed() is engine
+    finally:
+        ms.set_device("GPU")
+
 
 
 # --- which device --------------------------------------------------------------------------------

@@ -21,12 +21,14 @@ from cellc_compiler.driver import compile_program
 from cellc_compiler.ir.graph import Graph, Node, Value, join_scope
 from cellc_compiler.ir.op import lookup
 from cellc_compiler.passes import taps
+from cellc_runtime.device import Device
 from cellc_runtime.executable import Executable
 from cellc_runtime.forks import renewed
 from cellc_runtime.records import dataclass
 from cellc_runtime.site import STATE
 
 from ..calls.callbacks import host_callbacks
+from ..core import device as devices
 from ..core import dispatch, watching
 from ..core.dispatch import Attrs, Body, Engine
 from ..eager.loops import Loops
@@ -108,7 +110,6 @@ class Taps:
     whole = False
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
         self.observers: list[Observer] = []
         loops = Loops(Asked())
         self._scan, self._run_scan = loops.scan, loops.run
@@ -116,10 +117,21 @@ class Taps:
         self._runs: Counter[Any] = Counter()
         self._outermost: FrameType | None = None
         self._spots: dict[int, tuple[weakref.ref[Tensor], Spot]] = {}
+        self.place_before(engine)
+
+    def place_before(self, engine: Engine) -> None:
+        """Stand before this engine from now on: that of another device, for example."""
+        self.engine = engine
         self.assign, self.assign_part = engine.assign, engine.assign_part
         self.checked, self.same_value = engine.checked, engine.same_value
         self.elements_read = engine.elements_read
         self.stays, self.check = engine.stays, engine.check
+
+    def follow(self, device: Device | None) -> None:
+        """The device in use has changed, and with it the engine: stand before that, too."""
+        if self.observers:
+            self.place_before(dispatch.installed())
+            dispatch.install(self)
 
     # --- PyNative mode --------------------------------------------------------------------------
 
@@ -275,8 +287,10 @@ def add(observer: Observer) -> None:
     with _lock:
         if not _taps:
             _taps.append(Taps(dispatch.installed()))
+            devices.follow(_taps[0].follow)
         (taps_,) = _taps
         if not taps_.observers:
+            taps_.place_before(dispatch.installed())
             dispatch.install(taps_)
             watching.active.append(taps_)
             STATE.begin()
