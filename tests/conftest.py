@@ -17,6 +17,7 @@ import pytest
 
 import cellc as ms
 from cellc import shim
+from cellc.core import dispatch
 from cellc.ranks import settings
 from cellc_runtime import loader
 from cellc_runtime.lazy import Package
@@ -171,6 +172,7 @@ def _same_context_after() -> Iterator[None]:
     training as they were."""
     before = {key: ms.get_context(key) for key in ("mode", "numerics", "device_target")}
     threads, parallel = loader.num_threads(), dict(settings._context)
+    engine = dispatch.installed()
     yield
     _remove_shim()  # a command that ran in this process has installed it
     ms.set_context(**before)
@@ -178,6 +180,7 @@ def _same_context_after() -> Iterator[None]:
         ms.reset_auto_parallel_context()
     if loader.num_threads() != threads:
         loader.set_num_threads(threads)
+    assert dispatch.installed() is engine, "the test leaves another engine to the next tests"
 
 
 @pytest.fixture(params=["graph", "pynative"])
