@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cellc_runtime.lazy import lazy_imports
 
 from .compiled.traced import trace
+from .tensors.tensor import host_arrays_of
 from .tracing.pytree import take_apart
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ def profile(
         raise ValueError(f"runs must be positive, got {runs}")
     traced = trace(fn, args, kwargs)
     _, leaves = take_apart((args, kwargs))
-    arrays = [t._snapshot() for t in leaves]
-    return profiling_gpu.profile_here(traced, traced.fed(arrays), runs, numerics)
+    return profiling_gpu.profile_here(traced, traced.fed(host_arrays_of(leaves)), runs, numerics)
 
 
 __all__ = ["profile"]

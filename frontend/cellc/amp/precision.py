@@ -200,10 +200,11 @@ def _keep_full(network: Cell, black: tuple[type, ...], dtype: DType) -> None:
 
 
 def _replace(network: Cell, name: str, child: Cell) -> None:
-    if network._cells.get(name) is not child:
-        network._cells[name] = child  # parameters keep their names, so it is not inserted anew
+    cells = network._cells
+    if cells.get(name) is not child:
+        cells[name] = child  # parameters keep their names, so it is not inserted anew
         if isinstance(network, nn.SequentialCell):
-            network.cell_list = tuple(network._cells.values())
+            network.cell_list = tuple(cells.values())
         changed(network, name)
 
 

@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType
 
 from ..core import dispatch
 from ..tensors.promotion import cast_to
-from ..tensors.tensor import Tensor, elements_of
+from ..tensors.tensor import Tensor, elements_of, use_elements
 from ..tracing.pytree import put_together, take_apart
 
 FLAGS = {"fp16": dtypes.float16, "fp32": dtypes.float32, "bf16": dtypes.bfloat16}
@@ -54,7 +54,7 @@ class Constant(Tensor):
         """The same elements, in the same memory."""
         out = cls.__new__(cls)
         out.__dict__.update(tensor.__dict__)
-        out._set_data(elements_of(tensor))
+        use_elements(out, elements_of(tensor))
         return out
 
     @property

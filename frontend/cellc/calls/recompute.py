@@ -21,7 +21,7 @@ from ..core import dispatch, journal, watching
 from ..core.journal import Journal
 from ..eager.recorder import Mark, Recording, Sums, active_recordings, aliases, recording
 from ..storage import writes
-from ..tensors.tensor import Elements, Grads, Tensor, Tensors, alias_of, elements_of
+from ..tensors.tensor import Elements, Grads, Tensor, Tensors, alias_of, elements_of, use_elements
 from ..tracing.pytree import Structure, put_together, take_apart
 from ..tracing.tracer import GraphTensor, Tracer
 
@@ -246,7 +246,7 @@ def _holding(arrays: Any) -> Iterator[None]:
         now = elements_of(tensor)
         if now is not array:
             saved.append((tensor, now))
-            tensor._set_data(array)
+            use_elements(tensor, array)
     if saved:
         writes.written(t for t, _ in saved)
     try:
@@ -254,6 +254,6 @@ def _holding(arrays: Any) -> Iterator[None]:
     finally:
         writes.before()
         for tensor, array in saved:
-            tensor._set_data(array)
+            use_elements(tensor, array)
         if saved:
             writes.written(t for t, _ in saved)

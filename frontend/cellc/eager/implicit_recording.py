@@ -21,7 +21,7 @@ from .. import context
 from ..core import invalidation
 from ..core.dispatch import active_tracer, scope
 from ..core.module_names import plain
-from ..tensors.tensor import Tensor, Tensors, alias_of, copy_of
+from ..tensors.tensor import Tensor, Tensors, alias_of, copy_of, elements_now
 from ..tracing.pytree import Structure, put_together, take_apart
 from .recorder import Recording, recording
 
@@ -82,7 +82,7 @@ class Run:
 
 
 def _bits(t: Tensor) -> Any:
-    return np.ascontiguousarray(t._snapshot()).reshape(-1).view(np.uint8)
+    return np.ascontiguousarray(elements_now(t)).reshape(-1).view(np.uint8)
 
 
 def _state(parameters: Sequence[Any]) -> Any:

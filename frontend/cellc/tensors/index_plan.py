@@ -23,7 +23,7 @@ from ..core.dispatch import active_tracer, apply, apply_one, check_there, stays
 from ..core.dispatch import checked as passed
 from .parameter import Parameter
 from .promotion import cast_to, constant
-from .tensor import Array, Tensor, tensor_of
+from .tensor import Array, Tensor, elements_now, ir_type, tensor_of
 
 Ints = tuple[int, ...]
 Span = tuple[int, int, int]  # Start, count and step of the positions taken from one axis
@@ -109,7 +109,7 @@ def known_elements(x: Tensor) -> Array | None:
     if active_tracer() is not None and isinstance(x, Parameter):
         return None
     try:
-        return x._snapshot()
+        return elements_now(x)
     except TypeError:
         return None
 
@@ -469,7 +469,7 @@ def _scalar(bound: Any) -> Any:
         if bound.size != 1 or not bound.dtype.is_integer:
             raise TypeError(
                 "the bounds of a slice must be ints, None or integer scalars, but got a tensor "
-                f"{bound._type}"
+                f"{ir_type(bound)}"
             )
         flat = bound if bound.ndim == 0 else apply("reshape", bound, shape=())
         return cast_to(flat, int64)

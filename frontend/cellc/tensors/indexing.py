@@ -43,7 +43,7 @@ from .index_plan import (
 from .index_runtime import reshaped
 from .parameter import Parameter
 from .promotion import cast_to, constant, is_scalar
-from .tensor import Tensor
+from .tensor import Tensor, host_array
 from .views import (
     change,
     check_alone,
@@ -485,9 +485,9 @@ def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
         return False
     new = _value(value, x)
     where, viewed, basic = _basic_place(held.shape, short)
-    array = new._data
+    array = host_array(new)
     if array.ndim:
-        array = _fitted(new, viewed)._data.reshape(basic)
+        array = host_array(_fitted(new, viewed)).reshape(basic)
     if linked:
         overwrite(x, where, array)
     else:

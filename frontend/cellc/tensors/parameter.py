@@ -24,7 +24,7 @@ from ..core.invalidation import changed
 from ..storage import Storage, deferred, storage_of, writes
 from ..storage import device as on_device
 from ..storage.memory import Array, aligned_copy
-from .tensor import Tensor, cast_array, shared_of
+from .tensor import Tensor, cast_array, elements_now, shared_of
 from .views import LINKS, change
 
 with lazy_imports(__name__):  # few programs fill a clone anew
@@ -156,7 +156,7 @@ class Parameter(Tensor):
         self._serial, self._storage = next(_serial), Storage()
         self.name = name
         if not isinstance(default_input, Tensor) or not self._defers(default_input, not _skipping):
-            self._host = aligned_copy(_initial(default_input)._snapshot())
+            self._host = aligned_copy(elements_now(_initial(default_input)))
         self.requires_grad = requires_grad
         self.layerwise_parallel = layerwise_parallel
         self.parallel_optimizer = parallel_optimizer
@@ -301,7 +301,7 @@ class Parameter(Tensor):
         if active_tracer() is not None or value.shape == self.shape:
             change(self, value)  # where a recording sees it: old elements may be needed yet
         else:
-            self._replace(value._snapshot())
+            self._replace(elements_now(value))
         return self
 
     def _replace(self, array: Array) -> None:

@@ -33,7 +33,7 @@ from cellc_runtime.dtypes import (
 
 from ..core.dispatch import active_tracer, apply_one
 from ..core.later import naming
-from .tensor import Array, Tensor, short, tensor_of
+from .tensor import Array, Tensor, number_kind, short, tensor_of
 
 _WIDE_UNSIGNED = (uint16, uint32, uint64)
 _SCALARS = (bool, int, float, complex, np.number, np.bool_)
@@ -205,11 +205,12 @@ def operands(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 def _meeting(x: Tensor, y: Tensor) -> DType:
     """The element type of two tensors; a number of the graph is as weak as one of Python."""
-    if x._number is None:
-        return promoted(x.dtype, y.dtype) if y._number is None else weak(x.dtype, y._number(0))
-    if y._number is None:
-        return weak(y.dtype, x._number(0))
-    return promoted(default_dtype(x._number(0)), default_dtype(y._number(0)))
+    of_x, of_y = number_kind(x), number_kind(y)
+    if of_x is None:
+        return promoted(x.dtype, y.dtype) if of_y is None else weak(x.dtype, of_y(0))
+    if of_y is None:
+        return weak(y.dtype, of_x(0))
+    return promoted(default_dtype(of_x(0)), default_dtype(of_y(0)))
 
 
 def _mixed(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
@@ -235,17 +236,17 @@ def common(what: str, *xs: Any) -> list[Tensor]:
     """Any number of operands as Tensors of one element type; numbers are weak."""
     if same_type(xs):
         return list(xs)
-    tensors = [x for x in xs if isinstance(x, Tensor) and x._number is None]
+    tensors = [x for x in xs if isinstance(x, Tensor) and number_kind(x) is None]
     if len(tensors) == len(xs) and len({x.dtype for x in tensors}) == 1:
         return tensors  # the usual case
     items = [operand(x, what, f"operand {i}") for i, x in enumerate(xs)]
     dtype: DType | None = None
     for x in items:
-        if isinstance(x, Tensor) and x._number is None:
+        if isinstance(x, Tensor) and number_kind(x) is None:
             dtype = x.dtype if dtype is None else promoted(dtype, x.dtype)
     for x in items:
-        if not isinstance(x, Tensor) or x._number is not None:
-            number = x._number(0) if isinstance(x, Tensor) else x
+        if not isinstance(x, Tensor) or number_kind(x) is not None:
+            number = number_kind(x)(0) if isinstance(x, Tensor) else x
             dtype = default_dtype(number) if dtype is None else weak(dtype, number)
     assert dtype is not None
     return [cast_to(x, dtype) if isinstance(x, Tensor) else constant(x, dtype) for x in items]

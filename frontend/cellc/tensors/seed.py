@@ -25,7 +25,7 @@ from ..core.declared import misuse
 from ..core.dispatch import active_tracer, apply, assign
 from ..core.journal import before_write
 from .parameter import Parameter
-from .tensor import Tensor, tensor_of
+from .tensor import Tensor, host_array, ir_type, tensor_of
 
 _STATE_BYTES = 16  # Of a state as a Tensor: seed and offset, 8 bytes each, the lowest first
 
@@ -64,7 +64,7 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Restart from a seed; itself."""
         _checked(seed)
-        self.state._data[:] = (int(seed) % 2**64, 0)
+        host_array(self.state)[:] = (int(seed) % 2**64, 0)
         return self
 
     def __call__(self) -> Generator:
@@ -73,7 +73,7 @@ class Generator:
 
     def initial_seed(self) -> int:
         """The seed this generator runs from."""
-        return int(self.state._data[0])
+        return int(host_array(self.state)[0])
 
     def seed(self) -> int:
         """Restart from a seed of the system's randomness; the seed."""
@@ -82,7 +82,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state, for `set_state`: uint8[16]."""
-        return Tensor(self.state._data.astype("<u8").view(np.uint8))
+        return Tensor(host_array(self.state).astype("<u8").view(np.uint8))
 
     def set_state(self, state: Tensor) -> None:
         """Go on from a state of `get_state`.
@@ -92,19 +92,19 @@ class Generator:
         """
         if not isinstance(state, Tensor) or state.asnumpy().dtype != np.uint8 or \
                 state.shape != (_STATE_BYTES,):
-            got = state._type if isinstance(state, Tensor) else type(state).__name__
+            got = ir_type(state) if isinstance(state, Tensor) else type(state).__name__
             raise RuntimeError(
                 f"The state must be a Tensor uint8[{_STATE_BYTES}], as get_state gives it, but "
                 f"got {got}."
             )
-        self.state._data[:] = np.frombuffer(state.asnumpy().tobytes(), "<u8")
+        host_array(self.state)[:] = np.frombuffer(state.asnumpy().tobytes(), "<u8")
 
     def next_key(self) -> Tensor:
         """The current state as a Tensor uint64[2]; the offset advances by one."""
         if active_tracer() is None:
             before_write(self.state)
-            key = tensor_of(self.state._data.copy())
-            self.state._data[1] += np.uint64(1)
+            key = tensor_of(host_array(self.state).copy())
+            host_array(self.state)[1] += np.uint64(1)
             return key
         # A node of its own: the value read must be the one before the assignment.
         before: Tensor = apply("reshape", self.state, shape=(2,))

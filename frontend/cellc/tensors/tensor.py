@@ -593,6 +593,21 @@ def ir_type(tensor: Tensor) -> TensorType:
     return tensor._type
 
 
+def number_kind(tensor: Tensor) -> Any:
+    """The kind of Python number that a tensor of a graph stands for; None for other tensors."""
+    return tensor._number
+
+
+def host_array(tensor: Tensor) -> Array:
+    """The array of a tensor's elements on the host, which writes change in place."""
+    return tensor._data
+
+
+def use_elements(tensor: Tensor, elements: Elements) -> None:
+    """Let a tensor have these elements, in their memory; the caller notes the write."""
+    tensor._set_data(elements)
+
+
 def elements_now(tensor: Tensor) -> Array:
     """The elements on the host, for a caller who reads them now and keeps nothing."""
     return tensor._snapshot()

@@ -37,7 +37,7 @@ from ..core.dispatch import (
     tracing,
 )
 from ..storage import writes
-from .tensor import Array, Tensor, Tensors, tensor_of
+from .tensor import Array, Tensor, Tensors, host_array, tensor_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Ints = tuple[int, ...]
@@ -598,7 +598,8 @@ def overwrite(x: Tensor, where: tuple[slice, ...], array: Any) -> None:
     """
     root, views = family(x)
     recipe = recipe_of(x)
-    part = root._data if recipe is None else recipe.window(root._data)
+    array_of_root = host_array(root)
+    part = array_of_root if recipe is None else recipe.window(array_of_root)
     target = part[where]
     _check_apart(_overlap(target.shape, target.strides))
     assign_part(root, where, array, None if recipe is None else recipe.window)
@@ -611,7 +612,7 @@ def follow(root: Tensor, views: Sequence[Tensor], written: Array | None = None) 
     Args:
         written: the part of the root's array that has been written; None: any.
     """
-    array = root._data
+    array = host_array(root)
     for view in views:
         window = _known(view).window(array)
         if written is None or np.may_share_memory(window, written):

@@ -37,6 +37,7 @@ from ..compiled.traced import Traced
 from ..core.device import current
 from ..core.later import open_sizes
 from ..storage.memory import aligned_copy
+from ..tensors.tensor import elements_now
 from ..tracing.exceptions import ERRORS
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ def profile_traced(
         recorded = open_sizes.compile_open_profiled(traced.graph, *opened, numerics)
     callbacks = host_callbacks(traced.graph, traced.functions)
     executable = Executable(recorded.program, callbacks, ERRORS)
-    executable.bind([aligned_copy(p._snapshot()) for p in traced.parameters])
+    executable.bind([aligned_copy(elements_now(p)) for p in traced.parameters])
     for _ in range(2):
         executable.call(arrays)
     before = time.perf_counter_ns()

@@ -18,7 +18,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..core.module_names import is_exactly
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import Tensor, elements_of, ir_type
+from ..tensors.tensor import Tensor, elements_of, ir_type, number_kind
 from .numbers import DTYPES, Kind
 from .reads import Read, short
 from .state_numbers import Answer, fits_int64
@@ -39,7 +39,7 @@ class StateInput:
             return type(value) is int and fits_int64(value)
         if self.kind is not None:
             return type(value) is self.kind
-        return type(value) is Tensor and value._number is None and ir_type(value) == self.type
+        return type(value) is Tensor and number_kind(value) is None and ir_type(value) == self.type
 
     def array(self) -> Any:
         """The value as the program takes it."""
@@ -52,7 +52,7 @@ def can_be_input(value: Any) -> bool:
     """Whether a value can be an input of a program: a number, or a Tensor that is no Parameter."""
     if type(value) is int:
         return fits_int64(value)
-    return is_exactly(value, DTYPES) or (type(value) is Tensor and value._number is None
+    return is_exactly(value, DTYPES) or (type(value) is Tensor and number_kind(value) is None
                                      and not isinstance(value, Parameter))
 
 

@@ -15,7 +15,7 @@ from cellc_runtime.records import dataclass
 
 from ..core.module_names import contained, is_exactly, plain
 from ..tensors.parameter import Parameter, ParameterTuple
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, number_kind
 from .mutables import DynamicList, DynamicTuple, opened
 from .numbers import MUTABLE, Kind, as_input, as_number
 from .tracer import GraphTensor
@@ -123,7 +123,7 @@ def take_apart(
     def walk(x: Any) -> Structure:
         if isinstance(x, Tensor) and not isinstance(x, whole):
             leaves.append(x)
-            return Leaf(len(leaves) - 1, x._number)
+            return Leaf(len(leaves) - 1, number_kind(x))
         if type(x) is RunObject:
             leaves.append(x.handle)
             return Leaf(len(leaves) - 1, x.kind)

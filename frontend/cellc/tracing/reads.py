@@ -24,7 +24,7 @@ from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
 from ..core.module_names import elements, is_exactly, module_of
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, elements_now, ir_type
 from .tracer import BAKED, GraphTensor, is_variable
 
 with lazy_imports(__name__):  # numbers of the network that lie on another rank
@@ -88,11 +88,11 @@ def short(value: Any, depth: int = 4) -> str:
     elif value is None or issubclass(type(value), _PLAIN):  # (an open size says it is an int)
         text = "None" if value is None else _builtin(value).__repr__(value)
     elif isinstance(value, GraphTensor):
-        text = f"a tensor {value._type}"
+        text = f"a tensor {ir_type(value)}"
     elif isinstance(value, Tensor):
-        text = f"Tensor {value._type}"
-        if value._type.size <= 4 and not elsewhere.is_elsewhere(value):
-            text += f" {value._snapshot().tolist()}"
+        text = f"Tensor {ir_type(value)}"
+        if ir_type(value).size <= 4 and not elsewhere.is_elsewhere(value):
+            text += f" {elements_now(value).tolist()}"
     elif isinstance(value, np.ndarray):
         text = f"array {value.dtype}{list(value.shape)}"
         if value.size <= 4:

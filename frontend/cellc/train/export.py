@@ -20,6 +20,7 @@ from ..core.declared import CALLABLE, instance
 from ..nn.cell import Cell
 from ..nn.graph_cell import LoadedGraph
 from ..tensors.parameter import Parameter
+from ..tensors.tensor import elements_now
 from ..tracing.pytree import Structure, take_apart
 from ..tracing.pytree_json import from_json, to_json
 
@@ -178,7 +179,7 @@ def named_weights(traced: Traced) -> tuple[dict[str, Array], set[str]]:
     for value, tensor in zip(outside, traced.parameters, strict=True):
         if value.kind == "state":
             continue
-        weights[value.name] = tensor._snapshot()
+        weights[value.name] = elements_now(tensor)
         if not (isinstance(tensor, Parameter) and tensor.requires_grad):
             frozen.add(value.name)
     return weights, frozen

@@ -36,7 +36,7 @@ from ..storage import writes
 from ..storage.device import elements_of
 from ..tensors import seed as seeds
 from ..tensors.parameter import Parameter
-from ..tensors.tensor import OpenTensor, Tensor, arrays_of
+from ..tensors.tensor import OpenTensor, Tensor, arrays_of, use_elements
 from ..tracing.reads import in_class, is_iterator
 from .values import Table, attributes, parts_of, same_bits, table_of
 
@@ -289,7 +289,7 @@ def _elements_undo(x: Any) -> Undo:
         if now.shape == saved.shape and now.dtype == saved.dtype:
             np.copyto(now, saved) if held is None else held.fill(saved)
         elif isinstance(x, Tensor):
-            x._set_data(saved.copy())
+            use_elements(x, saved.copy())
         if isinstance(x, Tensor):
             writes.written((x,))
 

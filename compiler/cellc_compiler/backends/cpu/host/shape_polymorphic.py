@@ -42,7 +42,7 @@ def emit(graph: Graph, target: Target) -> ShapePolymorphic | None:
     main = _main(emitter, [slots[b] for b in emitter.buffers], target)
     image = objects.build_image(main, [(_KERNEL, kernel)], target, support=(support_text(target),))
     sizes = struct.pack("<qq", ROWS if nest.rows else 1, COLUMNS)
-    return ShapePolymorphic(image, sizes, emitter._cycles())
+    return ShapePolymorphic(image, sizes, emitter.cycles())
 
 
 _KERNEL = "k_sized"
@@ -154,7 +154,7 @@ def _main(emitter: _ShapePolymorphicEmitter, slots: Sequence[int], target: Targe
     pointers = [f.load("ptr", f.gep(f.arg("slots"), s, "ptr")) for s in slots]
     for k, word in enumerate((rows, columns, per, *pointers)):
         f.store(word, f.gep(bufs, 8 * k))
-    least = f.i64(int(PARALLEL_CYCLES / max(emitter._cycles(), 0.1)))
+    least = f.i64(int(PARALLEL_CYCLES / max(emitter.cycles(), 0.1)))
     shared = f.cmp("ugt", rows * columns, least) & f.cmp("ugt", tasks, one)
     f.when(
         shared,

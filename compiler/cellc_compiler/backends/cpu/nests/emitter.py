@@ -91,7 +91,7 @@ class NestEmitter(ExpressionEmitter):
         """Columns of a strip. Each is a chain of its own, so their number changes no bit; long
         runs of rows that lie far apart are read faster, where that leaves strips enough."""
         nest = self.nest
-        if self._cycles() >= 8:
+        if self.cycles() >= 8:
             return 2 * lanes
         extent, reduces = estimate(nest.rows[-1].extent), sum(len(p.reduces) for p in nest.phases)
         reduced = max(estimate(prod(v.extent for v in p.loops)) for p in nest.phases)
@@ -100,7 +100,7 @@ class NestEmitter(ExpressionEmitter):
             and 8 * reduces <= self.target.vector_registers // 2
         return 8 * lanes if wide else 4 * lanes
 
-    def _cycles(self) -> float:
+    def cycles(self) -> float:
         """Estimated cycles per element."""
         seen = {id(e): e for e in walk(list(self.nest.roots()))}
         return sum(scalar.cycles(e) for e in seen.values()) * 16 / self.target.lanes(4) / 8
@@ -112,7 +112,7 @@ class NestEmitter(ExpressionEmitter):
         if nest.mode == "column":
             rows = rows // max(nest.rows[-1].extent, 1) * -(-nest.rows[-1].extent // self.lanes)
             inner *= self.lanes
-        cycles = self._cycles() / max(len(nest.phases), 1)
+        cycles = self.cycles() / max(len(nest.phases), 1)
         per_row = max(estimate(inner) * cycles, 1.0) * len(nest.phases)
         self.cost = per_row * rows
         if is_symbolic(rows) or is_symbolic(inner):  # (a number that is known when the code runs)

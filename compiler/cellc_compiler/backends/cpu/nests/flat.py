@@ -40,7 +40,7 @@ def flat(nest: Nest, target: Target) -> Flat | None:
         return None
     emitter = FlatEmitter(nest, target)
     body = emitter.body()
-    return Flat(body, tuple(emitter.buffers), lane.extent, emitter.chunk, emitter._cycles())
+    return Flat(body, tuple(emitter.buffers), lane.extent, emitter.chunk, emitter.cycles())
 
 
 def _is_flat(e: Expr, here: Index) -> bool:
@@ -67,7 +67,7 @@ class FlatEmitter(NestEmitter):
     def __init__(self, nest: Nest, target: Target) -> None:
         super().__init__(nest, target)
         step = 4 * self.lanes
-        self.chunk = max(int(GRAIN_CYCLES / max(self._cycles(), 0.1)) // step, 1) * step
+        self.chunk = max(int(GRAIN_CYCLES / max(self.cycles(), 0.1)) // step, 1) * step
 
     def body(self) -> str:
         """The text of the kernel."""
