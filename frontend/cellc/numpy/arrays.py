@@ -185,7 +185,7 @@ def _inside(index: Tensor, n: int, mode: str, what: str) -> Tensor:
     """Positions of an axis of length n, brought inside."""
     choice(mode, ("raise", "wrap", "clip"), f"numpy.{what}", "mode")
     if mode == "wrap":
-        return arith.remainder(index, n)
+        return index % n
     if mode == "clip":
         return arith.clamp(index, 0, n - 1)
     return index
@@ -252,7 +252,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
     dims = (shape,) if is_int(shape) else tuple(shape)
     choice(order, ("C", "F"), "numpy.unravel_index", "order")
     total = math.prod(dims)
-    index = arith.where(arith.lt(index, 0), arith.add(index, total), index)
+    index = arith.where(index < 0, index + total, index)
     index = arith.clamp(index, 0, total - 1)
     out: list[Tensor] = []
     for d in reversed(dims) if order == "C" else dims:
@@ -271,7 +271,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "clip", order: st
     pairs = list(zip(parts, dims, strict=True))
     for index, d in pairs if order == "C" else reversed(pairs):
         here = _inside(index, d, mode, "ravel_multi_index")
-        total = here if total is None else arith.add(arith.mul(total, d), here)
+        total = here if total is None else arith.mul(total, d) + here
     assert total is not None
     return cast_to(total, float32)
 
@@ -288,7 +288,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     values, edges = together([as_tensor(x, "digitize"), as_tensor(bins, "digitize", "bins")])
     cells = shapes.expand_dims(values, -1)
     up = sorting.precedes(edges, cells, not right)
-    down = arith.ge(edges, cells) if right else arith.gt(edges, cells)
+    down = edges >= cells if right else edges > cells
     n = edges.shape[0]
     rises = sorting.precedes(joining.part(edges, 0, 0, 1), joining.part(edges, 0, n - 1, n), True)
     return reductions.sum(cast_to(arith.where(rises, up, down), int32), -1, dtype=int32)
@@ -318,7 +318,7 @@ def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
     """Whether elements are among others."""
     x, among = together([as_tensor(element, "isin", "element"),
                          as_tensor(test_elements, "isin", "test_elements")])
-    found = reductions.any(arith.eq(shapes.expand_dims(x, -1), shapes.ravel(among)), -1)
+    found = reductions.any(shapes.expand_dims(x, -1) == shapes.ravel(among), -1)
     return arith.logical_not(found) if invert else found
 
 

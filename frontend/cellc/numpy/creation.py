@@ -105,13 +105,12 @@ def linspace(
         out = grid
     else:
         a, z = (inexact(as_tensor(v, "linspace")) for v in (start, stop))
-        step = arith.div(arith.sub(z, a), float(parts))
+        step = (z - a) / float(parts)
         a, step = shapes.broadcast_tensors(a, step)
         place = axis_of(axis, a.ndim + 1, "numpy.linspace")
         counts = shapes.reshape(creation.arange(n, dtype=float32),
                                 (-1,) + (1,) * (a.ndim - place))
-        out = arith.add(shapes.expand_dims(a, place),
-                        arith.mul(counts, shapes.expand_dims(step, place)))
+        out = shapes.expand_dims(a, place) + counts * shapes.expand_dims(step, place)
     out = finished(out, dtype, "linspace")
     return (out, step) if retstep else out
 
@@ -134,9 +133,9 @@ def geomspace(
         return finished(from_array(np.geomspace(start, stop, n, endpoint), float32), dtype,
                         "geomspace")
     a, z = (inexact(as_tensor(v, "geomspace")) for v in (start, stop))
-    logs = linspace(creation.zeros_like(a), apply("log", arith.div(z, a)), n, endpoint, axis=axis)
+    logs = linspace(creation.zeros_like(a), apply("log", z / a), n, endpoint, axis=axis)
     place = axis_of(axis, logs.ndim, "numpy.geomspace")
-    return finished(arith.mul(shapes.expand_dims(a, place), apply("exp", logs)), dtype, "geomspace")
+    return finished(shapes.expand_dims(a, place) * apply("exp", logs), dtype, "geomspace")
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float32) -> Tensor:
@@ -265,7 +264,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     power = creation.ones_like(v)
     for _ in _range(count):
         columns.append(power)
-        power = arith.mul(power, v)
+        power = power * v
     return joining.stack([columns[i] for i in order], 1)
 
 
@@ -353,8 +352,8 @@ def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: st
     if builtins.max(before, after) > n - (mode == "reflect"):
         raise misuse("numpy.pad", "an odd reflection must not be longer than the axis")
     first, last = joining.part(x, axis, 0, 1), joining.part(x, axis, n - 1, n)
-    head = arith.sub(arith.mul(first, 2), joining.part(out, axis, 0, before))
-    tail = arith.sub(arith.mul(last, 2), joining.part(out, axis, before + n, before + n + after))
+    head = first * 2 - joining.part(out, axis, 0, before)
+    tail = last * 2 - joining.part(out, axis, before + n, before + n + after)
     return joining.concat([head, x, tail], axis)
 
 
@@ -370,9 +369,8 @@ def _end(x: Tensor, axis: int, count: int, side: int, mode: Any, value: Any, len
         places = tuple(-1 if i == axis else 1 for i in _range(x.ndim))
         steps = shapes.reshape(from_array(ticks / builtins.max(count, 1), float32), places)
         start = inexact(edge)
-        ramp = arith.add(arith.mul(arith.sub(1.0, steps), value),
-                         arith.mul(start, steps)) if not side else \
-            arith.add(start, arith.mul(arith.sub(float(value), start), steps))
+        ramp = arith.mul(1.0 - steps, value) + start * steps if not side else start + \
+            (float(value) - start) * steps
         return cast_to(ramp, x.dtype)
     take = n if length is None else builtins.min(int(length), n)
     span = joining.part(x, axis, n - take, n) if side else joining.part(x, axis, 0, take)

@@ -68,8 +68,8 @@ def _float(op: str) -> Function:
 
 def _cbrt(x: Tensor) -> Tensor:
     t = inexact(x)
-    size = arith.pow(arith.abs(t), 1.0 / 3.0)
-    return arith.where(arith.lt(t, 0), arith.neg(size), size)
+    size = arith.abs(t) ** (1.0 / 3.0)
+    return arith.where(t < 0, -size, size)
 
 
 def _fix(x: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def _reciprocal(x: Tensor) -> Tensor:
     if x.dtype.is_inexact:
         return arith.reciprocal(x)
     whole = cast_to(x, int32) if x.dtype is bool_ else x
-    return cast_to(arith.trunc(arith.true_divide(1, whole)), whole.dtype)
+    return cast_to(arith.trunc(1 / whole), whole.dtype)
 
 
 def _infinite(test: Function) -> Function:
@@ -184,8 +184,7 @@ else:
 def divmod(x1: Any, x2: Any, dtype: Any = None) -> tuple[Tensor, Tensor]:
     """`floor_divide` and `remainder`."""
     a, b = as_tensor(x1, "divmod", "x1"), as_tensor(x2, "divmod", "x2")
-    return (finished(arith.floor_divide(a, b), dtype, "divmod"),
-            finished(arith.remainder(a, b), dtype, "divmod"))
+    return (finished(a // b, dtype, "divmod"), finished(a % b, dtype, "divmod"))
 
 
 def gcd(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
@@ -247,7 +246,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 
 
 def _all_equal(x: Tensor, y: Tensor, equal_nan: bool) -> Tensor:
-    same = arith.eq(x, y)
+    same = x == y
     if equal_nan:
         same = arith.logical_or(same, arith.logical_and(arith.isnan(x), arith.isnan(y)))
     if not same.ndim:
@@ -273,14 +272,13 @@ def unwrap(p: Any, discont: float = math.pi, axis: int = -1) -> Tensor:
     n = x.shape[a]
     if n < 2:
         return x
-    step = arith.sub(joining.part(x, a, 1, n), joining.part(x, a, 0, n - 1))
-    wrapped = arith.sub(arith.remainder(arith.add(step, math.pi), 2 * math.pi), math.pi)
-    edge = arith.logical_and(arith.eq(wrapped, -math.pi), arith.gt(step, 0))
-    change = arith.sub(arith.where(edge, math.pi, wrapped), step)
+    step = joining.part(x, a, 1, n) - joining.part(x, a, 0, n - 1)
+    wrapped = (step + math.pi) % (2 * math.pi) - math.pi
+    edge = arith.logical_and(wrapped == -math.pi, step > 0)
+    change = arith.where(edge, math.pi, wrapped) - step
     change = arith.where(arith.lt(arith.abs(step), discont), 0.0, change)
     total: Tensor = apply("cumsum", change, axis=a)
-    return apply_one("concat", joining.part(x, a, 0, 1), arith.add(joining.part(x, a, 1, n), total),
-                     axis=a)
+    return apply_one("concat", joining.part(x, a, 0, 1), joining.part(x, a, 1, n) + total, axis=a)
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Tensor:
@@ -299,15 +297,15 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Ten
                      f"shapes {px.shape} and {py.shape}")
     n = px.shape[0]
     cells: Tensor = apply("reshape", at, shape=(*at.shape, 1))
-    above = cast_to(arith.le(px, cells), int32)
+    above = cast_to(px <= cells, int32)
     count: Tensor = apply("reduce_sum", above, axes=(above.ndim - 1,), keepdims=False)
-    low = arith.clamp(arith.sub(count, 1), 0, max(n - 2, 0))
-    high = arith.minimum(arith.add(low, 1), n - 1)
+    low = arith.clamp(count - 1, 0, max(n - 2, 0))
+    high = arith.minimum(low + 1, n - 1)
     x0, x1, y0, y1 = (apply("gather", t, i, axis=0)
                       for t, i in ((px, low), (px, high), (py, low), (py, high)))
     gap = arith.sub(x1, x0)
-    slope = arith.div(arith.sub(y1, y0), arith.where(arith.eq(gap, 0), 1.0, gap))
-    out = arith.add(y0, arith.mul(slope, arith.sub(at, x0)))
+    slope = arith.sub(y1, y0) / arith.where(gap == 0, 1.0, gap)
+    out = arith.add(y0, slope * arith.sub(at, x0))
     first, last = (apply("reshape", joining.part(t, 0, i, i + 1), shape=())
                    for t, i in ((px, 0), (px, n - 1)))
     ends = [apply("reshape", joining.part(py, 0, i, i + 1), shape=()) for i in (0, n - 1)]

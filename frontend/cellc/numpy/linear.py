@@ -24,7 +24,7 @@ def dot(a: Any, b: Any) -> Tensor:
     """The sum of products over the last axis of a and the last but one of b."""
     x, y = _two("dot", a, b)
     if not x.ndim or not y.ndim:
-        return arith.mul(x, y)
+        return x * y
     inner_axis = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[inner_axis]:
         raise misuse("numpy.dot", f"shapes {x.shape} and {y.shape} do not fit: axis {x.ndim - 1} "
@@ -35,7 +35,7 @@ def dot(a: Any, b: Any) -> Tensor:
 def outer(a: Any, b: Any) -> Tensor:
     """All products of an element of a and one of b."""
     x, y = _two("outer", a, b)
-    return arith.mul(shapes.reshape(x, (-1, 1)), shapes.reshape(y, (1, -1)))
+    return shapes.reshape(x, (-1, 1)) * shapes.reshape(y, (1, -1))
 
 
 def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
@@ -109,13 +109,13 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
                      f"shapes {x.shape} and {y.shape}")
     xs, ys = ([apply("gather", v, as_tensor(i, "cross"), axis=v.ndim - 1)
                for i in range(v.shape[-1])] for v in (x, y))
-    flat = arith.sub(arith.mul(xs[0], ys[1]), arith.mul(xs[1], ys[0]))
+    flat = arith.mul(xs[0], ys[1]) - arith.mul(xs[1], ys[0])
     if len(xs) == len(ys) == 2:
         return flat
     nothing = arith.mul(xs[0], 0)
     x2, y2 = xs[2] if len(xs) == 3 else nothing, ys[2] if len(ys) == 3 else nothing
-    out = joining.stack([arith.sub(arith.mul(xs[1], y2), arith.mul(x2, ys[1])),
-                         arith.sub(arith.mul(x2, ys[0]), arith.mul(xs[0], y2)), flat], -1)
+    out = joining.stack([arith.mul(xs[1], y2) - arith.mul(x2, ys[1]),
+                         arith.mul(x2, ys[0]) - arith.mul(xs[0], y2), flat], -1)
     return shapes.moveaxis(out, -1, axis_of(axisc, out.ndim, "numpy.cross"))
 
 
@@ -137,14 +137,14 @@ def polyadd(a1: Any, a2: Any) -> Tensor:
     """The sum of polynomials."""
     x, y = together([_coefficients(a1, "polyadd"), _coefficients(a2, "polyadd")])
     n = max(x.shape[0], y.shape[0])
-    return arith.add(_padded(x, n), _padded(y, n))
+    return _padded(x, n) + _padded(y, n)
 
 
 def polysub(a1: Any, a2: Any) -> Tensor:
     """The difference of polynomials."""
     x, y = together([_coefficients(a1, "polysub"), _coefficients(a2, "polysub")])
     n = max(x.shape[0], y.shape[0])
-    return arith.sub(_padded(x, n), _padded(y, n))
+    return _padded(x, n) - _padded(y, n)
 
 
 def polymul(a1: Any, a2: Any) -> Tensor:
@@ -193,9 +193,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
 def polyval(p: Any, x: Any) -> Tensor:
     """A polynomial at x, by Horner's rule."""
     c, at = together([_coefficients(p, "polyval"), as_tensor(x, "polyval")])
-    out = arith.mul(at, 0)
+    out = at * 0
     for i in range(c.shape[0]):
-        out = arith.add(arith.mul(out, at), shapes.reshape(joining.part(c, 0, i, i + 1), ()))
+        out = out * at + shapes.reshape(joining.part(c, 0, i, i + 1), ())
     return out
 
 

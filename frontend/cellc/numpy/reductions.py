@@ -51,7 +51,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     t = as_tensor(x, "average")
     if weights is None:
         out = mean(t, axis)
-        total = arith.add(arith.mul(out, 0), t.size // _max_of(out.size, 1))
+        total = arith.add(out * 0, t.size // _max_of(out.size, 1))
         return (out, total) if returned else out
     w = as_tensor(weights, "average", "weights")
     t, w = (inexact(v) for v in together([t, w]))
@@ -63,7 +63,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         w = shapes.reshape(w, tuple(-1 if i == a else 1 for i in range(t.ndim)))
     w = shapes.broadcast_to(w, t.shape)
     total = reductions.sum(w, axis)
-    out = arith.div(reductions.sum(arith.mul(t, w), axis), total)
+    out = reductions.sum(t * w, axis) / total
     return (out, total) if returned else out
 
 
@@ -107,7 +107,7 @@ max, min = amax, amin
 def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The largest minus the smallest element."""
     t = as_tensor(x, "ptp")
-    return arith.sub(reductions.amax(t, axis, keepdims), reductions.amin(t, axis, keepdims))
+    return reductions.amax(t, axis, keepdims) - reductions.amin(t, axis, keepdims)
 
 
 def argmax(a: Any, axis: int | None = None) -> Tensor:
@@ -117,7 +117,7 @@ def argmax(a: Any, axis: int | None = None) -> Tensor:
 
 def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero, int32."""
-    t = arith.ne(as_tensor(x, "count_nonzero"), 0)
+    t = as_tensor(x, "count_nonzero") != 0
     return reductions.sum(t, axis, keepdims, dtype=int32)
 
 
@@ -153,7 +153,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         d = x.shape[at]
         if d < 2:
             return joining.part(x, at, 0, 0)
-        x = arith.sub(_counts(joining.part(x, at, 1, d)), _counts(joining.part(x, at, 0, d - 1)))
+        x = _counts(joining.part(x, at, 1, d)) - _counts(joining.part(x, at, 0, d - 1))
     return x
 
 
@@ -173,7 +173,7 @@ def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     t = inexact(as_tensor(y, "trapz", "y"))
     a = axis_of(axis, t.ndim, "numpy.trapz")
     n = t.shape[a]
-    pairs = arith.add(joining.part(t, a, 1, n), joining.part(t, a, 0, n - 1))
+    pairs = joining.part(t, a, 1, n) + joining.part(t, a, 0, n - 1)
     if x is None:
         return reductions.sum(arith.mul(pairs, dx / 2.0), a)
     at = inexact(as_tensor(x, "trapz"))
@@ -181,7 +181,7 @@ def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
         step = shapes.reshape(diff(at), tuple(-1 if i == a else 1 for i in range(t.ndim)))
     else:
         step = diff(at, axis=a)
-    return reductions.sum(arith.mul(arith.mul(pairs, step), 0.5), a)
+    return reductions.sum(pairs * step * 0.5, a)
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
@@ -210,10 +210,9 @@ def _slopes(x: Tensor, a: int) -> Tensor:
     n = x.shape[a]
     if n < 2:
         raise misuse("numpy.gradient", f"axis {a} of {x.shape} must be 2 or longer")
-    first = arith.sub(joining.part(x, a, 1, 2), joining.part(x, a, 0, 1))
-    last = arith.sub(joining.part(x, a, n - 1, n), joining.part(x, a, n - 2, n - 1))
-    inner = arith.div(arith.sub(joining.part(x, a, 2, n), joining.part(x, a, 0, n - 2)),
-                      2.0) if n > 2 else None
+    first = joining.part(x, a, 1, 2) - joining.part(x, a, 0, 1)
+    last = joining.part(x, a, n - 1, n) - joining.part(x, a, n - 2, n - 1)
+    inner = (joining.part(x, a, 2, n) - joining.part(x, a, 0, n - 2)) / 2.0 if n > 2 else None
     return joining.concat([p for p in (first, inner, last) if p is not None], a)
 
 
@@ -257,7 +256,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False)
 def _nan_mean(x: Tensor, axis: Any, keepdims: bool) -> tuple[Tensor, Tensor]:
     known = _known(x)
     count = reductions.sum(cast_to(known, x.dtype), axis, keepdims)
-    return arith.div(reductions.sum(arith.where(known, x, 0), axis, keepdims), count), count
+    return reductions.sum(arith.where(known, x, 0), axis, keepdims) / count, count
 
 
 def nanvar(
@@ -266,9 +265,9 @@ def nanvar(
     """The variance of what is not NaN."""
     x = _wide(as_tensor(a, "nanvar", "a"))
     center, _ = _nan_mean(x, axis, True)
-    apart = arith.where(_known(x), arith.sub(x, center), 0)
+    apart = arith.where(_known(x), x - center, 0)
     count = reductions.sum(cast_to(_known(x), x.dtype), axis, keepdims)
-    out = arith.div(reductions.sum(arith.mul(apart, apart), axis, keepdims), arith.sub(count, ddof))
+    out = reductions.sum(apart * apart, axis, keepdims) / arith.sub(count, ddof)
     return finished(out, dtype, "nanvar")
 
 
@@ -324,9 +323,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> T
     """The correlation matrix of variables (rows)."""
     c = cov(x, y, rowvar)
     if not c.ndim:
-        return finished(arith.div(c, c), dtype, "corrcoef")
+        return finished(c / c, dtype, "corrcoef")
     spread = arith.sqrt(grid.diagonal(c))
-    c = arith.div(arith.div(c, shapes.expand_dims(spread, 1)), spread)
+    c = c / shapes.expand_dims(spread, 1) / spread
     return finished(arith.clamp(c, -1.0, 1.0), dtype, "corrcoef")
 
 
@@ -351,10 +350,9 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, length: int | None
 def _counted(index: Tensor, weights: Tensor | None, count: int) -> Tensor:
     """The sum of weights (or ones) for each number below `count`, float32."""
     places = shapes.reshape(linspace_ints(count), (count, 1))
-    hits = arith.eq(places, cast_to(shapes.ravel(index), int32))
+    hits = places == cast_to(shapes.ravel(index), int32)
     each = cast_to(hits, float32)
-    return reductions.sum(
-        each if weights is None else arith.mul(each, cast_to(weights, float32)), 1)
+    return reductions.sum(each if weights is None else each * cast_to(weights, float32), 1)
 
 
 def linspace_ints(count: int) -> Tensor:
@@ -380,8 +378,8 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         low, high = 0.0, 1.0
     else:
         bottom, top = reductions.amin(x), reductions.amax(x)
-        half = arith.where(arith.eq(bottom, top), 0.5, 0.0)
-        low, high = arith.sub(bottom, half), arith.add(top, half)
+        half = arith.where(bottom == top, 0.5, 0.0)
+        low, high = bottom - half, top + half
     edges: Tensor = linspace(low, high, bins + 1)
     return edges
 
@@ -389,10 +387,10 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 def _bin_of(x: Tensor, edges: Tensor) -> tuple[Tensor, int]:
     """The bin of each element (-1 outside), and how many there are; the last bin is closed."""
     n, edges = edges.shape[0] - 1, cast_to(edges, float32)
-    at = arith.sub(searchsorted(edges, x, "right"), 1)
+    at = searchsorted(edges, x, "right") - 1
     last = apply("gather", edges, as_tensor(n, "histogram"), axis=0)
     at = arith.where(arith.eq(x, last), n - 1, at)
-    return arith.where(arith.logical_and(arith.ge(at, 0), arith.lt(at, n)), at, -1), n
+    return arith.where(arith.logical_and(at >= 0, arith.lt(at, n)), at, -1), n
 
 
 def histogram(
@@ -411,7 +409,7 @@ def histogram(
     w = None if weights is None else shapes.ravel(as_tensor(weights, "histogram", "weights"))
     count = _counted(index, w, n)
     if density:
-        count = arith.div(arith.div(count, diff(edges)), reductions.sum(count))
+        count = count / diff(edges) / reductions.sum(count)
     return count, edges
 
 
@@ -450,10 +448,10 @@ def histogramdd(
     count = shapes.reshape(
         _counted(arith.where(inside, flat, -1), w, math.prod(shape)), tuple(shape))
     if density:
-        count = arith.div(count, reductions.sum(count))
+        count = count / reductions.sum(count)
         for axis, edge in enumerate(edges):
-            count = arith.div(count, shapes.reshape(
-                diff(edge), tuple(-1 if i == axis else 1 for i in builtins.range(rank))))
+            count = count / shapes.reshape(diff(edge), tuple(-1 if i == axis else 1
+                                                             for i in builtins.range(rank)))
     return count, edges
 
 
@@ -488,7 +486,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     padded: Tensor = apply("pad", x, low=(before,), high=(after,), value=0.0) \
         if before or after else x
     count = n + before + after - k + 1
-    windows = arith.add(shapes.reshape(linspace_ints(count), (count, 1)), linspace_ints(k))
+    windows = shapes.reshape(linspace_ints(count), (count, 1)) + linspace_ints(k)
     rows: Tensor = apply("gather", padded, windows, axis=0)
     return dot(rows, w)
 

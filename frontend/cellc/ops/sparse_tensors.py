@@ -337,8 +337,8 @@ def coo_sum(a: Any, b: Any, thresh: Tensor | None) -> COOTensor:
         return out
     if _tensor(thresh, "coo_add", "thresh").ndim:
         raise misuse("coo_add", f"'thresh' must be a scalar, but has shape {thresh.shape}")
-    kept = sparse_places.held(
-        arith.ge(arith.abs(out.values), cast_to(thresh, arith.abs(out.values).dtype)), "coo_add")
+    kept = sparse_places.held(arith.abs(out.values) >= cast_to(thresh, arith.abs(out.values).dtype),
+                              "coo_add")
     return COOTensor._of(indices=sparse_places.taken(out.indices, kept),
                          values=sparse_places.taken(out.values, kept),
                          shape=a.shape)
@@ -419,7 +419,7 @@ class CSRTensor(_Matrix):
         return sparse_places.rows_of(self.indptr, self.indices.shape[0])
 
     def _numbers(self) -> Tensor:
-        return arith.add(arith.mul(self._rows(), self.shape[1]), cast_to(self.indices, int64))
+        return arith.mul(self._rows(), self.shape[1]) + cast_to(self.indices, int64)
 
     def to_tuple(self) -> tuple[Tensor, Tensor, Tensor, Shape]:
         """Where rows start, the columns, the values and the shape."""
@@ -496,7 +496,7 @@ def _check_ends(indptr: Tensor, count: int) -> None:
     check_range(joining.part(indptr, 0, 0, 1), 0, 1, f"{what}, but starts at ", 0, ".")
     check_range(joining.part(indptr, 0, last, last + 1), count, count + 1,
                 f"{what}, {count}, but ends at ", 0, ".")
-    steps = arith.sub(joining.part(indptr, 0, 1, last + 1), joining.part(indptr, 0, 0, last))
+    steps = joining.part(indptr, 0, 1, last + 1) - joining.part(indptr, 0, 0, last)
     check_range(steps, 0, 1 << 62, f"{what}, but has a step of ", 0, ".")
 
 
@@ -540,7 +540,7 @@ def _nonzero(x: Any, what: str) -> tuple[Tensor, Tensor]:
     if t.ndim != 2:
         raise misuse(what, f"'tensor' must be a matrix, but has shape {t.shape}")
     flat = shapes.reshape(t, (t.size,))
-    numbers = sparse_places.held(arith.ne(flat, 0), what)
+    numbers = sparse_places.held(flat != 0, what)
     return numbers, sparse_places.taken(flat, numbers)
 
 
@@ -567,7 +567,7 @@ def csr_product(a: CSRTensor, b: CSRTensor) -> CSRTensor:
     ones = [sparse_products.ones_like(t.values) for t in (a, b)]
     met = sparse_products.product(
         rows, a.indices, ones[0], a.shape, b._with(ones[1]).to_dense(), what)
-    numbers = sparse_places.held(shapes.reshape(arith.gt(met, 0), (met.size,)), what)
+    numbers = sparse_places.held(shapes.reshape(met > 0, (met.size,)), what)
     values = sparse_places.taken(shapes.reshape(out, (out.size,)), numbers)
     return _by_rows(numbers, values, shape, sparse_products.wider(a.indices.dtype, b.indices.dtype))
 

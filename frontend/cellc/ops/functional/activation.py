@@ -196,7 +196,7 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
     """a * sigmoid(b) for the halves a and b of x along an axis of even length, which has half of it
     in the result. Floats only."""
     first, second = _halves(x, axis, "glu")
-    return arith.mul(first, apply("sigmoid", second))
+    return first * apply_one("sigmoid", second)
 
 
 @native
@@ -204,7 +204,7 @@ def swiglu(input: Tensor, dim: int = -1) -> Tensor:
     """silu(a) * b for the halves a and b of the input along an axis of even length; the result has
     half of it. Floats only."""
     first, second = _halves(input, dim, "swiglu")
-    return arith.mul(silu(first), second)
+    return silu(first) * second
 
 
 def _halves(x: Any, axis: Any, what: str) -> tuple[Tensor, ...]:
@@ -248,7 +248,7 @@ def bias_add(input_x: Tensor, bias: Tensor) -> Tensor:
     """input_x + bias, where bias (C,) belongs to axis 1 of input_x, the channels of (N, C) or (N,
     C, ...)."""
     x, b = operands_of("bias_add", "input_x (n, c, ...), bias (c)", input_x, bias)
-    return arith.add(x, shapes.reshape(b, (b.size,) + (1,) * (x.ndim - 2)))
+    return x + shapes.reshape(b, (b.size,) + (1,) * (x.ndim - 2))
 
 
 # --- normalisation --------------------------------------------------------------------------------
@@ -258,8 +258,7 @@ def _update(running: Tensor, batch: Tensor, momentum: Any) -> None:
     """running = (1 - momentum) * running + momentum * batch, in place."""
     if isinstance(momentum, Tensor):
         momentum = cast_to(momentum, running.dtype)
-    new = arith.add(arith.mul(running, 1.0 - momentum),
-                    arith.mul(cast_to(batch, running.dtype), momentum))
+    new = arith.mul(running, 1.0 - momentum) + arith.mul(cast_to(batch, running.dtype), momentum)
     new = apply("stop_gradient", new)
     become(running, new)
 
@@ -358,8 +357,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
     """x over its p-norm along an axis (at least eps)."""
     x = _floating(input, "normalize")
     wide = arith.wide(x)
-    return cast_to(arith.div(
-        wide, arith.maximum(statistics.norm(wide, float(p), dim, True), float(eps))), x.dtype)
+    return cast_to(wide / arith.maximum(statistics.norm(wide, float(p), dim, True), float(eps)),
+                   x.dtype)
 
 
 # --- clipping -------------------------------------------------------------------------------------
@@ -390,7 +389,7 @@ def clip_by_norm(
     if error_if_nonfinite and not bool(arith.isfinite(total)):
         raise RuntimeError("For clip_by_norm, the total norm of the tensors is not finite.")
     most = float(number(max_norm, "clip_by_norm", "max_norm"))
-    factor = arith.minimum(arith.div(most, arith.add(total, 1e-6)), 1.0)
+    factor = arith.minimum(most / (total + 1e-6), 1.0)
     out = tuple(cast_to(arith.mul(t, factor), t.dtype) for t in xs)
     return out if many else out[0]
 
@@ -405,5 +404,5 @@ def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: Any = None) ->
         raise misuse("clip_by_global_norm", "'clip_norm' must be positive", limit)
     xs = [tensor(t, "clip_by_global_norm", "x") for t in sequence(x, "clip_by_global_norm", "x")]
     total = _total_norm(xs, 2.0)
-    scale = arith.div(limit, arith.maximum(total, limit))
+    scale = limit / arith.maximum(total, limit)
     return tuple(cast_to(arith.mul(t, scale), t.dtype) for t in xs)

@@ -122,8 +122,8 @@ class _Mask:
         """Return the keys more than `after` after or `before` before a query's position."""
         i = apply_one("iota", shape=(rows, 1), axis=0, dtype=int64)
         j = apply_one("iota", shape=(1, columns), axis=1, dtype=int64)
-        late = arith.gt(j, arith.add(i, after))
-        return late if before is None else arith.logical_or(late, arith.lt(j, arith.sub(i, before)))
+        late = j > i + after
+        return late if before is None else arith.logical_or(late, j < arith.sub(i, before))
 
 
 class _Keep:
@@ -149,8 +149,8 @@ class _Keep:
         each = arith.bitwise_and(arith.bitwise_right_shift(
             shapes.expand_dims(bits, -1),
             Tensor(np.arange(8, dtype=np.uint8))), Tensor(np.uint8(1)))
-        kept = shapes.reshape(arith.ne(each, 0), tuple(weights.shape))
-        return arith.where(kept, arith.div(weights, self.probability), arith.mul(weights, 0.0))
+        kept = shapes.reshape(each != 0, tuple(weights.shape))
+        return arith.where(kept, arith.div(weights, self.probability), weights * 0.0)
 
 
 def _given_mask(attn_mask: Tensor | None, mode: int) -> Tensor | None:
@@ -165,7 +165,7 @@ def _given_mask(attn_mask: Tensor | None, mode: int) -> Tensor | None:
     if mode in (2, 3, 4) and t.shape != _COMPRESSED:
         raise ValueError(f"For '{_WHAT}', the shape of 'attn_mask' must be {_COMPRESSED} in "
                          f"'sparse_mode' {mode}, but got {t.shape}.")
-    return t if t.dtype == bool_ else arith.ne(t, 0)
+    return t if t.dtype == bool_ else t != 0
 
 
 def _size(q: Tensor, heads: int, layout: str) -> int:
@@ -221,10 +221,10 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, heads: int, mask: _Mask, keep: _
         q, k, v = (cast_to(t, float32) for t in (q, k, v))
     if few != n:  # queries of several heads look at one head of keys: more rows of it
         q = shapes.reshape(q, (b, few, n // few * rows, size))
-    scores = arith.mul(linalg.matmul(q, shapes.transpose(k, (0, 1, 3, 2))), scale)
+    scores = linalg.matmul(q, shapes.transpose(k, (0, 1, 3, 2))) * scale
     scores = shapes.reshape(scores, (b, n, rows, columns))
     if shift is not None:
-        scores = arith.add(scores, _shift(shift, dtype, (b, n, rows, columns)))
+        scores = scores + _shift(shift, dtype, (b, n, rows, columns))
     unseen = mask.of(b, n, rows, columns)
     if unseen is not None:
         scores = arith.where(unseen, float(np.finfo(np.float32).min), scores)

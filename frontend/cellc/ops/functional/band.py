@@ -264,7 +264,7 @@ def bidense(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None 
     left = shapes.reshape(left, (rows.shape[0], w.shape[0], y.shape[-1]))
     right = shapes.reshape(y, (rows.shape[0], y.shape[-1], 1))
     out = shapes.reshape(linalg.matmul(left, right), (*lead, w.shape[0]))
-    return out if bias is None else arith.add(out, tensor(bias, what, "bias"))
+    return out if bias is None else out + tensor(bias, what, "bias")
 
 
 @native

@@ -42,8 +42,8 @@ def _four(given: Any, what: str, name: str) -> tuple[float, ...]:
 def _centres(boxes: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Centres and sizes; a box from pixel a to pixel b is b - a + 1 wide."""
     x0, y0, x1, y1 = joining.unstack(boxes, 1)
-    w, h = arith.add(arith.sub(x1, x0), 1.0), arith.add(arith.sub(y1, y0), 1.0)
-    return arith.mul(arith.add(x0, x1), 0.5), arith.mul(arith.add(y0, y1), 0.5), w, h
+    w, h = x1 - x0 + 1.0, y1 - y0 + 1.0
+    return (x0 + x1) * 0.5, (y0 + y1) * 0.5, w, h
 
 
 def bounding_box_encode(
@@ -94,7 +94,7 @@ def bounding_box_decode(
     for start, length, shift, growth, bound in zip(
             (x, y), (w, h), scaled[:2], scaled[2:], reversed(size), strict=True):
         centre = arith.add(start, arith.mul(length, shift))
-        half = arith.mul(arith.mul(length, apply("exp", arith.clamp(growth, -most, most))), 0.5)
+        half = arith.mul(length, apply("exp", arith.clamp(growth, -most, most))) * 0.5
         for side, at in zip(corners, (arith.add(arith.sub(centre, half), 0.5),
                                       arith.sub(arith.add(centre, half), 0.5)), strict=True):
             side.append(arith.clamp(at, 0.0, float(bound)))
@@ -115,9 +115,9 @@ def check_valid(bboxes: Tensor, img_metas: Tensor) -> Tensor:
                      f"{metas.shape}")
     x0, y0, x1, y1 = joining.unstack(boxes, 1)
     height, width, ratio = joining.unstack(metas)
-    inside = arith.logical_and(arith.ge(x0, 0.0), arith.ge(y0, 0.0))
+    inside = arith.logical_and(x0 >= 0.0, y0 >= 0.0)
     for at, size in ((x1, width), (y1, height)):
-        inside = arith.logical_and(inside, arith.le(at, arith.sub(arith.mul(size, ratio), 1.0)))
+        inside = arith.logical_and(inside, arith.le(at, arith.mul(size, ratio) - 1.0))
     return inside
 
 
@@ -132,14 +132,12 @@ def overlaps(boxes: Tensor, others: Tensor) -> Tensor:
                 for i in (0, 1)]
 
     a, b = sides(boxes, (-1, 1)), sides(others, (1, -1))
-    spans = [
-        arith.maximum(arith.sub(arith.minimum(a[i + 2], b[i + 2]), arith.maximum(a[i], b[i])), 0.0)
-        for i in (0, 1)]
+    spans = [arith.maximum(arith.minimum(a[i + 2], b[i + 2]) - arith.maximum(a[i], b[i]), 0.0)
+             for i in (0, 1)]
     inner = arith.mul(*spans)
-    areas = [arith.mul(arith.sub(t[2], t[0]), arith.sub(t[3], t[1])) for t in (a, b)]
-    union = arith.sub(arith.add(*areas), inner)
-    return arith.where(
-        arith.gt(union, 0.0), arith.div(inner, arith.where(arith.gt(union, 0.0), union, 1.0)), 0.0)
+    areas = [arith.sub(t[2], t[0]) * arith.sub(t[3], t[1]) for t in (a, b)]
+    union = arith.add(*areas) - inner
+    return arith.where(union > 0.0, inner / arith.where(union > 0.0, union, 1.0), 0.0)
 
 
 def _suppress(
@@ -177,7 +175,7 @@ def nms_with_mask(bboxes: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor,
     order = sorting.argsort(score, 0, True)
     boxes = apply("gather", x, order, axis=0)
     corners = joining.part(boxes, 1, 0, 4)
-    conflicts = arith.gt(overlaps(corners, corners), float(iou_threshold))
+    conflicts = overlaps(corners, corners) > float(iou_threshold)
     kept = greedy(conflicts, creation.full((x.shape[0],), True, dtype=bool_))
     return boxes, creation.arange(x.shape[0], dtype=int32), kept
 
@@ -205,7 +203,7 @@ def choice_with_mask(
     drawn = min(n, flat.shape[0])
     keys = arith.where(flat, draws.rand(*flat.shape, seed=seed), -1.0)
     best, place = sorting.topk(keys, drawn)
-    valid = arith.ge(best, 0.0)
+    valid = best >= 0.0
     index = arith.where(shapes.reshape(valid, (-1, 1)), unravelled(place, x.shape, int32), 0)
     if drawn == n:
         return index, valid
@@ -232,8 +230,8 @@ def _picked(images: Tensor, image: Tensor, rows: Tensor, columns: Tensor) -> Ten
     _, height, width, channels = images.shape
     flat = shapes.reshape(images, (-1, channels))
     start = arith.mul(cast_to(image, int64), height)
-    line = arith.mul(arith.add(shapes.reshape(start, (-1, 1)), rows), width)
-    at = arith.add(shapes.expand_dims(line, 2), shapes.expand_dims(columns, 1))
+    line = arith.mul(shapes.reshape(start, (-1, 1)) + rows, width)
+    at = shapes.expand_dims(line, 2) + shapes.expand_dims(columns, 1)
     return apply_one("gather", flat, at, axis=0)
 
 
@@ -252,7 +250,7 @@ def _blend(images: Tensor, image: Tensor, ys: Tensor, xs: Tensor) -> Tensor:
 
     def line(rows: Tensor) -> Tensor:
         a, b = _picked(images, image, rows, left), _picked(images, image, rows, right)
-        return arith.add(a, arith.mul(arith.sub(b, a), across))
+        return a + arith.mul(b - a, across)
 
     first, second = line(top), line(bottom)
     return arith.add(first, arith.mul(arith.sub(second, first), down))
@@ -262,9 +260,9 @@ def _spread(low: Tensor, high: Tensor, size: int, count: int) -> Tensor:
     """Positions (n, count) from low to high, in pixels of an axis of `size`."""
     first, last = (shapes.reshape(arith.mul(t, float(size - 1)), (-1, 1)) for t in (low, high))
     if count == 1:
-        return arith.mul(arith.add(first, last), 0.5)
-    step = arith.div(arith.sub(last, first), float(count - 1))
-    return arith.add(first, arith.mul(cast_to(creation.arange(count), float32), step))
+        return (first + last) * 0.5
+    step = (last - first) / float(count - 1)
+    return first + cast_to(creation.arange(count), float32) * step
 
 
 def _crop_arguments(
@@ -307,8 +305,8 @@ def crop_and_resize(
     if method == "bilinear_v2":
         ys, top = _squares(y0, y1, rows, height)
         xs, left = _squares(x0, x1, columns, width)
-        return _blend(x, places, arith.clamp(arith.add(ys, top), 0.0, rows - 1.0),
-                      arith.clamp(arith.add(xs, left), 0.0, columns - 1.0))
+        return _blend(x, places, arith.clamp(ys + top, 0.0, rows - 1.0),
+                      arith.clamp(xs + left, 0.0, columns - 1.0))
     ys, xs = _spread(y0, y1, rows, height), _spread(x0, x1, columns, width)
     inside = [arith.logical_and(arith.ge(t, 0.0), arith.le(t, n - 1.0))
               for t, n in ((ys, rows), (xs, columns))]
@@ -326,10 +324,10 @@ def _squares(low: Tensor, high: Tensor, size: int, count: int) -> tuple[Tensor, 
     """Positions (n, count) in a part of whole pixels, and its first pixel (n, 1)."""
     first, last = (
         arith.trunc(shapes.reshape(arith.mul(t, float(size)), (-1, 1))) for t in (low, high))
-    length = arith.maximum(arith.add(arith.sub(last, first), 1.0), 1.0)
-    middle = arith.add(cast_to(creation.arange(count), float32), 0.5)
-    at = arith.sub(arith.mul(middle, arith.div(length, float(count))), 0.5)
-    return arith.minimum(arith.maximum(at, 0.0), arith.sub(length, 1.0)), first
+    length = arith.maximum(last - first + 1.0, 1.0)
+    middle = cast_to(creation.arange(count), float32) + 0.5
+    at = middle * (length / float(count)) - 0.5
+    return arith.minimum(arith.maximum(at, 0.0), length - 1.0), first
 
 
 def roi_align(
@@ -383,8 +381,8 @@ def roi_align(
 def _points(low: Tensor, high: Tensor, scale: float, mode: int, parts: int, samples: int
             ) -> Tensor:
     """Positions (n, parts * samples) of the points of regions along an axis."""
-    start = shapes.reshape(arith.mul(low, scale), (-1, 1))
-    end = shapes.reshape(arith.mul(arith.add(high, float(mode)), scale), (-1, 1))
-    length = arith.maximum(arith.sub(end, start), 0.0 if mode else 1.0)
+    start = shapes.reshape(low * scale, (-1, 1))
+    end = shapes.reshape((high + float(mode)) * scale, (-1, 1))
+    length = arith.maximum(end - start, 0.0 if mode else 1.0)
     share = (creation.arange(parts * samples, dtype=start.dtype) + 0.5) / (parts * samples)
-    return arith.add(start, arith.mul(length, share))
+    return start + length * share

@@ -71,7 +71,7 @@ def _candidates(
     rows = 1 if once else sampled
     u = draws.rand(rows, n, dtype=float32, seed=seed if seed else None)
     noise = arith.neg(apply("log", arith.neg(apply("log", arith.maximum(u, 1e-37)))))
-    keys = arith.add(noise, logits)
+    keys = noise + logits
     if once:
         _, drawn = sorting.topk(shapes.reshape(keys, (n,)), sampled)
     else:
@@ -151,12 +151,12 @@ def ctc_greedy_decoder(
     if merged:
         none = creation.full((1, batch), -1, dtype=int64)
         before = joining.concat((none, joining.part(best, 0, 0, steps - 1)), 0)
-        kept = arith.logical_and(kept, arith.ne(best, before))
-    score = arith.neg(reductions.sum(arith.where(within, reductions.amax(x, 2), 0.0), 0))
+        kept = arith.logical_and(kept, best != before)
+    score = -reductions.sum(arith.where(within, reductions.amax(x, 2), 0.0), 0)
     kept, best = shapes.transpose(kept, (1, 0)), shapes.transpose(best, (1, 0))
     count = reductions.cumsum(cast_to(kept, int64), 1)
     found = sorting.nonzero(kept)
-    place = arith.sub(indexing.gather_nd(count, found), 1)
+    place = indexing.gather_nd(count, found) - 1
     positions = joining.stack((shapes.squeeze(joining.part(found, 1, 0, 1), 1), place), 1)
     longest = reductions.amax(shapes.reshape(count, (-1,)), 0)
     size = joining.stack((creation.full((), batch, dtype=int64), longest), 0)
@@ -174,7 +174,7 @@ def _series(
 ) -> tuple[list[Tensor], list[Tensor]]:
     total, term = carried
     a, x = captures
-    term = arith.mul(term, arith.div(x, arith.add(a, arith.add(cast_to(i, float64), 1.0))))
+    term = arith.mul(term, arith.div(x, arith.add(a, cast_to(i, float64) + 1.0)))
     return [arith.add(total, term), term], []
 
 
@@ -184,11 +184,11 @@ def _fraction(
     """A step of Lentz's method."""
     h, c, d = carried
     a, x = captures
-    n = arith.add(cast_to(i, float64), 1.0)
-    numerator = arith.mul(n, arith.sub(a, n))
-    b = arith.add(arith.sub(x, a), arith.add(arith.mul(n, 2.0), 1.0))
-    d = arith.div(1.0, not_zero(arith.add(arith.mul(numerator, d), b)))
-    c = not_zero(arith.add(b, arith.div(numerator, c)))
+    n = cast_to(i, float64) + 1.0
+    numerator = n * arith.sub(a, n)
+    b = arith.sub(x, a) + (n * 2.0 + 1.0)
+    d = 1.0 / not_zero(arith.mul(numerator, d) + b)
+    c = not_zero(b + arith.div(numerator, c))
     return [arith.mul(h, arith.mul(c, d)), c, d], []
 
 
@@ -199,32 +199,31 @@ def not_zero(x: Tensor) -> Tensor:
 def _regularized(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """P(a, x) and Q(a, x) in float64, for broadcast operands: the series below a + 1, the continued
     fraction above (Numerical Recipes, 6.2)."""
-    valid = arith.logical_and(arith.gt(a, 0.0), arith.ge(x, 0.0))
+    valid = arith.logical_and(a > 0.0, x >= 0.0)
     a = arith.where(valid, a, 1.0)
-    whole = arith.logical_and(valid, arith.eq(x, math.inf))
-    inner = arith.logical_and(arith.logical_and(valid, arith.gt(x, 0.0)), arith.lt(x, math.inf))
-    small = arith.lt(x, arith.add(a, 1.0))
-    low = arith.where(arith.logical_and(inner, small), x, arith.mul(a, 0.5))
-    (total, _), _ = scan(("igamma", "series"), [arith.div(1.0, a), arith.div(1.0, a)], [], [a, low],
-                         _TRIPS, _series)
+    whole = arith.logical_and(valid, x == math.inf)
+    inner = arith.logical_and(arith.logical_and(valid, x > 0.0), x < math.inf)
+    small = x < a + 1.0
+    low = arith.where(arith.logical_and(inner, small), x, a * 0.5)
+    (total, _), _ = scan(("igamma", "series"), [1.0 / a, 1.0 / a], [], [a, low], _TRIPS, _series)
     below = arith.mul(_weight(a, low), total)
-    high = arith.where(arith.logical_and(inner, arith.logical_not(small)), x, arith.add(a, 2.0))
-    first = arith.div(1.0, arith.add(arith.sub(high, a), 1.0))
+    high = arith.where(arith.logical_and(inner, arith.logical_not(small)), x, a + 2.0)
+    first = 1.0 / (high - a + 1.0)
     (h, _,
      _), _ = scan(("igamma", "fraction"), [first, creation.full(a.shape, 1e300, dtype=float64),
                                            first], [], [a, high], _TRIPS, _fraction)
     above = arith.mul(_weight(a, high), h)
-    p = arith.where(small, below, arith.sub(1.0, above))
-    q = arith.where(small, arith.sub(1.0, below), above)
+    p = arith.where(small, below, 1.0 - above)
+    q = arith.where(small, 1.0 - below, above)
     at_end = arith.where(whole, 1.0, 0.0)
-    p, q = arith.where(inner, p, at_end), arith.where(inner, q, arith.sub(1.0, at_end))
+    p, q = arith.where(inner, p, at_end), arith.where(inner, q, 1.0 - at_end)
     return arith.where(valid, p, math.nan), arith.where(valid, q, math.nan)
 
 
 def _weight(a: Tensor, x: Tensor) -> Tensor:
     """x**a exp(-x) / gamma(a)."""
-    power = arith.mul(a, apply("log", x))
-    return apply_one("exp", arith.sub(arith.sub(power, x), apply("lgamma", a)))
+    power = a * apply("log", x)
+    return apply_one("exp", power - x - apply("lgamma", a))
 
 
 def _gammas(input: Any, other: Any, what: str) -> tuple[Tensor, Tensor, Any]:
@@ -247,7 +246,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     (x,), n = operands_of("mvlgamma", "input float", input), size(p, "mvlgamma", "p", 1, MOST_PARTS)
     total: Tensor = apply("lgamma", x)
     for i in range(1, n):
-        total = arith.add(total, apply("lgamma", arith.sub(x, i / 2)))
+        total = total + apply("lgamma", arith.sub(x, i / 2))
     return arith.add(total, math.log(math.pi) * n * (n - 1) / 4)
 
 

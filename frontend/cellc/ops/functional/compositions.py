@@ -135,14 +135,12 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     kind = _BITS[x.dtype.name]
     x, y = shapes.broadcast_tensors(x, y)
     bits: Tensor = apply("bitcast", x, dtype=kind)
-    away = arith.eq(arith.lt(x, y), arith.gt(x, 0.0))  # the bits of a magnitude rise with it
-    moved: Tensor = apply(
-        "bitcast", arith.where(away, arith.add(bits, 1), arith.sub(bits, 1)), dtype=x.dtype)
+    away = (x < y) == (x > 0.0)  # the bits of a magnitude rise with it
+    moved: Tensor = apply("bitcast", arith.where(away, bits + 1, bits - 1), dtype=x.dtype)
     least: Tensor = apply("bitcast", creation.full(x.shape, 1, dtype=kind), dtype=x.dtype)
-    moved = arith.where(
-        arith.eq(x, 0.0), arith.where(arith.gt(y, 0.0), least, arith.neg(least)), moved)
+    moved = arith.where(x == 0.0, arith.where(y > 0.0, least, -least), moved)
     none = arith.logical_or(arith.isnan(x), arith.isnan(y))
-    return arith.where(none, arith.add(x, y), arith.where(arith.eq(x, y), y, moved))
+    return arith.where(none, x + y, arith.where(x == y, y, moved))
 
 
 def i0(input: Tensor) -> Tensor:
@@ -169,7 +167,7 @@ def nanmedian(input: Tensor, axis: int = -1, keepdims: bool = False) -> tuple[Te
     behind = indexing.gather_elements(cast_to(missing, int32), a, order)
     order = indexing.gather_elements(order, a, cast_to(sorting.sort(behind, a)[1], int64))
     count = arith.sub(x.shape[a], reductions.sum(cast_to(missing, int64), a, True))
-    middle = arith.clamp(arith.floor_divide(arith.sub(count, 1), 2), 0, x.shape[a] - 1)
+    middle = arith.clamp((count - 1) // 2, 0, x.shape[a] - 1)
     place = indexing.gather_elements(order, a, middle)
     out = indexing.gather_elements(x, a, place), place
     return out if keepdims else (shapes.squeeze(out[0], a), shapes.squeeze(out[1], a))
@@ -187,12 +185,12 @@ def unique_with_pad(x: Tensor, pad_num: Any) -> tuple[Tensor, Tensor]:
     n = t.shape[0]
     fill = pad_num if isinstance(pad_num, Tensor) else number(pad_num, what, "pad_num")
     places = creation.arange(n)
-    same = arith.eq(shapes.reshape(t, (n, 1)), shapes.reshape(t, (1, n)))
+    same = shapes.reshape(t, (n, 1)) == shapes.reshape(t, (1, n))
     # The first place that holds the same; then how many firsts stand before it.
     first = reductions.amin(
         arith.where(same, shapes.reshape(places, (1, n)), n), 1) if n else places
-    fresh = arith.eq(first, places)
-    rank = arith.sub(reductions.cumsum(cast_to(fresh, int64), 0), 1)
+    fresh = first == places
+    rank = reductions.cumsum(cast_to(fresh, int64), 0) - 1
     index = indexing.gather(rank, first, 0) if n else places
     room = cast_to(creation.full((n + 1,), fill), t.dtype) if not isinstance(fill, Tensor) else \
         shapes.broadcast_to(cast_to(shapes.reshape(fill, (1,)), t.dtype), (n + 1,))
@@ -213,10 +211,10 @@ def segments(ids: Tensor, what: str) -> int:
     assert tracer is not None
     if n == 0:
         return 0
-    steps = arith.sub(joining.part(ids, 0, 1, n), joining.part(ids, 0, 0, n - 1))
+    steps = joining.part(ids, 0, 1, n) - joining.part(ids, 0, 0, n - 1)
     for never in (joining.part(ids, 0, 0, 1), *((steps,) if n > 1 else ())):
         tracer.check(never, "ValueError", (text,), low=0, high=1 << 62)
-    return found_size(arith.add(cast_to(joining.part(ids, 0, n - 1, n), int64), 1), what)
+    return found_size(cast_to(joining.part(ids, 0, n - 1, n), int64) + 1, what)
 
 
 def segment_mean(rows: Tensor, ids: Tensor, count: int) -> Tensor:
@@ -224,7 +222,7 @@ def segment_mean(rows: Tensor, ids: Tensor, count: int) -> Tensor:
     total = indexing.unsorted_segment_sum(rows, ids, count)
     size = indexing.unsorted_segment_sum(creation.ones(ids.shape, rows.dtype), ids, count)
     share = shapes.reshape(arith.maximum(size, 1), (count,) + (1,) * (rows.ndim - 1))
-    return cast_to(arith.div(total, share), rows.dtype)
+    return cast_to(total / share, rows.dtype)
 
 
 # --- signals --------------------------------------------------------------------------------------
@@ -289,7 +287,7 @@ def transformed(
         raise misuse(what, "'onesided' must be False for complex numbers")
     left = (n - size) // 2
     taper = shapes.pad(window, (left, n - size - left)) if size < n else window
-    parts = arith.mul(frames(rows, n, hop), taper)
+    parts = frames(rows, n, hop) * taper
     norm = "ortho" if boolean(normalized, what, "normalized") else None
     out = fourier.rfft(parts, None, -1, norm) if onesided else fourier.fft(parts, None, -1, norm)
     return shapes.swapaxes(out, 1, 2)

@@ -172,8 +172,8 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
 def _open_grid(a: float, z: float, n: int) -> Tensor:
     """numpy's `linspace` of an open size, at least 2, in float64."""
     steps = apply_one("iota", shape=(n,), axis=0, dtype=int64)
-    grid = arith.add(arith.mul(cast_to(steps, float64), (z - a) / (n - 1)), a)
-    return arith.where(arith.eq(steps, n - 1), z, grid)
+    grid = cast_to(steps, float64) * ((z - a) / (n - 1)) + a
+    return arith.where(steps == n - 1, z, grid)
 
 
 def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
@@ -182,7 +182,7 @@ def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
         tensor_of(np.linspace(0.0, 1.0, n).astype(start.dtype.numpy))
     a: Tensor = apply("reshape", start, shape=(*start.shape, 1))
     z: Tensor = apply("reshape", end, shape=(*end.shape, 1))
-    return arith.add(arith.mul(a, arith.sub(1.0, ratio)), arith.mul(z, ratio))
+    return a * (1.0 - ratio) + z * ratio
 
 
 @native

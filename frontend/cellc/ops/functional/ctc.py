@@ -56,8 +56,8 @@ def forward(log_probs: Tensor, states: Tensor, reach: Tensor, blank: int) -> lis
     # A label may follow another one without the blank between them.
     before = joining.concat((creation.full((batch, 2), blank, dtype=states.dtype),
                              joining.part(states, 1, 0, count - 2)), 1) if count > 1 else states
-    skips = arith.logical_and(arith.ne(states, blank), arith.ne(states, before))
-    alphas = [arith.where(arith.lt(creation.arange(count), 2), emitted[0], never)]
+    skips = arith.logical_and(arith.ne(states, blank), states != before)
+    alphas = [arith.where(creation.arange(count) < 2, emitted[0], never)]
     for t in range(1, steps):
         alpha = alphas[-1]
         one = _shifted(never, alpha, 1)
@@ -65,7 +65,7 @@ def forward(log_probs: Tensor, states: Tensor, reach: Tensor, blank: int) -> lis
         most = arith.maximum(arith.maximum(alpha, one), two)
         parts = [apply("exp", arith.sub(x, most)) for x in (alpha, one, two)]
         total: Tensor = apply("log", arith.add(arith.add(parts[0], parts[1]), parts[2]))
-        later = arith.maximum(arith.add(arith.add(most, total), emitted[t]), IMPOSSIBLE)
+        later = arith.maximum(most + total + emitted[t], IMPOSSIBLE)
         alphas.append(arith.where(shapes.expand_dims(arith.gt(reach, t), 1), later, alpha))
     return alphas
 
@@ -79,12 +79,10 @@ def ends(alpha: Tensor, sizes: Tensor, other: float) -> Tensor:
     """Losses (N) from the last label and the blank after it; `other` where there is no path."""
     place = creation.arange(alpha.shape[1])
     last = shapes.expand_dims(arith.mul(sizes, 2), 1)
-    chosen = arith.where(
-        arith.logical_or(arith.eq(place, last), arith.eq(place, arith.sub(last, 1))), alpha,
-        IMPOSSIBLE)
+    chosen = arith.where(arith.logical_or(place == last, place == last - 1), alpha, IMPOSSIBLE)
     most = reductions.amax(chosen, 1, True)
-    total: Tensor = apply("log", reductions.sum(apply("exp", arith.sub(chosen, most)), 1))
-    loss = arith.neg(arith.add(shapes.squeeze(most, 1), total))
+    total: Tensor = apply("log", reductions.sum(apply("exp", chosen - most), 1))
+    loss = -(shapes.squeeze(most, 1) + total)
     return arith.where(arith.gt(loss, -0.5 * IMPOSSIBLE), other, loss)
 
 
@@ -109,11 +107,11 @@ def ctc_loss_v2(
     none = 0.0 if boolean(zero_infinity, what, "zero_infinity") else math.inf
     loss = ends(alphas[-1], sizes, none)
     stacked = joining.stack(alphas, 1)
-    last = shapes.reshape(arith.mul(sizes, 2), (batch, 1, 1))
-    there = arith.logical_and(
-        arith.gt(stacked, 0.5 * IMPOSSIBLE), arith.le(creation.arange(states.shape[1]), last))
+    last = shapes.reshape(sizes * 2, (batch, 1, 1))
+    there = arith.logical_and(arith.gt(stacked, 0.5 * IMPOSSIBLE),
+                              creation.arange(states.shape[1]) <= last)
     step = shapes.reshape(creation.arange(x.shape[0]), (1, -1, 1))
-    there = arith.logical_and(there, arith.lt(step, shapes.reshape(reach, (batch, 1, 1))))
+    there = arith.logical_and(there, step < shapes.reshape(reach, (batch, 1, 1)))
     shown = arith.where(there, stacked, -math.inf)
     return loss, apply("stop_gradient", shown)
 
@@ -143,6 +141,5 @@ def ctc_loss(
         return reductions.sum(loss), alphas
     if reduction == "mean":
         sizes = lengths_of(target_lengths, log_probs.shape[1], "ctc_loss", "target_lengths")
-        return reductions.mean(
-            arith.div(loss, cast_to(arith.maximum(sizes, 1), loss.dtype))), alphas
+        return reductions.mean(loss / cast_to(arith.maximum(sizes, 1), loss.dtype)), alphas
     return loss, alphas

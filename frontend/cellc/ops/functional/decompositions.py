@@ -87,10 +87,10 @@ def _column(
     x = elimination.swapped(x, i, pivot, rows)
     top = at(x, i, 1)
     head = at(top, i, 2)
-    factor = arith.div(at(x, i, 2), arith.where(arith.eq(head, 0.0), 1.0, head))
+    factor = at(x, i, 2) / arith.where(head == 0.0, 1.0, head)
     below = shapes.expand_dims(arith.gt(rows, i), 2)
     rest = arith.logical_and(below, arith.gt(columns, i))
-    x = arith.sub(x, arith.where(rest, arith.mul(factor, top), 0.0))
+    x = arith.sub(x, arith.where(rest, factor * top, 0.0))
     x = arith.where(arith.logical_and(below, arith.eq(columns, i)), factor, x)
     return [x], [shapes.squeeze(pivot, 1)]
 
@@ -133,7 +133,7 @@ def permutation(pivots: Tensor, rows: int, dtype: DType) -> Tensor:
     order = shapes.broadcast_to(
         shapes.expand_dims(_row_numbers(rows), 2), (pivots.shape[0], rows, 1))
     order = exchanged(order, pivots)
-    return cast_to(arith.eq(shapes.swapaxes(order, 1, 2), positions(rows)), dtype)
+    return cast_to(shapes.swapaxes(order, 1, 2) == positions(rows), dtype)
 
 
 def _pivots(x: Any, rows: int, steps: int, lead: tuple[int, ...], what: str) -> Tensor:
@@ -145,7 +145,7 @@ def _pivots(x: Any, rows: int, steps: int, lead: tuple[int, ...], what: str) -> 
     flat = shapes.reshape(cast_to(t, int64), (math.prod(lead), steps))
     check_range(flat, 1, rows + 1, f"For '{what}', 'LU_pivots' must be in range [1, {rows}], but "
                 "got ", 0, ".")
-    return arith.sub(flat, 1)
+    return flat - 1
 
 
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
@@ -209,7 +209,7 @@ def lu_parts(data: Tensor) -> tuple[Tensor, Tensor]:
     rows, columns = data.shape[-2:]
     steps = min(rows, columns)
     low = joining.part(data, data.ndim - 1, 0, steps)
-    lower = arith.add(grid.tril(low, -1), creation.eye(rows, steps, data.dtype))
+    lower = grid.tril(low, -1) + creation.eye(rows, steps, data.dtype)
     return lower, grid.triu(joining.part(data, data.ndim - 2, 0, steps))
 
 
@@ -227,15 +227,14 @@ def _reflect(
     column = at(x, i, 2)
     head, below, here = at(column, i, 1), arith.gt(rows, i), arith.eq(rows, i)
     rest = arith.where(below, column, 0.0)
-    tail = apply_one("reduce_sum", arith.mul(rest, rest), axes=(1,), keepdims=True)
-    active = arith.ne(tail, 0.0)
-    size = arith.sqrt(arith.where(active, arith.add(tail, arith.mul(head, head)), 1.0))
-    beta = arith.where(active, arith.where(arith.lt(head, 0.0), size, arith.neg(size)), head)
-    tau = arith.where(active, arith.div(arith.sub(beta, head), arith.where(active, beta, 1.0)), 0.0)
-    v = arith.where(below, arith.div(column, arith.where(active, arith.sub(head, beta), 1.0)),
+    tail = apply_one("reduce_sum", rest * rest, axes=(1,), keepdims=True)
+    active = tail != 0.0
+    size = arith.sqrt(arith.where(active, tail + head * head, 1.0))
+    beta = arith.where(active, arith.where(head < 0.0, size, -size), head)
+    tau = arith.where(active, (beta - head) / arith.where(active, beta, 1.0), 0.0)
+    v = arith.where(below, column / arith.where(active, head - beta, 1.0),
                     arith.where(here, 1.0, 0.0))
-    moved = arith.sub(x,
-                      linalg.matmul(v, arith.mul(linalg.matmul(shapes.swapaxes(v, 1, 2), x), tau)))
+    moved = arith.sub(x, linalg.matmul(v, linalg.matmul(shapes.swapaxes(v, 1, 2), x) * tau))
     own = arith.where(below, v, arith.where(here, beta, column))
     x = arith.where(arith.gt(columns, i), moved, arith.where(arith.eq(columns, i), own, x))
     return [x], [shapes.reshape(tau, (tau.shape[0],))]
@@ -279,7 +278,7 @@ def _reflected(vectors: Tensor, tau: Tensor, x: Tensor, adjoint: bool) -> Tensor
     if not x.size or not count:
         return x
     low = joining.part(vectors, 2, 0, count)
-    v = arith.add(grid.tril(low, -1), creation.eye(rows, count, low.dtype))
+    v = grid.tril(low, -1) + creation.eye(rows, count, low.dtype)
     v = shapes.expand_dims(shapes.transpose(v, (2, 0, 1)), 3)
     factors = shapes.reshape(shapes.transpose(arith.conj(tau) if adjoint else tau, (1, 0)),
                              (count, tau.shape[0], 1, 1))
@@ -415,8 +414,8 @@ def matrix_solve_ls(
         return least_squares(x, b)
     across, wide = linalg.adjoint(x), x.shape[-2] < x.shape[-1]
     square = linalg.matmul(x, across) if wide else linalg.matmul(across, x)
-    ridge = arith.mul(creation.eye(square.shape[-1], None, x.dtype), cast_to(penalty, x.dtype))
-    square = arith.add(square, ridge)
+    ridge = creation.eye(square.shape[-1], None, x.dtype) * cast_to(penalty, x.dtype)
+    square = square + ridge
     right = b if wide else linalg.matmul(across, b)
     y = shapes.reshape(elimination.solved(as_batch(square), as_batch(right)),
                        (*x.shape[:-2], square.shape[-1], b.shape[-1]))
@@ -508,23 +507,23 @@ def eigh(x: Tensor, lower: bool = True) -> tuple[Tensor, Tensor]:
         return _hermitian(x, lower)
     half = grid.tril(x) if lower else grid.triu(x)
     other = shapes.swapaxes(grid.tril(x, -1) if lower else grid.triu(x, 1), -1, -2)
-    flat = as_batch(arith.add(half, other))
+    flat = as_batch(half + other)
     n = flat.shape[-1]
     if not flat.size:
         return creation.zeros(x.shape[:-1], x.dtype), x
     fixed: Tensor = apply("stop_gradient", flat)
     bound = reductions.amax(reductions.sum(arith.abs(fixed), 2), 1)
     eye = creation.eye(n, None, x.dtype)
-    shifted = arith.add(fixed, arith.mul(eye, shapes.reshape(bound, (bound.shape[0], 1, 1))))
+    shifted = fixed + eye * shapes.reshape(bound, (bound.shape[0], 1, 1))
     v = orthogonal.rotation(shifted)
     w = reductions.sum(arith.mul(v, linalg.matmul(fixed, v)), 1)
     w, order = sorting.sort(w, -1)
     v = indexing.gather_elements(v, 2, shapes.broadcast_to(shapes.expand_dims(order, 1), v.shape))
     w, v = (apply("stop_gradient", t) for t in (w, v))
-    change = linalg.matmul(linalg.matmul(shapes.swapaxes(v, 1, 2), arith.sub(flat, fixed)), v)
-    gap = arith.sub(shapes.expand_dims(w, 1), shapes.expand_dims(w, 2))
-    apart = arith.ne(gap, 0.0)
-    turn = arith.where(apart, arith.div(change, arith.where(apart, gap, 1.0)), 0.0)
+    change = linalg.matmul(linalg.matmul(shapes.swapaxes(v, 1, 2), flat - fixed), v)
+    gap = shapes.expand_dims(w, 1) - shapes.expand_dims(w, 2)
+    apart = gap != 0.0
+    turn = arith.where(apart, change / arith.where(apart, gap, 1.0), 0.0)
     w, v = arith.add(w, grid.diagonal(change, 0, 1, 2)), arith.add(v, linalg.matmul(v, turn))
     return shapes.reshape(w, x.shape[:-1]), shapes.reshape(v, x.shape)
 
@@ -572,10 +571,10 @@ def matrix_exp(input: Tensor) -> Tensor:
     size: Tensor = apply("stop_gradient", arith.abs(x))
     norm = reductions.amax(reductions.sum(size, 1, True), 2, True)
     limits = tensor_of((limit * 2.0 ** np.arange(_SQUARINGS)).astype(size.dtype.numpy))
-    over = arith.gt(norm, shapes.reshape(limits, (1, 1, _SQUARINGS)))
+    over = norm > shapes.reshape(limits, (1, 1, _SQUARINGS))
     scale = reductions.prod(arith.where(over, 0.5, creation.ones(over.shape, size.dtype)), 2, True)
     count = reductions.sum(cast_to(over, int64), 2, True, dtype=int64)
-    out = _pade(arith.mul(x, cast_to(scale, x.dtype)), order)
+    out = _pade(x * cast_to(scale, x.dtype), order)
     (out,), _ = scan(("squarings",), [out], [], [count], _SQUARINGS, _square_again)
     return shapes.reshape(cast_to(out, given.dtype), given.shape)
 

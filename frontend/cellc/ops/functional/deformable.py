@@ -67,10 +67,10 @@ def deformable_offsets(
     across, down, weight = joining.unstack(parts, 1)
     places = []
     for i, moved in enumerate((down, across)):
-        line = arith.add(arith.mul(_line(out[i], 3 + i, image), float(steps[i])),
-                         arith.mul(_line(kernel[i], 1 + i, image), float(gaps[i])))
-        places.append(arith.add(arith.sub(line, float(borders[2 * i])), moved))
-    read = arith.mul(_bilinear(image, places, groups), shapes.expand_dims(weight, 2))
+        line = _line(out[i], 3 + i, image) * float(steps[i]) + _line(kernel[i], 1 + i, image) * \
+            float(gaps[i])
+        places.append(arith.add(line - float(borders[2 * i]), moved))
+    read = _bilinear(image, places, groups) * shapes.expand_dims(weight, 2)
     # (N, groups, C / groups, h, w, H', W') to (N, C, H', h, W', w)
     whole = shapes.transpose(read, (0, 1, 2, 5, 3, 6, 4))
     return shapes.reshape(whole, (n, channels, out[0] * kernel[0], out[1] * kernel[1]))

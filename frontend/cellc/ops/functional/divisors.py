@@ -53,8 +53,8 @@ def common_multiple(x: Tensor, y: Tensor) -> Tensor:
     """The multiples of two tensors of one integer type, in that type; 0 where both are 0."""
     a, b = _wide(x, y)
     divisor = _divisor(a, b)
-    none = arith.eq(divisor, 0)
-    out = arith.mul(arith.floor_divide(a, arith.where(none, 1, divisor)), b)
+    none = divisor == 0
+    out = a // arith.where(none, 1, divisor) * b
     return cast_to(arith.abs(arith.where(none, 0, out)), x.dtype)
 
 

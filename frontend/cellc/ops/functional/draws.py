@@ -141,17 +141,17 @@ def uniform(
                                    *(b.shape for b in (minval, maxval) if isinstance(b, Tensor)))
         span = arith.sub(maxval, minval)
         unit = _draw("random_uniform", drawing_key(seed, "uniform"), dims, float32)
-        return cast_to(arith.add(cast_to(arith.floor(arith.mul(unit, span)), dtype), minval), dtype)
+        return cast_to(arith.add(cast_to(arith.floor(unit * span), dtype), minval), dtype)
     dims, (low, high) = _over(shape, "uniform", minval, maxval)
     unit = _draw("random_uniform", drawing_key(seed, "uniform"), dims, dtype)
-    return arith.add(arith.mul(unit, cast_to(arith.sub(high, low), dtype)), cast_to(low, dtype))
+    return unit * cast_to(arith.sub(high, low), dtype) + cast_to(low, dtype)
 
 
 def normal(shape: Any, mean: Any, stddev: Any, seed: Seed = None) -> Tensor:
     """Normal numbers of given mean and standard deviation (tensors or numbers), float32."""
     dims, (center, spread) = _over(shape, "normal", mean, stddev)
     unit = _draw("random_normal", drawing_key(seed, "normal"), dims, float32)
-    return arith.add(arith.mul(unit, cast_to(spread, float32)), cast_to(center, float32))
+    return unit * cast_to(spread, float32) + cast_to(center, float32)
 
 
 def standard_laplace(shape: Any, seed: Seed = None) -> Tensor:
@@ -159,7 +159,7 @@ def standard_laplace(shape: Any, seed: Seed = None) -> Tensor:
     dims = shape_of(shape, "standard_laplace")
     first = _draw("random_exponential", drawing_key(seed, "standard_laplace"), (2, *dims), float32)
     a, b = joining.unstack(first)
-    return arith.sub(a, b)
+    return a - b
 
 
 def laplace(shape: Any, mean: Any, lambda_param: Any, seed: Seed = None) -> Tensor:
@@ -187,7 +187,7 @@ def bernoulli(input: Tensor, p: Any = 0.5, seed: Seed = None) -> Tensor:
             raise misuse("bernoulli", "'p' must be in [0, 1]", prob)
         return cast_to(apply("random_bernoulli", key, shape=x.shape, p=prob), to)
     unit = _draw("random_uniform", key, x.shape, float32)
-    return cast_to(arith.lt(unit, tensor(p, "bernoulli", "p")), to)
+    return cast_to(unit < tensor(p, "bernoulli", "p"), to)
 
 
 def permutation(count: int, dtype: DType) -> Tensor:
@@ -236,7 +236,7 @@ def multinomial(
     total = joining.part(rising, x.ndim - 1, x.shape[-1] - 1, x.shape[-1])
     key = drawing_key(seed, "multinomial")
     unit = _draw("random_uniform", key, (*x.shape[:-1], count), x.dtype)
-    found = sorting.searchsorted(rising, arith.mul(unit, total), right=True)
+    found = sorting.searchsorted(rising, unit * total, right=True)
     return cast_to(arith.minimum(found, x.shape[-1] - 1), int32)
 
 
@@ -245,7 +245,7 @@ def _without_replacement(x: Tensor, count: int, key: Tensor) -> Tensor:
     if count > x.shape[-1]:
         raise misuse("multinomial", f"{count} samples without replacement exceed {x.shape[-1]}")
     noise = _draw("random_exponential", key, x.shape, x.dtype)
-    return sorting.topk(arith.div(x, noise), count)[1]
+    return sorting.topk(x / noise, count)[1]
 
 
 def random_categorical(logits: Tensor, num_sample: int, seed: int = 0, dtype: DType = int64
@@ -294,7 +294,7 @@ def _channel_dropout(input: Tensor, p: float, training: bool, spatial: int, what
     lead = x.shape[: x.ndim - spatial] + (1,) * spatial
     keep = cast_to(apply("random_bernoulli", next_key(), shape=lead, p=1.0 - prob), x.dtype)
     scale = 0.0 if prob == 1.0 else 1.0 / (1.0 - prob)
-    return arith.mul(x, arith.mul(keep, constant(scale, x.dtype)))
+    return x * (keep * constant(scale, x.dtype))
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
@@ -321,7 +321,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3) -> Tensor:
     x = tensor(input, "rrelu")
     unit = _draw("random_uniform", next_key(), x.shape, x.dtype)
     slope = arith.add(arith.mul(unit, upper - lower), lower)
-    return arith.where(arith.ge(x, 0), x, arith.mul(x, slope))
+    return arith.where(x >= 0, x, x * slope)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
@@ -334,12 +334,12 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: in
     x = tensor(logits, "gumbel_softmax", "logits")
     if number(tau, "gumbel_softmax", "tau") <= 0:
         raise misuse("gumbel_softmax", "'tau' must be above 0", tau)
-    drawn = arith.sub(1.0, rand_like(x))  # in (0, 1]
-    noise = arith.neg(apply("log", arith.add(arith.neg(apply("log", drawn)), 1e-20)))
-    soft = activation.softmax(arith.div(arith.add(x, noise), float(tau)), dim)
+    drawn = 1.0 - rand_like(x)  # in (0, 1]
+    noise = arith.neg(apply("log", arith.neg(apply("log", drawn)) + 1e-20))
+    soft = activation.softmax((x + noise) / float(tau), dim)
     if not hard:
         return soft
     a = axis_of(dim, x.ndim, "gumbel_softmax", "dim")
     cells = apply("iota", shape=x.shape, axis=a, dtype=int64)
     best = cast_to(arith.eq(cells, reductions.argmax(soft, a, True)), x.dtype)
-    return arith.add(apply("stop_gradient", arith.sub(best, soft)), soft)
+    return apply_one("stop_gradient", best - soft) + soft

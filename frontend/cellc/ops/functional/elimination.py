@@ -56,12 +56,12 @@ def _eliminate(
     size = arith.where(arith.ge(rows, i), arith.abs(shapes.squeeze(column, 2)), -1.0)
     pivot = shapes.expand_dims(reductions.argmax(size, 1), 1)
     x = swapped(x, i, pivot, rows)
-    odd = arith.ne(odd, arith.ne(shapes.squeeze(pivot, 1), i))
+    odd = arith.ne(odd, shapes.squeeze(pivot, 1) != i)
     top = at(x, i, 1)
     head = at(top, i, 2)
-    factor = arith.div(at(x, i, 2), arith.where(arith.eq(head, 0.0), 1.0, head))
+    factor = at(x, i, 2) / arith.where(head == 0.0, 1.0, head)
     below = shapes.expand_dims(arith.gt(rows, i), 2)
-    x = arith.sub(x, arith.where(below, arith.mul(factor, top), 0.0))
+    x = arith.sub(x, arith.where(below, factor * top, 0.0))
     return [x, odd], [shapes.reshape(head, (head.shape[0],))]
 
 
@@ -129,8 +129,7 @@ def det(input: Tensor) -> Tensor:
     if _empty(x.shape):
         return creation.zeros(x.shape[:-2], x.dtype)
     _, pivots, sign = _reduced(as_batch(x))
-    return shapes.reshape(
-        cast_to(arith.mul(reductions.prod(pivots, 0), sign), x.dtype), x.shape[:-2])
+    return shapes.reshape(cast_to(reductions.prod(pivots, 0) * sign, x.dtype), x.shape[:-2])
 
 
 @native
@@ -141,7 +140,7 @@ def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
     if _empty(x.shape):
         return creation.zeros(lead, x.dtype), creation.zeros(lead, x.dtype)
     _, pivots, sign = _reduced(as_batch(x))
-    total = arith.mul(reductions.prod(arith.sign(pivots), 0), sign)
+    total = reductions.prod(arith.sign(pivots), 0) * sign
     size = reductions.sum(apply("log", arith.abs(pivots)), 0)
     return (shapes.reshape(cast_to(total, x.dtype), lead),
             shapes.reshape(cast_to(size, x.dtype), lead))
@@ -152,7 +151,7 @@ def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant of each square matrix of (..., n, n): -infinity for 0, NaN
     where it is negative."""
     sign, size = slogdet(input)
-    return arith.where(arith.lt(sign, 0.0), math.nan, size)
+    return arith.where(sign < 0.0, math.nan, size)
 
 
 def matrix_determinant(input: Tensor) -> Tensor:
@@ -180,8 +179,8 @@ def _factor(
     column = at(x, i, 2)
     head = arith.sqrt(at(column, i, 1))
     below = shapes.expand_dims(arith.ge(rows, i), 2)
-    line = arith.where(below, arith.div(column, head), 0.0)
-    return [arith.sub(x, arith.mul(line, shapes.swapaxes(line, 1, 2)))], [shapes.squeeze(line, 2)]
+    line = arith.where(below, column / head, 0.0)
+    return [arith.sub(x, line * shapes.swapaxes(line, 1, 2))], [shapes.squeeze(line, 2)]
 
 
 @native

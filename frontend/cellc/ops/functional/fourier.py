@@ -84,8 +84,8 @@ def _forward(x: Tensor) -> Tensor:
     q, lead = n // p, x.shape[:-1]
     k = np.arange(p)
     columns = shapes.reshape(x, (*lead, p, q))
-    turned = arith.mul(linalg.matmul(_roots(np.outer(k, k), p, x.dtype), columns),
-                       _roots(np.outer(k, np.arange(q)), n, x.dtype))
+    turned = linalg.matmul(_roots(np.outer(k, k), p, x.dtype), columns) * \
+        _roots(np.outer(k, np.arange(q)), n, x.dtype)
     return shapes.reshape(shapes.swapaxes(_forward(turned), -1, -2), (*lead, n))
 
 
@@ -98,8 +98,8 @@ def _by_convolution(x: Tensor) -> Tensor:
     kernel[:n] = chirp.conj()
     kernel[size - n + 1:] = chirp.conj()[:0:-1]
     first, known = (tensor_of(v.astype(x.dtype.numpy)) for v in (chirp, np.fft.fft(kernel) / size))
-    product = arith.mul(_forward(_resized(arith.mul(x, first), x.ndim - 1, size)), known)
-    return arith.mul(joining.part(_backward(product), x.ndim - 1, 0, n), first)
+    product = _forward(_resized(x * first, x.ndim - 1, size)) * known
+    return joining.part(_backward(product), x.ndim - 1, 0, n) * first
 
 
 def _backward(x: Tensor) -> Tensor:
@@ -124,8 +124,8 @@ def _along(x: Tensor, axis: int, function: Callable[[Tensor], Tensor]) -> Tensor
 
 def _scaled(x: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
     if norm == "ortho":
-        return arith.mul(x, 1.0 / math.sqrt(n))
-    return arith.mul(x, 1.0 / n) if (norm == "backward") == inverse else x
+        return x * (1.0 / math.sqrt(n))
+    return x * (1.0 / n) if (norm == "backward") == inverse else x
 
 
 def _once(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:

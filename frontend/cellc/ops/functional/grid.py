@@ -83,7 +83,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     vector = ranked(x, 1, 1, "vander", "x")
     n = vector.shape[0] if N is None else size(N, "vander", "N")
     powers = tensor_of(np.arange(n - 1, -1, -1).astype(vector.dtype.numpy))
-    return arith.pow(shapes.to_shape(vector, (vector.size, 1)), powers)
+    return shapes.to_shape(vector, (vector.size, 1)) ** powers
 
 
 def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:

@@ -35,15 +35,14 @@ def rgb_to_hsv(images: Tensor) -> Tensor:
     wide = x if x.dtype is float64 else cast_to(x, float32)
     red, green, blue = joining.unstack(wide, -1)
     value = arith.maximum(arith.maximum(red, green), blue)
-    span = arith.sub(value, arith.minimum(arith.minimum(red, green), blue))
-    flat, dark = arith.eq(span, 0.0), arith.le(value, 0.0)
-    saturation = arith.where(dark, 0.0, arith.div(span, arith.where(dark, 1.0, value)))
-    unit = arith.div(1 / 6, arith.where(flat, 1.0, span))
-    hue = arith.where(
-        arith.eq(red, value), arith.mul(arith.sub(green, blue), unit),
-        arith.where(arith.eq(green, value), arith.add(arith.mul(arith.sub(blue, red), unit), 2 / 6),
-                    arith.add(arith.mul(arith.sub(red, green), unit), 4 / 6)))
-    hue = arith.where(flat, 0.0, arith.where(arith.lt(hue, 0.0), arith.add(hue, 1.0), hue))
+    span = value - arith.minimum(arith.minimum(red, green), blue)
+    flat, dark = span == 0.0, value <= 0.0
+    saturation = arith.where(dark, 0.0, span / arith.where(dark, 1.0, value))
+    unit = 1 / 6 / arith.where(flat, 1.0, span)
+    hue = arith.where(red == value, (green - blue) * unit,
+                      arith.where(green == value, (blue - red) * unit + 2 / 6,
+                                  (red - green) * unit + 4 / 6))
+    hue = arith.where(flat, 0.0, arith.where(hue < 0.0, hue + 1.0, hue))
     return cast_to(joining.stack([hue, saturation, value], -1), x.dtype)
 
 
@@ -52,22 +51,19 @@ def hsv_to_rgb(x: Tensor) -> Tensor:
     t = _channels(x, "HSVToRGB", "x")
     wide = t if t.dtype is float64 else cast_to(t, float32)
     hue, saturation, value = joining.unstack(wide, -1)
-    turn = arith.mul(hue, 6.0)
-    parts = (arith.sub(arith.abs(arith.sub(turn, 3.0)), 1.0),
-             arith.sub(2.0, arith.abs(arith.sub(turn, 2.0))),
-             arith.sub(2.0, arith.abs(arith.sub(turn, 4.0))))
-    grey = arith.sub(1.0, saturation)
-    return cast_to(joining.stack(
-        [arith.mul(arith.add(grey, arith.mul(saturation, arith.clamp(p, 0.0, 1.0))), value)
-         for p in parts], -1), t.dtype)
+    turn = hue * 6.0
+    parts = (arith.abs(turn - 3.0) - 1.0, 2.0 - arith.abs(turn - 2.0), 2.0 - arith.abs(turn - 4.0))
+    grey = 1.0 - saturation
+    return cast_to(joining.stack([(grey + saturation * arith.clamp(p, 0.0, 1.0)) * value
+                                  for p in parts], -1), t.dtype)
 
 
 def adjust_hue(image: Tensor, delta: Tensor) -> Tensor:
     """Images of red, green and blue whose hues are turned by `delta` (1 is a full turn)."""
     x = _channels(image, "AdjustHue", "image")
     hue, saturation, value = joining.unstack(rgb_to_hsv(cast_to(x, float32)), -1)
-    turned = arith.add(hue, tensor(delta, "AdjustHue", "delta"))
-    turned = arith.sub(turned, arith.floor(turned))
+    turned = hue + tensor(delta, "AdjustHue", "delta")
+    turned = turned - arith.floor(turned)
     return cast_to(hsv_to_rgb(joining.stack([turned, saturation, value], -1)), x.dtype)
 
 
@@ -75,7 +71,7 @@ def adjust_saturation(image: Tensor, scale: Tensor) -> Tensor:
     """Images of red, green and blue whose saturations are multiplied by `scale`, up to 1."""
     x = _channels(image, "AdjustSaturation", "image")
     hue, saturation, value = joining.unstack(rgb_to_hsv(cast_to(x, float32)), -1)
-    more = arith.clamp(arith.mul(saturation, tensor(scale, "AdjustSaturation", "scale")), 0.0, 1.0)
+    more = arith.clamp(saturation * tensor(scale, "AdjustSaturation", "scale"), 0.0, 1.0)
     return cast_to(hsv_to_rgb(joining.stack([hue, more, value], -1)), x.dtype)
 
 
@@ -213,17 +209,17 @@ def extract_glimpse(
     index, inside = [], []
     for i, (length, part) in enumerate(zip((height, width), window, strict=True)):
         at = cast_to(joining.part(places, 1, i, i + 1), float32)
-        at = arith.mul(at, float(length)) if normalized else at
+        at = at * float(length) if normalized else at
         if centered:
-            at = arith.add(arith.div(at, 2.0) if normalized else at, length / 2)
+            at = arith.add(at / 2.0 if normalized else at, length / 2)
         start = arith.trunc(arith.sub(at, part / 2))
-        line = arith.add(cast_to(start, int64), shapes.reshape(creation.arange(part), (1, -1)))
-        inside.append(arith.logical_and(arith.ge(line, 0), arith.lt(line, length)))
+        line = cast_to(start, int64) + shapes.reshape(creation.arange(part), (1, -1))
+        inside.append(arith.logical_and(line >= 0, arith.lt(line, length)))
         index.append(arith.clamp(line, 0, length - 1))
     flat = shapes.reshape(images, (-1, channels))
     base = shapes.reshape(arith.mul(creation.arange(n), height * width), (n, 1, 1))
-    at = arith.add(base, arith.add(
-        shapes.expand_dims(arith.mul(index[0], width), 2), shapes.expand_dims(index[1], 1)))
+    at = base + (shapes.expand_dims(arith.mul(index[0], width), 2) +
+                 shapes.expand_dims(index[1], 1))
     read: Tensor = apply("gather", flat, at, axis=0)
     ok = arith.logical_and(shapes.expand_dims(inside[0], 2), shapes.expand_dims(inside[1], 1))
     return arith.where(shapes.expand_dims(ok, 3), read, _noise(noise, read))
@@ -264,7 +260,7 @@ def dilation2d(x: Tensor, filter: Tensor, stride: Any, dilation: Any, pad_mode: 
             y, z = i * gaps[0], j * gaps[1]
             part = image[:, :, y : y + (size[0] - 1) * steps[0] + 1 : steps[0],
                          z : z + (size[1] - 1) * steps[1] + 1 : steps[1]]
-            moved = arith.add(part, shapes.reshape(taps[:, i, j], (1, -1, 1, 1)))
+            moved = part + shapes.reshape(taps[:, i, j], (1, -1, 1, 1))
             best = moved if best is None else arith.maximum(best, moved)
     assert best is not None
     return best
@@ -306,7 +302,7 @@ def _borders(old: int, ratio: float, pseudo: bool, key: Tensor) -> tuple[Tensor,
     new = int(old / ratio)
     alpha, least = old / new, old // new
     if old == least * new:
-        return arith.mul(creation.arange(new + 1), least), least
+        return creation.arange(new + 1) * least, least
     if not pseudo:
         lengths = np.full(new, least)
         lengths[: old - least * new] += 1
@@ -316,9 +312,8 @@ def _borders(old: int, ratio: float, pseudo: bool, key: Tensor) -> tuple[Tensor,
             (creation.zeros((1,), int64), reductions.cumsum(drawn, 0)), 0), least + 1
     most = min((least + 2) / alpha - 1, (old + 1 - least) / alpha - (new - 1))
     u: Tensor = arith.mul(apply("random_uniform", key, shape=(), dtype=float64), most)
-    inner = arith.sub(
-        arith.floor(arith.mul(arith.add(cast_to(creation.arange(new), float64), u), alpha)),
-        arith.floor(arith.mul(u, alpha)))
+    inner = arith.floor((cast_to(creation.arange(new), float64) + u) * alpha) - \
+        arith.floor(u * alpha)
     return joining.concat(
         (cast_to(inner, int64), creation.full((1,), old, dtype=int64)), 0), least + 2
 
@@ -366,14 +361,14 @@ def _pooled(kind: str, x: Tensor, axis: int, ends: Tensor, longest: int, overlap
     how many these are."""
     parts, old = ends.shape[0] - 1, x.shape[axis]
     start, stop = joining.part(ends, 0, 0, parts), joining.part(ends, 0, 1, parts + 1)
-    stop = arith.minimum(arith.add(stop, 1), old) if overlapping else stop
+    stop = arith.minimum(stop + 1, old) if overlapping else stop
     reach = creation.arange(longest + int(overlapping))
-    places = arith.add(shapes.expand_dims(start, 1), reach)
-    inside = arith.lt(places, shapes.expand_dims(stop, 1))
+    places = shapes.expand_dims(start, 1) + reach
+    inside = places < shapes.expand_dims(stop, 1)
     places = arith.where(inside, places, shapes.expand_dims(start, 1))
     read: Tensor = apply("gather", x, places, axis=axis)
     if kind == "max":
-        return reductions.amax(read, axis + 1), arith.sub(stop, start)
+        return reductions.amax(read, axis + 1), stop - start
     shape = (1,) * axis + inside.shape + (1,) * (x.ndim - axis - 1)
     kept = arith.where(shapes.reshape(inside, shape), read, creation.zeros_like(read))
-    return reductions.sum(kept, axis + 1, dtype=x.dtype), arith.sub(stop, start)
+    return reductions.sum(kept, axis + 1, dtype=x.dtype), stop - start

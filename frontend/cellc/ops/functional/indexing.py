@@ -167,19 +167,19 @@ def embedding(
         return out
     read = apply("scatter", creation.zeros((table.shape[0],), table.dtype), shapes.ravel(index),
                  creation.ones((index.size,), table.dtype), axis=0, mode="add")
-    share = arith.div(out, shapes.expand_dims(apply("gather", read, index, axis=0), -1))
+    share = out / shapes.expand_dims(apply("gather", read, index, axis=0), -1)
     # The difference is zero; its gradient is that of the share.
-    return arith.add(apply("stop_gradient", out), arith.sub(share, apply("stop_gradient", share)))
+    return apply_one("stop_gradient", out) + (share - apply("stop_gradient", share))
 
 
 def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
     """The table with every row that is read scaled to at most `limit`."""
     size = apply("norm", table, axes=(1,), keepdims=True, p=float(p))
-    scale = arith.where(arith.gt(size, limit), arith.div(limit, arith.add(size, 1e-7)), 1.0)
+    scale = arith.where(arith.gt(size, limit), limit / arith.add(size, 1e-7), 1.0)
     zeros = creation.zeros((table.shape[0],), int32)
     seen = apply("scatter", zeros, shapes.ravel(index), creation.ones((index.size,), int32), axis=0)
     rows = shapes.reshape(arith.ne(seen, 0), (table.shape[0], 1))
-    new = arith.where(rows, arith.mul(table, scale), table)
+    new = arith.where(rows, table * scale, table)
     if isinstance(table, Parameter):
         become(table, new)
         return table
@@ -357,7 +357,7 @@ def _segments(mode: str, x: Tensor, segment_ids: Tensor, num_segments: int) -> T
     check_range(flat, -(1 << 63), n, f"For '{what}', segment ids must be below {n}, but got ", 0,
                 ".")
     # A spare row takes the slices with a negative id; it is cut off at the end.
-    flat = arith.where(arith.lt(flat, 0), n, flat)
+    flat = arith.where(flat < 0, n, flat)
     start = creation.full((n + 1, *rest), _neutral(mode, t), dtype=t.dtype)
     out: Tensor = apply("scatter", start, flat, rows, axis=0, mode=mode)
     return joining.part(out, 0, 0, n)

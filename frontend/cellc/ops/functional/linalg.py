@@ -76,7 +76,7 @@ def dot(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last axis of input and the second to last (or only) of other."""
     x, y = _pair("dot", input, other)
     if x.ndim == 0 or y.ndim == 0:
-        return arith.mul(x, y)
+        return x * y
     return tensordot(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)))
 
 
@@ -86,7 +86,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     are multiplied."""
     x, y = _pair("inner", input, other)
     if x.ndim == 0 or y.ndim == 0:
-        return arith.mul(x, y)
+        return x * y
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
@@ -96,7 +96,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     m)."""
     x, y = _pair("outer", ranked(input, 1, 1, "outer", "input"),
                  ranked(vec2, 1, 1, "outer", "vec2"))
-    return arith.mul(shapes.expand_dims(x, 1), y)
+    return shapes.expand_dims(x, 1) * y
 
 
 ger = outer
@@ -111,7 +111,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     a, b = (1,) * (n - x.ndim) + x.shape, (1,) * (n - y.ndim) + y.shape
     left = shapes.reshape(x, tuple(d for p in a for d in (p, 1)))
     right = shapes.reshape(y, tuple(d for p in b for d in (1, p)))
-    return shapes.reshape(arith.mul(left, right), tuple(p * q for p, q in zip(a, b, strict=True)))
+    return shapes.reshape(left * right, tuple(p * q for p, q in zip(a, b, strict=True)))
 
 
 @native
@@ -126,7 +126,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
                      f"but have the shapes {x.shape} and {y.shape}")
     ahead, back = (joining.roll(v, -1, a) for v in (x, y)), (joining.roll(v, -2, a) for v in (x, y))
     (x1, y1), (x2, y2) = tuple(ahead), tuple(back)
-    return arith.sub(arith.mul(x1, y2), arith.mul(x2, y1))
+    return arith.mul(x1, y2) - arith.mul(x2, y1)
 
 
 # --- with an addend -------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def _scaled(x: Tensor, by: Any) -> Tensor:
 
 
 def _add_product(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return arith.add(_scaled(input, beta), _scaled(product, alpha))
+    return _scaled(input, beta) + _scaled(product, alpha)
 
 
 @native
@@ -455,8 +455,8 @@ def _row(
     y, (rows, upper) = carried[0], captures
     row = arith.sub(upper.shape[1] - 1, i)
     column = at(upper, row, 2)
-    solved = arith.div(at(y, row, 1), at(column, row, 1))
-    rest = arith.sub(y, arith.where(arith.lt(rows, row), arith.mul(column, solved), 0.0))
+    solved = at(y, row, 1) / at(column, row, 1)
+    rest = arith.sub(y, arith.where(arith.lt(rows, row), column * solved, 0.0))
     return [arith.where(arith.eq(rows, row), solved, rest)], []
 
 

@@ -96,9 +96,9 @@ def gaussian_nll_loss(
     v = arith.maximum(tensor(var, "gaussian_nll_loss", "var"), eps)
     if v.ndim == a.ndim - 1 and v.shape == a.shape[:-1]:
         v = shapes.expand_dims(v, -1)
-    d = arith.sub(a, b)
-    out = arith.mul(arith.add(apply("log", v), arith.div(arith.mul(d, d), v)), 0.5)
-    return _reduced(arith.add(out, 0.5 * math.log(2 * math.pi)) if full else out, reduction,
+    d = a - b
+    out = (apply("log", v) + d * d / v) * 0.5
+    return _reduced(out + 0.5 * math.log(2 * math.pi) if full else out, reduction,
                     "gaussian_nll_loss")
 
 
@@ -192,7 +192,7 @@ def _by_class(
     if mode == "none":
         return each
     total = reductions.sum(each)
-    return total if mode == "sum" else arith.div(total, reductions.sum(cast_to(counts, x.dtype)))
+    return total if mode == "sum" else total / reductions.sum(cast_to(counts, x.dtype))
 
 
 def _check_classes(x: Tensor, t: Tensor, axis: int, what: str) -> None:
@@ -210,7 +210,7 @@ def _check_labels(t: Tensor, ignored: int, classes: int, what: str) -> None:
     elif known is not None:
         checked = tensor_of(known[known != ignored])
     else:
-        checked = arith.where(arith.ne(t, ignored), t, 0)
+        checked = arith.where(t != ignored, t, 0)
     # Negative classes count for nothing; what is as low as no `ignore_index` is a mistake.
     check_range(checked, min(ignored, -classes), classes,
                 f"For '{what}', class indices must be in [0, {classes}), but got ", 0, ".")
@@ -245,13 +245,13 @@ def _soft_targets(
                      f"a target of probabilities must have the shape of the input {logp.shape}",
                      f"{t.shape}{class_labels(t)}")
     if smoothing > 0:
-        t = arith.add(arith.mul(t, 1.0 - smoothing), smoothing / max(logp.shape[axis], 1))
-    terms = arith.mul(logp, t)
+        t = arith.add(t * (1.0 - smoothing), smoothing / max(logp.shape[axis], 1))
+    terms = logp * t
     if weight is not None:
-        terms = arith.mul(terms, _per_class(weight, logp, axis, what))
-    loss = arith.neg(reductions.sum(terms, axis))
+        terms = terms * _per_class(weight, logp, axis, what)
+    loss = -reductions.sum(terms, axis)
     if reduction == "mean":
-        return arith.div(reductions.sum(loss), float(max(loss.size, 1)))
+        return reductions.sum(loss) / float(max(loss.size, 1))
     return _reduced(loss, reduction, what)
 
 
@@ -294,17 +294,17 @@ def _nll(
     index = arith.where(counts, index, 0)  # any class will do where the target does not count
     picked = _picked(logp, index, axis)
     table = None if weight is None else _per_class(weight, logp, axis, what)
-    w = cast_to(counts, logp.dtype) if table is None else arith.mul(
-        _picked(shapes.broadcast_to(table, logp.shape), index, axis), cast_to(counts, logp.dtype))
-    loss = arith.where(counts, arith.neg(arith.mul(picked, w)), 0.0)
+    w = cast_to(counts, logp.dtype) if table is None \
+        else _picked(shapes.broadcast_to(table, logp.shape), index, axis) * \
+        cast_to(counts, logp.dtype)
+    loss = arith.where(counts, -(picked * w), 0.0)
     if smoothing > 0:
         spread = reductions.sum(logp if table is None else arith.mul(logp, table), axis)
-        smooth = arith.where(
-            counts, arith.neg(arith.mul(spread, smoothing / logp.shape[axis])), 0.0)
-        loss = arith.add(arith.mul(loss, 1.0 - smoothing), smooth)
+        smooth = arith.where(counts, -arith.mul(spread, smoothing / logp.shape[axis]), 0.0)
+        loss = loss * (1.0 - smoothing) + smooth
     mode = choice(reduction, _REDUCTIONS, what, "reduction")
     if mode == "mean":
-        return arith.div(reductions.sum(loss), reductions.sum(w))
+        return reductions.sum(loss) / reductions.sum(w)
     return loss if mode == "none" else reductions.sum(loss)
 
 
@@ -345,10 +345,9 @@ def binary_cross_entropy_with_logits(
         loss: Tensor = apply("bce_with_logits", x, y)
     else:
         # log(1 + exp(-|x|)) + max(-x, 0) is log(1 + exp(-x)) without overflow.
-        softplus = arith.add(
-            apply("log1p", apply("exp", arith.neg(arith.abs(x)))), arith.maximum(arith.neg(x), 0.0))
-        factor = arith.add(arith.mul(arith.sub(pos_weight, 1.0), y), 1.0)
-        loss = arith.add(arith.mul(arith.sub(1.0, y), x), arith.mul(factor, softplus))
+        softplus = apply("log1p", apply("exp", -arith.abs(x))) + arith.maximum(-x, 0.0)
+        factor = arith.sub(pos_weight, 1.0) * y + 1.0
+        loss = (1.0 - y) * x + factor * softplus
     return _reduced(loss if weight is None else arith.mul(loss, weight), reduction, what)
 
 
@@ -365,7 +364,7 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     loss: Tensor = apply("kl_div", x, apply("stop_gradient", y))
     choice(reduction, (*_REDUCTIONS, "batchmean"), "kl_div", "reduction")
     if reduction == "batchmean":
-        return arith.div(reductions.sum(loss), float(loss.shape[0] if loss.ndim else 1))
+        return reductions.sum(loss) / float(loss.shape[0] if loss.ndim else 1)
     return _reduced(loss, reduction, "kl_div")
 
 
@@ -378,10 +377,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     vectors, between -1 and 1. The operands broadcast."""
     given, other = _floats("cosine_similarity", x1, x2)
     a, b = arith.wide(given), arith.wide(other)
-    dot = reductions.sum(arith.mul(a, b), dim)
+    dot = reductions.sum(a * b, dim)
     size_a, size_b = (statistics.norm(v, None, dim) for v in (a, b))
-    cos = arith.div(dot,
-                    arith.mul(arith.maximum(size_a, float(eps)), arith.maximum(size_b, float(eps))))
+    cos = dot / (arith.maximum(size_a, float(eps)) * arith.maximum(size_b, float(eps)))
     return cast_to(cos, given.dtype)
 
 
@@ -395,9 +393,9 @@ def cosine_embedding_loss(
         raise misuse("cosine_embedding_loss", "'margin' must be in [-1, 1]", margin)
     a, b = _floats("cosine_embedding_loss", input1, input2)
     cos = cosine_similarity(a, b, -1)
-    loss = arith.where(arith.eq(target, 1), arith.sub(1.0, cos),
-                       arith.where(arith.eq(target, -1),
-                                   arith.maximum(arith.sub(cos, float(margin)), 0.0), 0.0))
+    loss = arith.where(arith.eq(target, 1), 1.0 - cos,
+                       arith.where(arith.eq(target, -1), arith.maximum(cos - float(margin), 0.0),
+                                   0.0))
     return _reduced(loss, reduction, "cosine_embedding_loss")
 
 
@@ -407,10 +405,8 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(0, -target (input1 - input2) + margin): a target of 1 asks for input1 > input2, one of -1
     for the opposite. Reduced by "mean" (default), "sum" or "none"."""
-    d = arith.sub(tensor(input1, "margin_ranking_loss"), tensor(input2, "margin_ranking_loss"))
-    loss = arith.maximum(
-        arith.add(arith.mul(arith.neg(tensor(target, "margin_ranking_loss", "target")), d),
-                  float(margin)), 0.0)
+    d = tensor(input1, "margin_ranking_loss") - tensor(input2, "margin_ranking_loss")
+    loss = arith.maximum(-tensor(target, "margin_ranking_loss", "target") * d + float(margin), 0.0)
     return _reduced(loss, reduction, "margin_ranking_loss")
 
 
@@ -421,8 +417,8 @@ def hinge_embedding_loss(
     """inputs where the target is 1, max(0, margin - inputs) where it is -1, of one shape; reduced
     by "mean" (default), "sum" or "none"."""
     x, y = _floats("hinge_embedding_loss", inputs, targets)
-    far = arith.maximum(arith.sub(float(margin), x), 0.0)
-    loss = arith.where(arith.eq(y, 1), x, arith.where(arith.eq(y, -1), far, 0.0))
+    far = arith.maximum(float(margin) - x, 0.0)
+    loss = arith.where(y == 1, x, arith.where(y == -1, far, 0.0))
     return _reduced(loss, reduction, "hinge_embedding_loss")
 
 
@@ -460,8 +456,8 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     """log(1 + exp(-target * input)) for targets of -1 and 1 of the shape of the input, reduced by
     "mean" (default), "sum" or "none"."""
     x, y = _floats("soft_margin_loss", input, target)
-    z = arith.neg(arith.mul(y, x))
-    out = arith.add(arith.maximum(z, 0.0), apply("log1p", apply("exp", arith.neg(arith.abs(z)))))
+    z = -(y * x)
+    out = arith.maximum(z, 0.0) + apply("log1p", apply("exp", -arith.abs(z)))
     return _reduced(out, reduction, "soft_margin_loss")
 
 
@@ -491,18 +487,17 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
                      f"{x.shape} and {t.shape}")
     rows, labels = (shapes.reshape(v, (-1, x.shape[-1])) for v in (x, cast_to(t, int64)))
     count = rows.shape[1]
-    ended: Tensor = apply("cumsum", cast_to(arith.lt(labels, 0), int64), axis=1)
-    used = arith.eq(ended, 0)
+    ended: Tensor = apply("cumsum", cast_to(labels < 0, int64), axis=1)
+    used = ended == 0
     chosen = arith.where(used, labels, 0)
     own = indexing.gather_elements(rows, 1, chosen)
     cells = apply("iota", shape=(1, 1, count), axis=2, dtype=int64)
     hit = arith.logical_and(
         arith.eq(shapes.expand_dims(chosen, 2), cells), shapes.expand_dims(used, 2))
     of_target = reductions.any(hit, 1, True)
-    gap = arith.sub(arith.add(shapes.expand_dims(rows, 1), 1.0), shapes.expand_dims(own, 2))
+    gap = shapes.expand_dims(rows, 1) + 1.0 - shapes.expand_dims(own, 2)
     wanted = arith.logical_and(shapes.expand_dims(used, 2), arith.logical_not(of_target))
-    each = arith.div(reductions.sum(arith.where(wanted, arith.maximum(gap, 0.0), 0.0), (1, 2)),
-                     float(count))
+    each = reductions.sum(arith.where(wanted, arith.maximum(gap, 0.0), 0.0), (1, 2)) / float(count)
     if x.ndim == 1:
         each = shapes.squeeze(each, 0)
     return _reduced(cast_to(each, x.dtype), reduction, what)
@@ -527,10 +522,10 @@ def multi_margin_loss(
                      f"{y.dtype}: labels.astype(ms.int32)", TypeError)
     label = shapes.reshape(cast_to(y, int64), (-1, 1))
     own: Tensor = apply("gather_elements", x, label, dim=1)
-    hinge = arith.maximum(arith.add(arith.sub(x, own), float(margin)), 0.0)
-    hinge = arith.mul(hinge, hinge) if p == 2 else hinge
+    hinge = arith.maximum(x - own + float(margin), 0.0)
+    hinge = hinge * hinge if p == 2 else hinge
     if weight is not None:
-        hinge = arith.mul(hinge, apply("gather", weight, label, axis=0))
+        hinge = hinge * apply("gather", weight, label, axis=0)
     cells = apply("iota", shape=x.shape, axis=1, dtype=int64)
     each = reductions.sum(arith.where(arith.eq(cells, label), 0.0, hinge), 1)
-    return _reduced(arith.div(each, float(x.shape[1])), reduction, "multi_margin_loss")
+    return _reduced(each / float(x.shape[1]), reduction, "multi_margin_loss")

@@ -10,7 +10,7 @@ from ...core.declared import misuse
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor
 from ..arguments import axis_of, is_int, tensor
-from . import arith, elimination, orthogonal, reductions, shapes, statistics
+from . import elimination, orthogonal, reductions, shapes, statistics
 
 _INF = float("inf")
 _ORDERS = (2, -2, 1, -1, _INF, -_INF, "fro", "nuc")
@@ -69,8 +69,8 @@ def condition_number(A: Tensor, p: Any = None) -> Tensor:
     x = tensor(A, "cond", "A")
     if p in (None, 2, -2):
         order = 2 if p is None else p
-        return arith.div(matrix_norm(x, order), matrix_norm(x, -order))
-    return arith.mul(matrix_norm(x, p), matrix_norm(elimination.inverse(x), p))
+        return matrix_norm(x, order) / matrix_norm(x, -order)
+    return matrix_norm(x, p) * matrix_norm(elimination.inverse(x), p)
 
 
 def _of_singular_values(x: Tensor, ord: Any) -> Tensor:

@@ -53,16 +53,16 @@ def _reflect(
     rows = captures[0]
     column = at(r, i, 2)
     head, below = at(column, i, 1), arith.gt(rows, i)
-    tail = _total(arith.where(below, arith.mul(column, column), 0.0), 1)
-    active = arith.ne(tail, 0.0)
-    size = arith.sqrt(arith.where(active, arith.add(tail, arith.mul(head, head)), 1.0))
-    first = arith.add(head, arith.where(arith.lt(head, 0.0), arith.neg(size), size))
+    tail = _total(arith.where(below, column * column, 0.0), 1)
+    active = tail != 0.0
+    size = arith.sqrt(arith.where(active, tail + head * head, 1.0))
+    first = head + arith.where(head < 0.0, -size, size)
     v = arith.where(below, column, arith.where(arith.eq(rows, i), first, 0.0))
-    square = arith.where(active, arith.add(tail, arith.mul(first, first)), 1.0)
-    scale = arith.where(active, arith.div(2.0, square), 0.0)
+    square = arith.where(active, tail + first * first, 1.0)
+    scale = arith.where(active, 2.0 / square, 0.0)
     across = shapes.swapaxes(v, 1, 2)
-    r = arith.sub(r, linalg.matmul(v, arith.mul(linalg.matmul(across, r), scale)))
-    q = arith.sub(q, linalg.matmul(arith.mul(linalg.matmul(q, v), scale), across))
+    r = arith.sub(r, linalg.matmul(v, linalg.matmul(across, r) * scale))
+    q = arith.sub(q, linalg.matmul(linalg.matmul(q, v) * scale, across))
     return [r, q], []
 
 
@@ -125,7 +125,7 @@ def triangular_solve(
     first = upper != transpose
     x = as_batch(shapes.broadcast_to(matrix, (*lead, n, n)))
     if unitriangular:
-        x = arith.where(arith.eq(creation.eye(n, None, x.dtype), 1.0), 1.0, x)
+        x = arith.where(creation.eye(n, None, x.dtype) == 1.0, 1.0, x)
     right = as_batch(y)
     if not first:  # a lower triangle is an upper one from the other end
         x, right = shapes.flip(x, (1, 2)), shapes.flip(right, (1,))
@@ -161,16 +161,15 @@ def _rotate(
     half = z.shape[2] // 2
     left, right = joining.part(z, 2, 0, half), joining.part(z, 2, half, 2 * half)
     a, b = (_total(arith.mul(arith.mul(v, v), above), 1) for v in (left, right))
-    both = _total(arith.mul(arith.mul(left, right), above), 1)
-    apart = arith.eq(both, 0.0)
-    zeta = arith.div(arith.sub(b, a), arith.mul(arith.where(apart, 1.0, both), 2.0))
+    both = _total(arith.mul(left * right, above), 1)
+    apart = both == 0.0
+    zeta = (b - a) / (arith.where(apart, 1.0, both) * 2.0)
     size = arith.abs(zeta)
-    t = arith.div(1.0, arith.add(size, arith.sqrt(arith.add(arith.mul(size, size), 1.0))))
-    t = arith.where(apart, 0.0, arith.where(arith.lt(zeta, 0.0), arith.neg(t), t))
-    c = arith.div(1.0, arith.sqrt(arith.add(arith.mul(t, t), 1.0)))
-    s = arith.mul(c, t)
-    turned = joining.concat((arith.sub(arith.mul(left, c), arith.mul(right, s)),
-                             arith.add(arith.mul(left, s), arith.mul(right, c))), 2)
+    t = 1.0 / (size + arith.sqrt(size * size + 1.0))
+    t = arith.where(apart, 0.0, arith.where(zeta < 0.0, -t, t))
+    c = 1.0 / arith.sqrt(t * t + 1.0)
+    s = c * t
+    turned = joining.concat((left * c - right * s, left * s + right * c), 2)
     return [apply("gather", turned, order, axis=2)], []
 
 
@@ -193,8 +192,8 @@ def singular_values(input: Tensor) -> Tensor:
     if not flat.size:
         return cast_to(creation.zeros((*x.shape[:-2], n), x.dtype), kind)
     turned = linalg.matmul(flat, rotation(flat))
-    length = arith.sqrt(_total(arith.mul(turned, turned), 1))
-    u = apply("stop_gradient", arith.div(turned, arith.where(arith.eq(length, 0.0), 1.0, length)))
+    length = arith.sqrt(_total(turned * turned, 1))
+    u = apply("stop_gradient", turned / arith.where(length == 0.0, 1.0, length))
     return cast_to(shapes.reshape(reductions.sum(arith.mul(u, turned), 1), (*x.shape[:-2], n)),
                    kind)
 
@@ -257,17 +256,17 @@ def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     fixed: Tensor = apply("stop_gradient", flat)
     v = rotation(flat)
     turned = linalg.matmul(fixed, v)
-    _, order = sorting.sort(arith.sqrt(reductions.sum(arith.mul(turned, turned), 1)), -1, True)
+    _, order = sorting.sort(arith.sqrt(reductions.sum(turned * turned, 1)), -1, True)
     pick = shapes.expand_dims(order, 1)
     v = indexing.gather_elements(v, 2, shapes.broadcast_to(pick, v.shape))
     # Q of columns at right angles is those of length one, and others where a column is zero.
     q, r = qr(linalg.matmul(fixed, v), "complete" if full else "reduced")
     size = grid.diagonal(r, 0, 1, 2)
-    sign = arith.where(arith.lt(size, 0.0), -1.0, creation.ones_like(size))
+    sign = arith.where(size < 0.0, -1.0, creation.ones_like(size))
     q, s, v = (apply("stop_gradient", t) for t in (q, arith.abs(size), v))
     flip = shapes.expand_dims(sign, 1)
-    u = arith.mul(joining.part(q, 2, 0, n), flip)
-    s, u_moved, v = _first_order(arith.sub(flat, fixed), s, u, v)
+    u = joining.part(q, 2, 0, n) * flip
+    s, u_moved, v = _first_order(flat - fixed, s, u, v)
     return s, joining.concat(
         (u_moved, joining.part(q, 2, n, q.shape[2])), 2) if full else u_moved, v
 
@@ -281,18 +280,17 @@ def _first_order(change: Tensor, s: Tensor, u: Tensor, v: Tensor) -> tuple[Tenso
     across = shapes.swapaxes(u, 1, 2)
     p = linalg.matmul(linalg.matmul(across, change), v)
     row, column = shapes.expand_dims(s, 1), shapes.expand_dims(s, 2)
-    gap = arith.sub(arith.mul(row, row), arith.mul(column, column))
-    apart = arith.ne(gap, 0.0)
-    f = arith.where(apart, arith.div(1.0, arith.where(apart, gap, 1.0)), 0.0)
+    gap = row * row - column * column
+    apart = gap != 0.0
+    f = arith.where(apart, 1.0 / arith.where(apart, gap, 1.0), 0.0)
     back = shapes.swapaxes(p, 1, 2)
-    of_u = linalg.matmul(u, arith.mul(f, arith.add(arith.mul(p, row), arith.mul(column, back))))
-    of_v = linalg.matmul(v, arith.mul(f, arith.add(arith.mul(column, p), arith.mul(back, row))))
+    of_u = linalg.matmul(u, f * (p * row + column * back))
+    of_v = linalg.matmul(v, f * (column * p + back * row))
     if u.shape[1] > u.shape[2]:
-        inverse = arith.where(
-            arith.gt(row, 0.0), arith.div(1.0, arith.where(arith.gt(row, 0.0), row, 1.0)), 0.0)
-        reached = arith.mul(linalg.matmul(change, v), inverse)
-        of_u = arith.add(of_u, arith.sub(reached, linalg.matmul(u, linalg.matmul(across, reached))))
-    return arith.add(s, grid.diagonal(p, 0, 1, 2)), arith.add(u, of_u), arith.add(v, of_v)
+        inverse = arith.where(row > 0.0, 1.0 / arith.where(row > 0.0, row, 1.0), 0.0)
+        reached = linalg.matmul(change, v) * inverse
+        of_u = of_u + (reached - linalg.matmul(u, linalg.matmul(across, reached)))
+    return s + grid.diagonal(p, 0, 1, 2), u + of_u, v + of_v
 
 
 def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
@@ -318,7 +316,7 @@ def pinv(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fal
     largest = reductions.amax(s, -1, True)
     limit = arith.maximum(arith.mul(largest, _column(rtol)), 0.0 if atol is None else _column(atol))
     kept = arith.gt(s, limit)
-    inverse = arith.where(kept, arith.div(1.0, arith.where(kept, s, 1.0)), 0.0)
+    inverse = arith.where(kept, 1.0 / arith.where(kept, s, 1.0), 0.0)
     return linalg.matmul(arith.mul(v, shapes.expand_dims(inverse, -2)), shapes.swapaxes(u, -1, -2))
 
 

@@ -71,7 +71,7 @@ def step(
         reset, update = apply("sigmoid", arith.add(xr, hr)), apply("sigmoid", arith.add(xz, hz))
         own = activation.dense(arith.mul(reset, h), joining.part(w_hh, 0, gated, w_hh.shape[0]))
         new = apply("tanh", arith.add(xn, own))
-        return [arith.add(arith.mul(arith.sub(1.0, update), new), arith.mul(update, h))]
+        return [arith.mul(arith.sub(1.0, update), new) + arith.mul(update, h)]
     inner = _dense(h, w_hh, b_hh, parts)
     if kind in ("tanh", "relu"):
         total = arith.add(gates, inner)
@@ -81,11 +81,10 @@ def step(
         reset = apply("sigmoid", arith.add(xr, hr))
         update = apply("sigmoid", arith.add(xz, hz))
         new = apply("tanh", arith.add(xn, arith.mul(reset, hn)))
-        return [arith.add(arith.mul(arith.sub(1.0, update), new), arith.mul(update, h))]
+        return [arith.mul(arith.sub(1.0, update), new) + arith.mul(update, h)]
     i, f, g, o = joining.chunk(arith.add(gates, inner), 4, -1)
-    c = arith.add(arith.mul(apply("sigmoid", f), states[1]),
-                  arith.mul(apply("sigmoid", i), apply("tanh", g)))
-    return [arith.mul(apply("sigmoid", o), apply("tanh", c)), c]
+    c = arith.mul(apply("sigmoid", f), states[1]) + apply("sigmoid", i) * apply("tanh", g)
+    return [apply("sigmoid", o) * apply("tanh", c), c]
 
 
 def cell_step(

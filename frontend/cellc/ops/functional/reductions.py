@@ -305,8 +305,7 @@ def nanmean(
     are. Floats only."""
     x = inexact(tensor(input, "nanmean"))
     known = cast_to(arith.logical_not(arith.isnan(x)), x.dtype)
-    return arith.div(nansum(x, axis, keepdims, dtype=dtype),
-                     sum(known, axis, keepdims, dtype=dtype))
+    return nansum(x, axis, keepdims, dtype=dtype) / sum(known, axis, keepdims, dtype=dtype)
 
 
 @native
@@ -315,8 +314,7 @@ def count_nonzero(
 ) -> Tensor:
     """The number (int32) of elements that are not 0 over `axis` (all axes if None). NaN counts as
     non-zero."""
-    return sum(cast_to(arith.ne(tensor(x, "count_nonzero", "x"), 0), dtype), axis, keep_dims,
-               dtype=dtype)
+    return sum(cast_to(tensor(x, "count_nonzero", "x") != 0, dtype), axis, keep_dims, dtype=dtype)
 
 
 # --- running reductions ---------------------------------------------------------------------------
@@ -388,7 +386,7 @@ def diff(
     if len(parts) > 1:
         t = apply("concat", *(cast_to(p, t.dtype) for p in parts), axis=a)
     for _ in range(builtins.min(size(n, "diff", "n"), t.shape[a])):  # then nothing is left
-        t = arith.sub(joining.part(t, a, 1, t.shape[a]), joining.part(t, a, 0, t.shape[a] - 1))
+        t = joining.part(t, a, 1, t.shape[a]) - joining.part(t, a, 0, t.shape[a] - 1)
     return t
 
 
@@ -399,9 +397,9 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1)
     t = inexact(tensor(y, "trapz", "y"))
     a = axis_of(dim, t.ndim, "trapz", "dim")
     left, right = joining.part(t, a, 0, t.shape[a] - 1), joining.part(t, a, 1, t.shape[a])
-    pair = arith.div(arith.add(left, right), 2.0)
+    pair = (left + right) / 2.0
     if x is None:
-        return sum(arith.mul(pair, float(dx)), a)
+        return sum(pair * float(dx), a)
     x = tensor(x, "trapz", "x")
     width = diff(x, 1, -1 if x.ndim == 1 else a)
     if x.ndim == 1:

@@ -37,7 +37,7 @@ def _keys(count: int, seed: Seed, what: str) -> Tensor:
 def _uniform(key: Tensor, like: Tensor) -> Tensor:
     """Uniform numbers in (0, 1]."""
     drawn: Tensor = apply("random_uniform", key, shape=like.shape, dtype=like.dtype)
-    return arith.sub(1.0, drawn)
+    return 1.0 - drawn
 
 
 def _log(x: Tensor) -> Tensor:
@@ -53,13 +53,12 @@ def _gamma_round(
     """A candidate by Marsaglia and Tsang (2000), kept where none was accepted before."""
     (value, done), (first, second), (d,) = carried, xs, captures
     x: Tensor = apply("random_normal", first, shape=d.shape, dtype=d.dtype)
-    v = arith.add(arith.div(x, arith.sqrt(arith.mul(d, 9.0))), 1.0)
-    cube = arith.mul(v, arith.mul(v, v))
-    inside = arith.gt(v, 0.0)
+    v = x / arith.sqrt(arith.mul(d, 9.0)) + 1.0
+    cube = v * (v * v)
+    inside = v > 0.0
     log = _log(arith.where(inside, cube, 1.0))
-    bound = arith.add(arith.mul(arith.mul(x, x), 0.5),
-                      arith.mul(d, arith.add(arith.sub(1.0, cube), log)))
-    accepted = arith.logical_and(inside, arith.lt(_log(_uniform(second, d)), bound))
+    bound = x * x * 0.5 + arith.mul(d, 1.0 - cube + log)
+    accepted = arith.logical_and(inside, _log(_uniform(second, d)) < bound)
     taken = arith.logical_and(inside, arith.logical_not(done))
     return [arith.where(taken, arith.mul(d, cube), value), arith.logical_or(done, accepted)], []
 
@@ -67,15 +66,14 @@ def _gamma_round(
 def _standard_gamma(alpha: Tensor, seed: Seed, what: str) -> Tensor:
     """Gamma numbers of scale 1; below 1, alpha is raised by one and a power of a uniform taken."""
     a = alpha if alpha.dtype is float64 else cast_to(alpha, float32)
-    small = arith.lt(a, 1.0)
-    d = arith.sub(arith.where(small, arith.add(a, 1.0), a), 1 / 3)
+    small = a < 1.0
+    d = arith.where(small, a + 1.0, a) - 1 / 3
     keys = [_keys(_GAMMA_ROUNDS, seed, what) for _ in range(2)]
     start = [d, creation.full(d.shape, False, dtype=bool_)]
     (value, _), _ = scan((what, "gamma"), start, keys, [d], _GAMMA_ROUNDS, _gamma_round)
-    power: Tensor = apply("exp", arith.div(_log(_uniform(draws.drawing_key(seed, what), d)),
-                                           arith.where(small, a, 1.0)))
-    drawn = arith.where(
-        arith.gt(a, 0.0), arith.where(small, arith.mul(value, power), value), math.nan)
+    power: Tensor = apply("exp", _log(_uniform(draws.drawing_key(seed, what), d)) /
+                          arith.where(small, a, 1.0))
+    drawn = arith.where(a > 0.0, arith.where(small, arith.mul(value, power), value), math.nan)
     return apply_one("stop_gradient", cast_to(drawn, alpha.dtype))
 
 
@@ -96,7 +94,7 @@ def gamma(shape: Any, alpha: Tensor, beta: Tensor, seed: Seed = None) -> Tensor:
     what = "gamma"
     a, b = _parameter(alpha, what, "alpha"), _parameter(beta, what, "beta")
     dims = broadcast_all(shape_of(shape, what), a.shape, b.shape)
-    return arith.div(_standard_gamma(shapes.broadcast_to(a, dims), seed, what), b)
+    return _standard_gamma(shapes.broadcast_to(a, dims), seed, what) / b
 
 
 def _repeated(shape: Any, x: Tensor, what: str) -> Tensor:
@@ -136,24 +134,20 @@ def _poisson_round(
 ) -> tuple[list[Tensor], list[Tensor]]:
     """A candidate by transformed rejection (Hoermann, 1993: PTRS), for means from 10."""
     (value, done), (first, second), (mean,) = carried, xs, captures
-    b = arith.add(arith.mul(arith.sqrt(mean), 2.53), 0.931)
-    a = arith.add(arith.mul(b, 0.02483), -0.059)
-    u = arith.sub(_uniform(first, mean), 0.5)
+    b = arith.sqrt(mean) * 2.53 + 0.931
+    a = b * 0.02483 + -0.059
+    u = _uniform(first, mean) - 0.5
     v = _uniform(second, mean)
-    us = arith.sub(0.5, arith.abs(u))
-    k = arith.floor(arith.add(arith.add(
-        arith.mul(arith.add(arith.div(arith.mul(a, 2.0), arith.maximum(us, 1e-30)), b), u), mean),
-                              0.43))
-    valid = arith.logical_and(
-        arith.ge(k, 0.0), arith.logical_or(arith.ge(us, 0.013), arith.le(v, us)))
-    inverse = arith.add(arith.div(1.1328, arith.sub(b, 3.4)), 1.1239)
-    spread = arith.add(arith.div(a, arith.maximum(arith.mul(us, us), 1e-30)), b)
+    us = 0.5 - arith.abs(u)
+    k = arith.floor(arith.add((a * 2.0 / arith.maximum(us, 1e-30) + b) * u, mean) + 0.43)
+    valid = arith.logical_and(k >= 0.0, arith.logical_or(us >= 0.013, v <= us))
+    inverse = 1.1328 / (b - 3.4) + 1.1239
+    spread = a / arith.maximum(us * us, 1e-30) + b
     k_safe = arith.maximum(k, 0.0)
-    left = _log(arith.div(arith.mul(v, inverse), spread))
-    right = arith.sub(arith.sub(arith.mul(k_safe, _log(mean)), mean),
-                      apply("lgamma", arith.add(k_safe, 1.0)))
-    accepted = arith.logical_and(valid, arith.le(left, right))
-    taken = arith.logical_and(arith.ge(k, 0.0), arith.logical_not(done))
+    left = _log(v * inverse / spread)
+    right = arith.sub(k_safe * _log(mean), mean) - apply("lgamma", k_safe + 1.0)
+    accepted = arith.logical_and(valid, left <= right)
+    taken = arith.logical_and(k >= 0.0, arith.logical_not(done))
     return [arith.where(taken, k, value), arith.logical_or(done, accepted)], []
 
 
@@ -169,7 +163,7 @@ def _poisson(mean: Tensor, seed: Seed, what: str) -> Tensor:
      _), _ = scan((what, "many"), [arith.floor(large), creation.full(x.shape, False, dtype=bool_)],
                   [_keys(_MANY, seed, what) for _ in range(2)], [large], _MANY,
                   _poisson_round)
-    drawn = arith.where(arith.ge(x, 0.0), arith.where(few, count, many), math.nan)
+    drawn = arith.where(x >= 0.0, arith.where(few, count, many), math.nan)
     return apply_one("stop_gradient", drawn)
 
 
@@ -244,13 +238,11 @@ def truncated_between(
         for t in (mean, stdevs, low, high))
 
     def cumulative(x: Tensor) -> Tensor:
-        return arith.mul(
-            apply("erfc", arith.mul(arith.div(arith.sub(x, centre), spread), -math.sqrt(0.5))), 0.5)
+        return apply_one("erfc", arith.sub(x, centre) / spread * -math.sqrt(0.5)) * 0.5
 
     first, last = cumulative(a), cumulative(b)
     u: Tensor = apply("random_uniform", draws.drawing_key(seed, what), shape=shape, dtype=float64)
-    p = arith.add(first, arith.mul(u, arith.sub(last, first)))
-    z: Tensor = apply("erfinv",
-                      arith.clamp(arith.sub(arith.mul(p, 2.0), 1.0), -1 + 1e-16, 1 - 1e-16))
-    out = arith.add(centre, arith.mul(arith.mul(z, math.sqrt(2.0)), spread))
+    p = arith.add(first, u * arith.sub(last, first))
+    z: Tensor = apply("erfinv", arith.clamp(p * 2.0 - 1.0, -1 + 1e-16, 1 - 1e-16))
+    out = centre + z * math.sqrt(2.0) * spread
     return cast_to(arith.minimum(arith.maximum(out, a), b), mean.dtype)

@@ -38,14 +38,14 @@ def iou(anchor_boxes: Tensor, gt_boxes: Tensor, mode: str = "iou") -> Tensor:
     y = [joining.part(g, 1, i, i + 1) for i in range(4)]
     # A box holds its right and lower border.
     def span(low: Tensor, high: Tensor) -> Tensor:
-        return arith.maximum(arith.add(arith.sub(high, low), 1.0), 0.0)
+        return arith.maximum(arith.sub(high, low) + 1.0, 0.0)
 
     inner = arith.mul(span(arith.maximum(x[0], y[0]), arith.minimum(x[2], y[2])),
                       span(arith.maximum(x[1], y[1]), arith.minimum(x[3], y[3])))
     areas = [arith.mul(span(b[0], b[2]), span(b[1], b[3])) for b in (x, y)]
     if mode == "iof":
         return arith.div(inner, areas[1])
-    return arith.div(inner, arith.sub(arith.add(areas[0], areas[1]), inner))
+    return inner / (arith.add(areas[0], areas[1]) - inner)
 
 
 @native
@@ -110,9 +110,8 @@ def grid_sample(
 def blended(x: Tensor, places: list[Tensor]) -> Tensor:
     """(N, C, ...) read linearly between elements, 0 outside: at places (N, ...) along each axis."""
     def corner(offsets: tuple[int, ...]) -> Tensor:
-        index = [arith.add(arith.floor(p), float(c)) for p, c in zip(places, offsets, strict=True)]
-        share = [arith.sub(1.0, arith.abs(arith.sub(p, v)))
-                 for p, v in zip(places, index, strict=True)]
+        index = [arith.floor(p) + float(c) for p, c in zip(places, offsets, strict=True)]
+        share = [1.0 - arith.abs(arith.sub(p, v)) for p, v in zip(places, index, strict=True)]
         return _read(x, index, reduce(arith.mul, share), places[0].shape)
 
     return reduce(arith.add, map(corner, itertools.product((0, 1), repeat=len(places))))
@@ -121,15 +120,14 @@ def blended(x: Tensor, places: list[Tensor]) -> Tensor:
 def _pixel(at: Tensor, n: int, padding: str, align: bool) -> Tensor:
     """A coordinate in [-1, 1] as a position along an axis of n elements."""
     size, last = n * 1.0, (n - 1) * 1.0  # floats, of an open size too
-    p = arith.mul(arith.add(at, 1.0), last / 2) if align else \
-        arith.div(arith.sub(arith.mul(arith.add(at, 1.0), size), 1.0), 2.0)
+    p = (at + 1.0) * (last / 2) if align else ((at + 1.0) * size - 1.0) / 2.0
     if padding == "reflection":
         low, span = (0.0, last) if align else (-0.5, size)
         if n > align:
             turn = arith.remainder(arith.abs(arith.sub(p, low)), 2 * span)
             p = arith.add(arith.minimum(turn, arith.sub(2 * span, turn)), low)
         else:
-            p = arith.mul(p, 0.0)
+            p = p * 0.0
     return p if padding == "zeros" else arith.clamp(p, 0.0, last)
 
 
@@ -140,7 +138,7 @@ def _read(x: Tensor, index: list[Tensor], weight: Tensor | None, shape: tuple[in
         last = (n - 1) * 1.0
         ok = arith.logical_and(arith.ge(p, 0.0), arith.le(p, last))
         at = cast_to(arith.clamp(arith.where(ok, p, 0.0), 0.0, last), int64)
-        flat = at if flat is None else arith.add(arith.mul(flat, n), at)
+        flat = at if flat is None else arith.mul(flat, n) + at
         inside = ok if inside is None else arith.logical_and(inside, ok)
     assert flat is not None and inside is not None
     batch, channels = x.shape[:2]
@@ -150,5 +148,5 @@ def _read(x: Tensor, index: list[Tensor], weight: Tensor | None, shape: tuple[in
     got = shapes.reshape(
         apply("gather_elements", rows, where, dim=2), (batch, channels, *shape[1:]))
     if weight is not None:  # (that of a place that is no number counts nowhere, nor its gradient)
-        got = arith.mul(got, shapes.expand_dims(arith.where(inside, weight, 0.0), 1))
+        got = got * shapes.expand_dims(arith.where(inside, weight, 0.0), 1)
     return arith.where(shapes.expand_dims(inside, 1), got, 0.0)

@@ -164,8 +164,8 @@ def reverse_sequence(x: Tensor, seq_lengths: Tensor, seq_dim: int, batch_dim: in
     size = shapes.reshape(cast_to(lengths, int64), tuple(along))
     along[b], along[s] = 1, n
     at = tensor_of(np.arange(n).reshape(along))
-    mirrored = arith.sub(arith.sub(size, at), 1)
-    index = shapes.broadcast_to(arith.where(arith.lt(at, size), mirrored, at), t.shape)
+    mirrored = size - at - 1
+    index = shapes.broadcast_to(arith.where(at < size, mirrored, at), t.shape)
     return apply_one("gather_elements", t, index, dim=s)
 
 
@@ -178,7 +178,7 @@ def population_count(input_x: Tensor) -> Tensor:
     v = arith.bitwise_and(cast_to(x, int64), 0xFFFF)
     for shift, mask in ((1, 0x5555), (2, 0x3333), (4, 0x0F0F), (8, 0x00FF)):
         high = apply("shift_right", v, constant(shift, int64))
-        v = arith.add(arith.bitwise_and(v, mask), arith.bitwise_and(high, mask))
+        v = arith.bitwise_and(v, mask) + arith.bitwise_and(high, mask)
     return cast_to(v, uint8)
 
 

@@ -323,7 +323,7 @@ def precedes(edge: Tensor, x: Tensor, equal: bool) -> Tensor:
     before = arith.le(edge, x) if equal else arith.lt(edge, x)
     if not x.dtype.is_float:
         return before
-    last = arith.ne(x, x)
+    last = x != x
     return arith.logical_or(
         before, last if equal else arith.logical_and(last, arith.eq(edge, edge)))
 

@@ -214,9 +214,9 @@ def csr_softmax(logits: CSRTensor, dtype: DType) -> CSRTensor:
                      f"shape {x.shape} and {dtype}", TypeError)
     rows, values = row_numbers(x), cast_to(x.values, dtype)
     top = indexing.stop_gradient(indexing.unsorted_segment_max(values, rows, x.shape[0]))
-    raised = apply_one("exp", arith.sub(values, sparse_places.taken(top, rows)))
+    raised = apply_one("exp", values - sparse_places.taken(top, rows))
     total = sparse_places.summed(raised, rows, x.shape[0])
-    return with_values(x, arith.div(raised, sparse_places.taken(total, rows)))
+    return with_values(x, raised / sparse_places.taken(total, rows))
 
 
 def csr_add(a: CSRTensor, b: CSRTensor, alpha: Tensor, beta: Tensor) -> CSRTensor:
@@ -338,7 +338,7 @@ def coalesce(
         _place_rows(x_shape, what, "x_shape", 1))
     check_range(shapes.reshape(places, (places.size,)), 0, 1 << 62,
                 f"For '{what}', indices must not be negative, but got ", 0, ".")
-    room = arith.sub(shapes.expand_dims(shape, 1), places)
+    room = shapes.expand_dims(shape, 1) - places
     check_range(shapes.reshape(room, (room.size,)), 1, 1 << 62,
                 f"For '{what}', indices must be below 'x_shape', but one is too large: 'x_shape' "
                 "less the index is ", 0, ".")
@@ -374,10 +374,9 @@ def sparse_slice(
         _place_rows(indices, what, "indices", 2), values, *(
             _place_rows(t, what, n, 1)
             for t, n in ((shape, "shape"), (start, "start"), (size, "size"))))
-    room = arith.maximum(arith.minimum(most, arith.sub(whole, first)), 0)
-    moved = arith.sub(i, first)
-    kept = sparse_places.held(
-        reductions.all(arith.logical_and(arith.ge(moved, 0), arith.lt(moved, room)), 1), what)
+    room = arith.maximum(arith.minimum(most, whole - first), 0)
+    moved = i - first
+    kept = sparse_places.held(reductions.all(arith.logical_and(moved >= 0, moved < room), 1), what)
     return sparse_places.taken(moved, kept), sparse_places.taken(v, kept), room
 
 
@@ -405,7 +404,7 @@ def sparse_segment_mean(x: Tensor, indices: Tensor, segment_ids: Tensor) -> Tens
     places = cast_to(ids, int64)
     total = sparse_places.summed(sparse_places.taken(rows, i), places, count)
     many = arith.maximum(sparse_places.summed(creation.ones(i.shape, rows.dtype), places, count), 1)
-    return arith.div(total, shapes.reshape(many, (count,) + (1,) * (rows.ndim - 1)))
+    return total / shapes.reshape(many, (count,) + (1,) * (rows.ndim - 1))
 
 
 # --- primitives that are functions ----------------------------------------------------------------

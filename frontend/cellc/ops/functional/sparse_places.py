@@ -16,7 +16,7 @@ from ...tensors.index_runtime import traced, true_positions, unraveled
 from ...tensors.promotion import cast_to
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import need_known
-from . import arith, creation, joining, reductions, shapes
+from . import creation, joining, reductions, shapes
 
 Ints = tuple[int, ...]
 
@@ -59,7 +59,7 @@ def ends_of(rows: Tensor, count: int, dtype: DType) -> Tensor:
 def numbered(indices: Tensor, shape: Ints) -> Tensor:
     """Places (n, axes) as row-major numbers, int64 (n)."""
     steps = tensor_of(np.array([math.prod(shape[a + 1:]) for a in range(len(shape))], np.int64))
-    return reductions.sum(arith.mul(cast_to(indices, int64), steps), 1, dtype=int64)
+    return reductions.sum(cast_to(indices, int64) * steps, 1, dtype=int64)
 
 
 def places(numbers: Tensor, shape: Ints, dtype: DType) -> Tensor:
@@ -79,9 +79,9 @@ def merged(numbers: Tensor, values: Tensor, what: str) -> tuple[Tensor, Tensor]:
     count = numbers.shape[0]
     before = joining.part(
         joining.concat((creation.full((1,), -1, dtype=int64), found), 0), 0, 0, count)
-    fresh = arith.ne(found, before)
+    fresh = found != before
     first = held(fresh, what)
-    run = arith.sub(apply_one("cumsum", cast_to(fresh, int64), axis=0), 1)
+    run = apply_one("cumsum", cast_to(fresh, int64), axis=0) - 1
     return taken(found, first), summed(taken(values, order), run, first.shape[0])
 
 

@@ -9,7 +9,7 @@ from cellc_runtime.dtypes import DType, int64
 from ...core.declared import misuse
 from ...tensors.promotion import cast_to, operands
 from ...tensors.tensor import Tensor
-from . import arith, creation, shapes, sparse_places
+from . import creation, shapes, sparse_places
 
 Shape = tuple[int, ...]
 
@@ -51,5 +51,5 @@ def product(
         raise misuse(what, f"a dense matrix of {shape[1]} rows is needed beside a sparse one of "
                      f"shape {shape}", f"shape {dense.shape}")
     v, d = operands(what, values, dense)
-    terms = arith.mul(shapes.expand_dims(v, 1), sparse_places.taken(d, cast_to(columns, int64)))
+    terms = shapes.expand_dims(v, 1) * sparse_places.taken(d, cast_to(columns, int64))
     return sparse_places.summed(terms, cast_to(rows, int64), shape[0])

@@ -33,7 +33,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     which broadcast."""
     x, y = operands("float_power", input, exponent)
     wide = complex128 if x.dtype.is_complex else float64
-    return arith.pow(cast_to(x, wide), cast_to(y, wide))
+    return cast_to(x, wide) ** cast_to(y, wide)
 
 
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
@@ -52,7 +52,7 @@ def angle(input: Tensor) -> Tensor:
     if x.dtype.is_complex:
         return arith.same("angle", x)
     x = inexact(x)
-    return arith.where(arith.isnan(x), x, arith.where(arith.lt(x, 0), math.pi, 0.0))
+    return arith.where(arith.isnan(x), x, arith.where(x < 0, math.pi, 0.0))
 
 
 @native
@@ -60,7 +60,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * (cos(angle) + i sin(angle)): complex numbers of given magnitudes and angles in radians;
     complex64 of float32."""
     size, turn = tensor(abs, "polar", "abs"), tensor(angle, "polar", "angle")
-    return arith.complex(arith.mul(size, apply("cos", turn)), arith.mul(size, apply("sin", turn)))
+    return arith.complex(size * apply("cos", turn), size * apply("sin", turn))
 
 
 @native
@@ -108,13 +108,13 @@ accumulate_n = addn
 @native
 def deg2rad(x: Tensor) -> Tensor:
     """x pi / 180, elementwise: angles in degrees as radians. Ints are computed in float32."""
-    return arith.mul(inexact(tensor(x, "deg2rad")), math.pi / 180)
+    return inexact(tensor(x, "deg2rad")) * (math.pi / 180)
 
 
 @native
 def rad2deg(x: Tensor) -> Tensor:
     """x 180 / pi, elementwise: angles in radians as degrees. Ints are computed in float32."""
-    return arith.mul(inexact(tensor(x, "rad2deg")), 180 / math.pi)
+    return inexact(tensor(x, "rad2deg")) * (180 / math.pi)
 
 
 def atan2(input: Any, other: Any) -> Tensor:
@@ -131,8 +131,8 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
     infinite = arith.logical_or(arith.isinf(x), arith.isinf(y))
     a, b = arith.where(infinite, 1.0, x), arith.where(infinite, 1.0, y)
     big, small = arith.maximum(a, b), arith.minimum(a, b)
-    ratio = arith.div(small, arith.where(arith.eq(big, 0), 1.0, big))
-    out = arith.mul(big, apply("sqrt", arith.add(arith.mul(ratio, ratio), 1.0)))
+    ratio = small / arith.where(big == 0, 1.0, big)
+    out = big * apply("sqrt", ratio * ratio + 1.0)
     return arith.where(arith.isinf(x), x, arith.where(arith.isinf(y), y, out))
 
 
@@ -141,7 +141,7 @@ def copysign(x: Tensor, other: Any) -> Tensor:
     """|x| with the sign of `other` (the sign of -0.0 is negative), elementwise; the operands
     broadcast. Ints are computed in float32."""
     a, b = (inexact(t) for t in operands("copysign", x, other))
-    return arith.where(arith.signbit(b), arith.neg(arith.abs(a)), arith.abs(a))
+    return arith.where(arith.signbit(b), -arith.abs(a), arith.abs(a))
 
 
 @native
@@ -150,8 +150,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     The operands broadcast."""
     x, v = operands("heaviside", input, values)
     one, zero = constant(1, x.dtype), constant(0, x.dtype)
-    return arith.where(
-        arith.eq(x, 0), v, arith.where(arith.lt(x, 0), zero, arith.where(arith.isnan(x), x, one)))
+    return arith.where(x == 0, v, arith.where(x < 0, zero, arith.where(arith.isnan(x), x, one)))
 
 
 @native
@@ -159,7 +158,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(exp(input) + exp(other)), elementwise with broadcasting, computed without overflow."""
     x, y = (inexact(t) for t in operands("logaddexp", input, other))
     big = arith.maximum(x, y)
-    out = arith.add(big, apply("log1p", apply("exp", arith.neg(arith.abs(arith.sub(x, y))))))
+    out = big + apply("log1p", apply("exp", -arith.abs(x - y)))
     return arith.where(arith.isinf(big), big, out)
 
 
@@ -168,8 +167,8 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """log2(2**input + 2**other), elementwise with broadcasting, computed without overflow."""
     x, y = (inexact(t) for t in operands("logaddexp2", input, other))
     big = arith.maximum(x, y)
-    spread = arith.mul(arith.neg(arith.abs(arith.sub(x, y))), math.log(2))
-    out = arith.add(big, arith.mul(apply("log1p", apply("exp", spread)), 1 / math.log(2)))
+    spread = -arith.abs(x - y) * math.log(2)
+    out = big + apply("log1p", apply("exp", spread)) * (1 / math.log(2))
     return arith.where(arith.isinf(big), big, out)
 
 
@@ -192,8 +191,8 @@ def xdivy(x: Any, y: Any) -> Tensor:
     """x / y, and 0 where x is 0 even if y is 0: elementwise with broadcasting. Ints are computed in
     float32."""
     a, b = (inexact(t) for t in operands("xdivy", x, y))
-    zero = arith.eq(a, 0)
-    return arith.where(zero, 0.0, arith.div(a, arith.where(zero, 1.0, b)))
+    zero = a == 0
+    return arith.where(zero, 0.0, a / arith.where(zero, 1.0, b))
 
 
 @native
@@ -234,7 +233,7 @@ def approximate_equal(x: Tensor, y: Tensor, tolerance: float = 1e-5) -> Tensor:
 def ldexp(x: Tensor, other: Tensor) -> Tensor:
     """x * 2**other, elementwise with broadcasting: exact unless it overflows or gets too small.
     Ints are computed in float32."""
-    return arith.mul(tensor(x, "ldexp", "x"), arith.exp2(inexact(tensor(other, "ldexp", "other"))))
+    return tensor(x, "ldexp", "x") * arith.exp2(inexact(tensor(other, "ldexp", "other")))
 
 
 @native
@@ -263,7 +262,7 @@ def is_nonzero(input: Tensor) -> Tensor:
     x = tensor(input, "is_nonzero")
     if x.size != 1:
         raise misuse("is_nonzero", "one element is needed", f"shape {x.shape}")
-    return arith.ne(shapes.reshape(x, ()), 0)
+    return shapes.reshape(x, ()) != 0
 
 
 def eps(x: Tensor) -> Tensor:

@@ -86,13 +86,12 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     w = creation.ones((x.shape[1],), x.dtype) if not weights else \
         weights[0] if len(weights) == 1 else arith.mul(*weights)
     total = reductions.sum(w)
-    apart = arith.sub(x, arith.div(reductions.sum(arith.mul(x, w), 1, True), total))
+    apart = x - reductions.sum(arith.mul(x, w), 1, True) / total
     less: Any = float(number(correction, "cov", "correction"))
     if aweights is not None:
-        less = arith.div(arith.mul(reductions.sum(arith.mul(w, cast_to(aweights, x.dtype))), less),
-                         total)
+        less = arith.mul(reductions.sum(arith.mul(w, cast_to(aweights, x.dtype))), less) / total
     products = linalg.matmul(arith.mul(apart, w), shapes.transpose(arith.conj(apart), (1, 0)))
-    return shapes.squeeze(arith.div(products, arith.maximum(arith.sub(total, less), 0.0)))
+    return shapes.squeeze(products / arith.maximum(arith.sub(total, less), 0.0))
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:
@@ -111,14 +110,14 @@ def histc(input: Tensor, bins: int = 100, min: float = 0.0, max: float = 0.0) ->
     low: Any = reductions.amin(t) if least == most else least
     high: Any = reductions.amax(t) if least == most else most
     width = arith.sub(high, low)
-    flat = arith.eq(width, 0) if isinstance(width, Tensor) else None
+    flat = width == 0 if isinstance(width, Tensor) else None
     if flat is not None:
         low, width = arith.where(flat, arith.sub(low, 1.0), low), arith.where(flat, 2.0, width)
-    place = arith.floor(arith.div(arith.mul(arith.sub(t, low), float(n)), width))
-    inside = arith.logical_and(arith.ge(t, low), arith.le(t, arith.add(low, width)))
+    place = arith.floor(arith.sub(t, low) * float(n) / width)
+    inside = arith.logical_and(arith.ge(t, low), t <= arith.add(low, width))
     index = arith.where(inside, arith.minimum(place, float(n - 1)), -1.0)
     cells: Tensor = apply("iota", shape=(n, 1), axis=0, dtype=int32)
-    return reductions.sum(arith.eq(cells, cast_to(index, int32)), 1, dtype=x.dtype)
+    return reductions.sum(cells == cast_to(index, int32), 1, dtype=x.dtype)
 
 
 def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bool) -> Tensor:
@@ -131,7 +130,7 @@ def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bo
     ordered, _ = sorting.sort(t, a)  # NaN last
     bad = arith.isnan(t)
     n = t.shape[a]
-    count = arith.sub(float(n), reductions.sum(cast_to(bad, t.dtype), a, True)) if skip else None
+    count = float(n) - reductions.sum(cast_to(bad, t.dtype), a, True) if skip else None
     parts = []
     for p in points:
         place = arith.mul(arith.sub(count, 1.0), p) if count is not None else \
@@ -142,7 +141,7 @@ def _quantile(what: str, input: Any, q: Any, axis: Any, keepdims: bool, skip: bo
         first, second = (apply("gather_elements", ordered,
                                shapes.broadcast_to(cast_to(v, int64), shape), dim=a)
                          for v in (low, high))
-        parts.append(special.lerp(first, second, arith.sub(place, low)))
+        parts.append(special.lerp(first, second, place - low))
     none = reductions.all(bad, a, True) if skip else reductions.any(bad, a, True)
     parts = [arith.where(none, math.nan, v) for v in parts]
     if not keepdims:
@@ -229,7 +228,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
                      f"{a.shape} and {b.shape}")
     left: Tensor = apply("reshape", a, shape=(*a.shape[:-1], 1, a.shape[-1]))
     right: Tensor = apply("reshape", b, shape=(*b.shape[:-2], 1, *b.shape[-2:]))
-    return vector_norms(arith.sub(left, right), float(number(p, "cdist", "p")), -1, False)
+    return vector_norms(left - right, float(number(p, "cdist", "p")), -1, False)
 
 
 @native
@@ -238,8 +237,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     order 01, 02, ..., 12, ...: (..., n (n - 1) / 2)."""
     x = ranked(input, 2, None, "pdist")
     first, second = (tensor_of(np.ascontiguousarray(i)) for i in np.triu_indices(x.shape[-2], 1))
-    gap = arith.sub(apply("gather", x, first, axis=x.ndim - 2),
-                    apply("gather", x, second, axis=x.ndim - 2))
+    gap = apply("gather", x, first, axis=x.ndim - 2) - apply("gather", x, second, axis=x.ndim - 2)
     return norm(gap, float(p), -1)
 
 
@@ -251,16 +249,15 @@ def renorm(input: Tensor, p: float, axis: int, maxnorm: float) -> Tensor:
     a = axis_of(axis, x.ndim, "renorm")
     rest = tuple(i for i in range(x.ndim) if i != a)
     size = vector_norms(x, float(p), rest, True)
-    scale = arith.where(
-        arith.gt(size, maxnorm), arith.div(float(maxnorm), arith.add(size, 1e-7)), 1.0)
-    return arith.mul(x, scale)
+    scale = arith.where(arith.gt(size, maxnorm), float(maxnorm) / (size + 1e-7), 1.0)
+    return x * scale
 
 
 @native
 def vecdot(x: Tensor, y: Tensor, *, axis: int = -1) -> Tensor:
     """The dot products of vectors along an axis, sum(conj(x) * y): x and y broadcast, and the axis
     is gone from the result."""
-    products = arith.mul(arith.conj(tensor(x, "vecdot", "x")), tensor(y, "vecdot", "y"))
+    products = arith.conj(tensor(x, "vecdot", "x")) * tensor(y, "vecdot", "y")
     return reductions.sum(products, axis)
 
 
@@ -289,4 +286,4 @@ def intopk(x1: Tensor, x2: Tensor, k: int) -> Tensor:
     scores, labels = operands_of("intopk", "x1 (n, c), x2 (n)", x1, x2)
     own: Tensor = apply("gather_elements", scores, shapes.reshape(cast_to(labels, int64), (-1, 1)),
                         dim=1)
-    return arith.lt(reductions.sum(arith.gt(scores, own), 1), integer(k, "intopk", "k"))
+    return arith.lt(reductions.sum(scores > own, 1), integer(k, "intopk", "k"))

@@ -63,8 +63,8 @@ def _positions(x: Tensor, inner: Tensor, depth: Tensor, shape: Ints) -> Tensor:
     n, c, _, h, w = x.shape
     at = shapes.reshape(depth, (n, c, -1))
     within = indexing.gather_elements(shapes.reshape(inner, (n, c, -1)), 2, at)
-    return shapes.reshape(
-        arith.add(arith.mul(arith.floor_divide(at, shape[3] * shape[4]), h * w), within), shape)
+    return shapes.reshape(arith.mul(arith.floor_divide(at, shape[3] * shape[4]), h * w) + within,
+                          shape)
 
 
 def max_pool3d(
@@ -124,7 +124,7 @@ def avg_pool3d(
             inside = shapes.pad(creation.ones(t.shape, t.dtype), borders)
             total, count = (avg_pool3d(v, k, s, 0, ceil_mode, True, 1)
                             for v in (shapes.pad(t, borders), inside))
-            return window.without_batch(arith.div(total, count), added)
+            return window.without_batch(total / count, added)
         t = shapes.pad(t, borders)
     first = 1 if divisor > 0 else 0
     ceil = boolean(ceil_mode, what, "ceil_mode")
@@ -500,8 +500,8 @@ def _starts(u: Tensor, size: int, kernel: int, count: int) -> Tensor:
     u = shapes.expand_dims(u, -1)
     step = last / (count - 1)
     i = tensor_of(np.arange(count, dtype=u.dtype.numpy))
-    moved = arith.floor(arith.mul(arith.add(i, u), step))
-    start = cast_to(arith.sub(moved, arith.floor(arith.mul(u, step))), int64)
+    moved = arith.floor((i + u) * step)
+    start = cast_to(moved - arith.floor(u * step), int64)
     ends = tensor_of(np.arange(count) == count - 1)
     return arith.clamp(arith.where(ends, last, start), 0, last)
 
@@ -512,10 +512,10 @@ def _window_positions(starts: list[Tensor], kernel: Ints, size: Ints) -> Tensor:
     total: Tensor | None = None
     for i, (first, k) in enumerate(zip(starts, kernel, strict=True)):
         taps = tensor_of(np.arange(k, dtype=np.int64))
-        at = arith.add(shapes.expand_dims(first, -1), taps)
+        at = shapes.expand_dims(first, -1) + taps
         shape = [*first.shape[:2], *(1,) * (2 * n)]
         shape[2 + i], shape[2 + n + i] = first.shape[2], k
-        at = arith.mul(shapes.reshape(at, tuple(shape)), math.prod(size[i + 1 :]))
+        at = shapes.reshape(at, tuple(shape)) * math.prod(size[i + 1 :])
         total = at if total is None else arith.add(total, at)
     assert total is not None
     return total

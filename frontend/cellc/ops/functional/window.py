@@ -142,7 +142,7 @@ def _biased(x: Tensor, bias: Tensor | None, what: str) -> Tensor:
     if bias is None:
         return x
     _, b = operands_of(what, "input (n, c, ...), bias (c)", x, bias)
-    return arith.add(x, shapes.reshape(cast_to(b, x.dtype), (x.shape[1],) + (1,) * (x.ndim - 2)))
+    return x + shapes.reshape(cast_to(b, x.dtype), (x.shape[1],) + (1,) * (x.ndim - 2))
 
 
 @native
@@ -407,7 +407,7 @@ def lp_pool2d(
     p = float(number(norm_type, "lp_pool2d", "norm_type"))
     size, step, _ = window_sizes(kernel_size, stride, 0, 2, "lp_pool2d")
     total = avg_pool2d(arith.pow(x, p), size, step, 0, ceil_mode, True, 1)
-    return arith.pow(total, 1.0 / p)
+    return total ** (1.0 / p)
 
 
 # --- windows as columns ---------------------------------------------------------------------------
@@ -585,7 +585,7 @@ def resize_axis(
     low = _Table.floor(at)
     weight = _along_axis(at - low, x, axis)
     a, b = _take(x, axis, low), _take(x, axis, _Table.clip(low + 1, d - 1))
-    return arith.add(arith.mul(a, arith.sub(1.0, weight)), arith.mul(b, weight))
+    return a * (1.0 - weight) + b * weight
 
 
 def _along_axis(values: Any, x: Tensor, axis: int) -> Tensor:
@@ -620,9 +620,8 @@ def _cubic(x: Tensor, axis: int, at: Any, half: bool, steps: int | None = 1024) 
         weights = [w * _Table.inside(p, c) for w, p, c in zip(weights, places, inside, strict=True)]
         total = reduce(operator.add, weights)
         weights = [w / total for w in weights]
-    return reduce(arith.add, (
-        arith.mul(_take(x, axis, at), _along_axis(w, x, axis))
-        for at, w in zip(inside, weights, strict=True)))
+    return reduce(arith.add, (_take(x, axis, at) * _along_axis(w, x, axis) for at,
+                              w in zip(inside, weights, strict=True)))
 
 
 def _take(x: Tensor, axis: int, positions: Any) -> Tensor:
@@ -749,9 +748,8 @@ def lrn(
     choice(norm_region, ("ACROSS_CHANNELS",), "lrn", "norm_region")
     # (Further away there are no channels, and zeros are added one by one.)
     r = min(size(depth_radius, "lrn", "depth_radius"), max(t.shape[1] - 1, 0))
-    squares = shapes.pad(arith.mul(t, t), (0, 0, 0, 0, r, r))
+    squares = shapes.pad(t * t, (0, 0, 0, 0, r, r))
     total = reductions.sum(
         joining.stack([joining.part(squares, 1, k, k + t.shape[1]) for k in range(2 * r + 1)], 0),
         0)
-    return arith.div(t,
-                     arith.pow(arith.add(arith.mul(total, float(alpha)), float(bias)), float(beta)))
+    return t / (total * float(alpha) + float(bias)) ** float(beta)

@@ -44,35 +44,33 @@ def _sum_of_powers(x: Tensor, q: Tensor) -> Tensor:
         total, at, count = carried
         going = arith.logical_or(arith.le(at, _ENOUGH), arith.lt(count, float(_LEAST_STEPS)))
         here = arith.where(going, at, 1.0)
-        term = arith.where(going, arith.pow(here, arith.neg(x)), 0.0)
+        term = arith.where(going, here ** (-x), 0.0)
         return arith.add(total,
                          term), arith.where(going, arith.add(at, 1.0), at), arith.add(count, 1.0)
 
     start = (creation.zeros_like(q), q, creation.zeros_like(q))
     total, at, _ = call_here(control_source.while_loop, (unfinished, step, start))
-    power = arith.pow(at, arith.neg(x))
-    total = arith.add(
-        total, arith.add(arith.div(arith.mul(power, at), arith.sub(x, 1.0)), arith.mul(power, 0.5)))
-    factor = arith.div(arith.mul(power, x), at)
+    power = arith.pow(at, -x)
+    total = arith.add(total, arith.mul(power, at) / (x - 1.0) + power * 0.5)
+    factor = arith.div(power * x, at)
     for k, b in enumerate(_BERNOULLI, 1):
         total = arith.add(total, arith.mul(factor, b / math.factorial(2 * k)))
-        following = arith.mul(arith.add(x, float(2 * k - 1)), arith.add(x, float(2 * k)))
-        factor = arith.div(arith.mul(factor, following), arith.mul(at, at))
+        following = (x + float(2 * k - 1)) * (x + float(2 * k))
+        factor = factor * following / arith.mul(at, at)
     return total
 
 
 def _zeta(x: Tensor, q: Tensor) -> Tensor:
     """The Hurwitz zeta function of float64 tensors of one shape."""
-    pole = arith.logical_and(arith.le(q, 0.0), arith.eq(q, arith.floor(q)))
-    whole = arith.eq(x, arith.floor(x))
-    valid = arith.logical_and(arith.gt(x, 1.0), arith.logical_and(
-        arith.logical_or(arith.gt(q, 0.0), whole), arith.logical_not(pole)))
-    inside = arith.logical_and(
-        valid, arith.logical_and(arith.gt(q, _LOWEST), arith.lt(q, math.inf)))
+    pole = arith.logical_and(q <= 0.0, q == arith.floor(q))
+    whole = x == arith.floor(x)
+    valid = arith.logical_and(x > 1.0, arith.logical_and(arith.logical_or(q > 0.0, whole),
+                                                         arith.logical_not(pole)))
+    inside = arith.logical_and(valid, arith.logical_and(arith.gt(q, _LOWEST), q < math.inf))
     value = _sum_of_powers(arith.where(inside, x, 2.0), arith.where(inside, q, 1.0))
-    value = arith.where(
-        inside, value, arith.where(arith.logical_and(valid, arith.eq(q, math.inf)), 0.0, math.nan))
-    infinite = arith.logical_or(arith.eq(x, 1.0), arith.logical_and(pole, arith.gt(x, 1.0)))
+    value = arith.where(inside, value, arith.where(arith.logical_and(valid, q == math.inf), 0.0,
+                                                   math.nan))
+    infinite = arith.logical_or(x == 1.0, arith.logical_and(pole, x > 1.0))
     return arith.where(infinite, math.inf, value)
 
 
@@ -105,11 +103,11 @@ def polygamma(n: Any, input: Tensor) -> Tensor:
     if not n.dtype.is_integer:
         raise misuse("polygamma", "'n' must hold ints", n.dtype, TypeError)
     order, wide = shapes.broadcast_tensors(cast_to(n, float64), cast_to(x, float64))
-    later = arith.add(arith.maximum(order, 1.0), 1.0)
-    sign = arith.where(arith.eq(arith.remainder(order, 2.0), 0.0), -1.0, 1.0)
-    size: Tensor = arith.mul(apply("exp", apply("lgamma", later)), _zeta(later, wide))
-    found = arith.where(arith.eq(order, 0.0), apply("digamma", wide), arith.mul(sign, size))
-    return cast_to(arith.where(arith.lt(order, 0.0), math.nan, found), x.dtype)
+    later = arith.maximum(order, 1.0) + 1.0
+    sign = arith.where(order % 2.0 == 0.0, -1.0, 1.0)
+    size: Tensor = apply("exp", apply("lgamma", later)) * _zeta(later, wide)
+    found = arith.where(order == 0.0, apply("digamma", wide), sign * size)
+    return cast_to(arith.where(order < 0.0, math.nan, found), x.dtype)
 
 
 def _polygamma_known(n: Any, x: Tensor) -> Tensor:
@@ -123,7 +121,7 @@ def _polygamma_known(n: Any, x: Tensor) -> Tensor:
     size = float(math.factorial(n)) if n <= _LARGEST_FACTORIAL else math.inf
     factor = size if n % 2 else -size
     order = float(min(n, _MOST_ORDERS)) + 1.0
-    return cast_to(arith.mul(_zeta(creation.full_like(wide, order), wide), factor), x.dtype)
+    return cast_to(_zeta(creation.full_like(wide, order), wide) * factor, x.dtype)
 
 
 # --- incomplete beta function ---------------------------------------------------------------------
@@ -135,16 +133,13 @@ def _fraction(
     """Two steps of Lentz's method (Numerical Recipes, 6.4)."""
     h, c, d = carried
     a, b, x = captures
-    n = arith.add(cast_to(i, float64), 1.0)
-    twice = arith.add(a, arith.mul(n, 2.0))
-    even = arith.div(arith.mul(arith.mul(n, arith.sub(b, n)), x),
-                     arith.mul(arith.sub(twice, 1.0), twice))
-    odd = arith.neg(
-        arith.div(arith.mul(arith.mul(arith.add(a, n), arith.add(arith.add(a, b), n)), x),
-                  arith.mul(twice, arith.add(twice, 1.0))))
+    n = cast_to(i, float64) + 1.0
+    twice = arith.add(a, n * 2.0)
+    even = arith.mul(n * arith.sub(b, n), x) / ((twice - 1.0) * twice)
+    odd = -(arith.mul(arith.add(a, n) * (arith.add(a, b) + n), x) / (twice * (twice + 1.0)))
     for numerator in (even, odd):
-        d = arith.div(1.0, classes.not_zero(arith.add(arith.mul(numerator, d), 1.0)))
-        c = classes.not_zero(arith.add(arith.div(numerator, c), 1.0))
+        d = 1.0 / classes.not_zero(arith.mul(numerator, d) + 1.0)
+        c = classes.not_zero(arith.div(numerator, c) + 1.0)
         h = arith.mul(h, arith.mul(c, d))
     return [h, c, d], []
 
@@ -163,7 +158,7 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     if len({t.shape for t in given}) > 1:
         raise misuse("Betainc", "'a', 'b' and 'x' must have one shape", [t.shape for t in given])
     p, q, t = (cast_to(v, float64) for v in given)
-    valid = arith.logical_and(arith.logical_and(arith.gt(p, 0.0), arith.gt(q, 0.0)),
+    valid = arith.logical_and(arith.logical_and(p > 0.0, q > 0.0),
                               arith.logical_and(arith.ge(t, 0.0), arith.le(t, 1.0)))
     inner = arith.logical_and(valid, arith.logical_and(arith.gt(t, 0.0), arith.lt(t, 1.0)))
     p, q = arith.where(valid, p, 1.0), arith.where(valid, q, 1.0)
@@ -174,17 +169,16 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 def _beta_inside(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     """The function for 0 < x < 1: the fraction converges fast below (a + 1) / (a + b + 2)."""
-    turned = arith.gt(x, arith.div(arith.add(a, 1.0), arith.add(arith.add(a, b), 2.0)))
+    turned = x > (a + 1.0) / (a + b + 2.0)
     p, q = arith.where(turned, b, a), arith.where(turned, a, b)
-    t = arith.where(turned, arith.sub(1.0, x), x)
-    d = arith.sub(1.0, arith.div(arith.mul(arith.add(p, q), t), arith.add(p, 1.0)))
-    d = arith.div(1.0, classes.not_zero(d))
+    t = arith.where(turned, 1.0 - x, x)
+    d = 1.0 - (p + q) * t / (p + 1.0)
+    d = 1.0 / classes.not_zero(d)
     (h, _,
      _), _ = scan(("betainc", "fraction"), [d, creation.ones_like(d), d], [], [p, q, t], _TRIPS,
                   _fraction)
-    total: Tensor = apply("lgamma", arith.add(a, b))
-    beta = arith.sub(arith.sub(total, apply("lgamma", a)), apply("lgamma", b))
-    logs = arith.add(arith.add(arith.mul(a, _log(x)), arith.mul(b, apply("log1p", arith.neg(x)))),
-                     beta)
-    below: Tensor = arith.mul(apply("exp", logs), arith.div(h, p))
-    return arith.where(turned, arith.sub(1.0, below), below)
+    total: Tensor = apply("lgamma", a + b)
+    beta = total - apply("lgamma", a) - apply("lgamma", b)
+    logs = a * _log(x) + b * apply("log1p", -x) + beta
+    below: Tensor = apply("exp", logs) * arith.div(h, p)
+    return arith.where(turned, 1.0 - below, below)

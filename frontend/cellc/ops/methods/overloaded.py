@@ -203,7 +203,7 @@ def argmin_with_value(
 @native
 def ptp(self: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The largest minus the smallest element over axes."""
-    return arith.sub(reductions.amax(self, axis, keepdims), reductions.amin(self, axis, keepdims))
+    return reductions.amax(self, axis, keepdims) - reductions.amin(self, axis, keepdims)
 
 
 def choose(self: Tensor, choices: Any, mode: str = "clip") -> Tensor:
@@ -280,8 +280,8 @@ def masked_scatter(self: Tensor, mask: Tensor, tensor: Tensor) -> Tensor:
         raise misuse("masked_scatter", "the mask must be of bool and 'tensor' of the input's type",
                      f"{mask.dtype} and {tensor.dtype}", TypeError)
     chosen = shapes.ravel(shapes.broadcast_to(mask, self.shape))
-    position = arith.clamp(
-        arith.sub(reductions.cumsum(cast_to(chosen, int64), 0), 1), 0, max(tensor.size - 1, 0))
+    position = arith.clamp(reductions.cumsum(cast_to(chosen, int64), 0) - 1, 0,
+                           max(tensor.size - 1, 0))
     taken = indexing.gather(shapes.ravel(tensor), position, 0)
     return shapes.reshape(arith.where(chosen, taken, shapes.ravel(self)), self.shape)
 
@@ -349,12 +349,12 @@ def normal(self: Tensor, mean: float = 0, std: float = 1, *, generator: Any = No
 def exponential(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Tensor:
     """Exponentially distributed numbers of rate `lambd`."""
     drawn = draws.rand(self.shape, dtype=float32)  # in [0, 1), so that 1 - drawn is not 0
-    return cast_to(arith.div(arith.neg(apply("log1p", arith.neg(drawn))), lambd), self.dtype)
+    return cast_to(arith.div(arith.neg(apply("log1p", -drawn)), lambd), self.dtype)
 
 
 def cauchy(self: Tensor, median: float = 0.0, sigma: float = 1.0) -> Tensor:
     """Numbers of a Cauchy distribution, in this tensor's shape and type."""
-    turn = arith.mul(arith.sub(draws.rand(self.shape, dtype=float32), 0.5), math.pi)
+    turn = (draws.rand(self.shape, dtype=float32) - 0.5) * math.pi
     return cast_to(arith.add(arith.mul(apply("tan", turn), sigma), median), self.dtype)
 
 

@@ -107,7 +107,7 @@ def _image_boxes(
     all_boxes, all_scores = joining.concat(shown, 0), joining.concat(marks, 0)
     kinds = cast_to(arith.floor_divide(creation.arange(n * classes), n), float32)
     best, place = sorting.topk(all_scores, min(room, n * classes))
-    valid = arith.gt(best, -float("inf"))
+    valid = best > -float("inf")
     found = [
         arith.where(shapes.expand_dims(valid, 1), apply("gather", all_boxes, place, axis=0), 0.0),
         arith.where(valid, best, 0.0),

@@ -43,7 +43,7 @@ def _between(
 def _log_normal(input: Tensor, *, mean: float = 1.0, std: float = 2.0) -> Tensor:
     x = tensor(input, "LogNormalReverse")
     unit = draws.randn_like(x)
-    return apply_one("exp", arith.add(arith.mul(unit, float(std)), float(mean)))
+    return apply_one("exp", unit * float(std) + float(mean))
 
 
 def _any_ints(shape: Any, *, dtype: DType = int64) -> Tensor:
@@ -57,13 +57,13 @@ def _any_ints(shape: Any, *, dtype: DType = int64) -> Tensor:
              for i in range(words[-1])]
     if dtype is int32:
         return cast_to(arith.sub(parts[0], 2**31), int32)
-    return arith.add(arith.mul(arith.sub(parts[0], 2**31), 2**32), parts[1])
+    return arith.add(arith.sub(parts[0], 2**31) * 2**32, parts[1])
 
 
 def _cauchy(*, size: Any, median: float = 0.0, sigma: float = 1.0) -> Tensor:
     unit = draws.rand(shape_of(size, "Cauchy", "size"))
-    turned: Tensor = apply("tan", arith.mul(arith.sub(unit, 0.5), math.pi))
-    return arith.add(arith.mul(turned, float(sigma)), float(median))
+    turned: Tensor = apply("tan", (unit - 0.5) * math.pi)
+    return turned * float(sigma) + float(median)
 
 
 # --- masks of bits --------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def _bit_mask(shape: Any, keep_prob: Any, seed: Seed) -> Tensor:
     bits: Tensor = apply(
         "random_bernoulli", draws.drawing_key(seed, what), shape=(words, 8), p=keep)
     weights = tensor_of(np.array(_WEIGHTS, np.int32))
-    return cast_to(reductions.sum(arith.mul(cast_to(bits, int32), weights), 1), uint8)
+    return cast_to(reductions.sum(cast_to(bits, int32) * weights, 1), uint8)
 
 
 def _masked(input_x: Tensor, mask: Tensor, keep_prob: Any) -> Tensor:
@@ -96,10 +96,10 @@ def _masked(input_x: Tensor, mask: Tensor, keep_prob: Any) -> Tensor:
                      f"{bits.dtype} of shape {bits.shape}")
     words = shapes.expand_dims(cast_to(bits, int32), 1)
     weights = tensor_of(np.array(_WEIGHTS, np.int32))
-    flat = shapes.reshape(arith.remainder(arith.floor_divide(words, weights), 2), (-1,))
+    flat = shapes.reshape(words // weights % 2, (-1,))
     kept = shapes.reshape(joining.part(flat, 0, 0, x.size), x.shape)
     share = cast_to(keep_prob, x.dtype) if isinstance(keep_prob, Tensor) else float(keep_prob)
-    return arith.where(arith.eq(kept, 1), arith.div(x, share), creation.zeros_like(x))
+    return arith.where(kept == 1, arith.div(x, share), creation.zeros_like(x))
 
 
 # --- boxes for crops ------------------------------------------------------------------------------
@@ -129,25 +129,23 @@ def _distorted_box(
     aspect, share, down, across = joining.unstack(unit, 0)
     aspect = arith.add(arith.mul(aspect, aspect_ratio_range[1] - aspect_ratio_range[0]),
                        aspect_ratio_range[0])
-    area = arith.mul(arith.add(arith.mul(share, area_range[1] - area_range[0]), area_range[0]),
-                     arith.mul(height, width))
-    h = arith.round(arith.sqrt(arith.div(area, aspect)))
-    w = arith.round(arith.mul(h, aspect))
-    fits = arith.logical_and(arith.logical_and(arith.le(h, height), arith.le(w, width)),
-                             arith.logical_and(arith.ge(h, 1.0), arith.ge(w, 1.0)))
-    y = arith.floor(arith.mul(down, arith.add(arith.maximum(arith.sub(height, h), 0.0), 1.0)))
-    x = arith.floor(arith.mul(across, arith.add(arith.maximum(arith.sub(width, w), 0.0), 1.0)))
-    covered = _covered(boxes, (y, x, arith.add(y, h), arith.add(x, w)), height, width)
-    good = arith.logical_and(fits, arith.ge(covered, cast_to(min_object_covered, float32)))
+    area = arith.add(arith.mul(share, area_range[1] - area_range[0]), area_range[0]) * \
+        (height * width)
+    h = arith.round(arith.sqrt(area / aspect))
+    w = arith.round(h * aspect)
+    fits = arith.logical_and(arith.logical_and(h <= height, w <= width),
+                             arith.logical_and(h >= 1.0, w >= 1.0))
+    y = arith.floor(down * (arith.maximum(height - h, 0.0) + 1.0))
+    x = arith.floor(across * (arith.maximum(width - w, 0.0) + 1.0))
+    covered = _covered(boxes, (y, x, y + h, x + w), height, width)
+    good = arith.logical_and(fits, covered >= cast_to(min_object_covered, float32))
     first = reductions.argmax(cast_to(good, int32), 0)
     found = good.any()
     y, x, h, w = (arith.where(found, apply("gather", v, first, axis=0), whole) for v, whole in (
         (y, 0.0), (x, 0.0), (h, height), (w, width)))
     begin = joining.stack([y, x, creation.zeros_like(y)], 0)
     extent = joining.stack([h, w, creation.full_like(h, -1.0)], 0)
-    corners = joining.stack(
-        [arith.div(y, height), arith.div(x, width), arith.div(arith.add(y, h), height),
-         arith.div(arith.add(x, w), width)], 0)
+    corners = joining.stack([y / height, x / width, (y + h) / height, (x + w) / width], 0)
     return (cast_to(begin, size.dtype), cast_to(extent, size.dtype),
             shapes.reshape(corners, (1, 1, 4)))
 
@@ -157,12 +155,11 @@ def _covered(boxes: Tensor, part: tuple[Tensor, ...], height: Tensor, width: Ten
     sides = (height, width, height, width)
     y0, x0, y1, x1 = (arith.mul(shapes.reshape(c, (-1, 1)), s)
                       for c, s in zip(joining.unstack(boxes, 1), sides, strict=True))
-    high = arith.maximum(arith.sub(arith.minimum(y1, part[2]), arith.maximum(y0, part[0])), 0.0)
-    wide = arith.maximum(arith.sub(arith.minimum(x1, part[3]), arith.maximum(x0, part[1])), 0.0)
-    whole = arith.mul(arith.sub(y1, y0), arith.sub(x1, x0))
-    empty = arith.le(whole, 0.0)
-    return reductions.amax(arith.where(
-        empty, 0.0, arith.div(arith.mul(high, wide), arith.where(empty, 1.0, whole))), 0)
+    high = arith.maximum(arith.minimum(y1, part[2]) - arith.maximum(y0, part[0]), 0.0)
+    wide = arith.maximum(arith.minimum(x1, part[3]) - arith.maximum(x0, part[1]), 0.0)
+    whole = (y1 - y0) * (x1 - x0)
+    empty = whole <= 0.0
+    return reductions.amax(arith.where(empty, 0.0, high * wide / arith.where(empty, 1.0, whole)), 0)
 
 
 def _permuted(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
@@ -181,10 +178,10 @@ def _hits(true_classes: Tensor, sampled_candidates: Tensor, *, num_true: int = 1
     true, drawn = operands_of(
         what, f"true_classes (batch, {num_true}), sampled_candidates (candidates)", true_classes,
         sampled_candidates)
-    same = arith.eq(shapes.expand_dims(true, 2), shapes.reshape(drawn, (1, 1, -1)))
+    same = shapes.expand_dims(true, 2) == shapes.reshape(drawn, (1, 1, -1))
     found = same.nonzero()
     row, _, place = (shapes.squeeze(joining.part(found, 1, i, i + 1), 1) for i in range(3))
-    weight = arith.mul(creation.ones_like(cast_to(row, float32)), float(np.finfo(np.float32).min))
+    weight = creation.ones_like(cast_to(row, float32)) * float(np.finfo(np.float32).min)
     return cast_to(row, int32), place, weight
 
 

@@ -76,7 +76,7 @@ def _confusion(
     a, b = operands_of(what, "labels (n), predictions (n)", labels, predictions)
     n = integer(num_classes, what, "num_classes")
     to = {"int32": int32, "int64": int64, "float32": float32}.get(dtype, dtype)
-    place = arith.add(arith.mul(cast_to(a, int64), n), cast_to(b, int64))
+    place = arith.mul(cast_to(a, int64), n) + cast_to(b, int64)
     kind = dtype_of(to, what)
     units = creation.ones(a.shape, kind) if weights is None else cast_to(weights, kind)
     return shapes.reshape(indexing.unsorted_segment_sum(units, place, n * n), (n, n))
@@ -91,14 +91,14 @@ def _bitpack(x: Tensor, threshold: Tensor) -> Tensor:
     above = cast_to(arith.gt(t, threshold), int32)
     bits = shapes.reshape(above, (*t.shape[:-1], -1, 8))
     weights = tensor_of(np.array([128, 64, 32, 16, 8, 4, 2, 1], np.int32))
-    return cast_to(reductions.sum(arith.mul(bits, weights), -1), uint8)
+    return cast_to(reductions.sum(bits * weights, -1), uint8)
 
 
 def _list_difference(x: Tensor, y: Tensor, *, out_idx: DType = int32) -> Pair:
     """Elements of `x` that are not in `y`, and their places."""
     a, b = operands_of("ListDiff", "x (n), y (m)", x, y)
-    found = arith.eq(shapes.expand_dims(a, 1), shapes.expand_dims(b, 0)).any(1) if b.shape[0] else \
-        creation.full(a.shape, False, dtype=bool_)
+    found = (shapes.expand_dims(a, 1) == shapes.expand_dims(b, 0)).any(1) if b.shape[0] \
+        else creation.full(a.shape, False, dtype=bool_)
     place = shapes.squeeze(sorting.nonzero(arith.logical_not(found)), 1)
     return indexing.gather(a, place, 0), cast_to(place, out_idx)
 
@@ -106,7 +106,7 @@ def _list_difference(x: Tensor, y: Tensor, *, out_idx: DType = int32) -> Pair:
 def _sub_and_filter(input_x: Tensor, max_num: Any, offset: Any) -> Pair:
     """Elements less `offset` that lie in [0, max_num), and their places."""
     less = arith.sub(tensor(input_x, "SubAndFilter", "input_x"), offset)
-    inside = arith.logical_and(arith.ge(less, 0), arith.lt(less, max_num))
+    inside = arith.logical_and(less >= 0, arith.lt(less, max_num))
     place = shapes.squeeze(sorting.nonzero(inside), 1)
     return indexing.gather(less, place, 0), cast_to(place, less.dtype)
 
@@ -116,7 +116,7 @@ def _map_uniform(input: Tensor, per_group_size: Any, group_num: Any) -> Tensor:
     x = tensor(input, "MapUniform")
     groups = integer(group_num, "MapUniform", "group_num")
     size = integer(per_group_size, "MapUniform", "per_group_size")
-    return arith.add(arith.mul(arith.remainder(x, groups), size), arith.floor_divide(x, groups))
+    return arith.mul(arith.remainder(x, groups), size) + arith.floor_divide(x, groups)
 
 
 def _ragged(starts: Tensor, limits: Tensor, deltas: Tensor, *, Tsplits: DType) -> Pair:
@@ -142,8 +142,8 @@ def _unravel(indices: Tensor, dims: Tensor) -> Tensor:
     rest, rows = at, []
     for i in reversed(range(shape.shape[0])):
         length = shapes.squeeze(joining.part(shape, 0, i, i + 1), 0)
-        rows.append(arith.remainder(rest, length))
-        rest = arith.floor_divide(rest, length)
+        rows.append(rest % length)
+        rest = rest // length
     return joining.stack(rows[::-1], 0)
 
 
@@ -173,9 +173,9 @@ def _ngram(state_seq: Tensor, log_probs: Tensor, *, ngram_size: int = 1) -> Tens
     for start in range(length - n + 1):
         same = creation.full(words.shape[:2], True, dtype=bool_)
         for i in range(n - 1):
-            same = arith.logical_and(same, arith.eq(words[:, :, start + i],
-                                                    words[:, :, length - n + 1 + i]))
-        following = arith.eq(shapes.expand_dims(words[:, :, start + n - 1], 2), vocabulary)
+            same = arith.logical_and(same, words[:, :, start + i] ==
+                                     words[:, :, length - n + 1 + i])
+        following = shapes.expand_dims(words[:, :, start + n - 1], 2) == vocabulary
         hit = arith.logical_and(following, shapes.expand_dims(same, 2))
         kept = arith.where(hit, -float(arith.largest(scores.dtype)), kept)
     return kept
@@ -220,7 +220,7 @@ def _segments(kind: str) -> Callable[..., Tensor]:
         if kind in ("Sum", "Prod"):
             return out
         size = indexing.unsorted_segment_sum(creation.ones(ids.shape, int32), ids, count)
-        there = shapes.reshape(arith.gt(size, 0), (count,) + (1,) * (x.ndim - 1))
+        there = shapes.reshape(size > 0, (count,) + (1,) * (x.ndim - 1))
         return arith.where(there, out, creation.zeros_like(out))
 
     return function
@@ -243,7 +243,7 @@ def _dim_map(
     """Axes (-4 to 3) of one format as those of another."""
     places = tensor_of(np.array(_formats("DataFormatDimMap", dst_format, src_format), np.int32))
     x = tensor(input_x, "DataFormatDimMap", "input_x")
-    return cast_to(indexing.gather(places, arith.remainder(x, 4), 0), x.dtype)
+    return cast_to(indexing.gather(places, x % 4, 0), x.dtype)
 
 
 def _vec_permute(
@@ -398,7 +398,7 @@ def _ctc(
 
 def _label_counts(labels: Tensor, blank: int) -> Tensor:
     """How many labels each row (N, S) begins with; none may follow a blank."""
-    known = arith.logical_and(arith.ge(labels, 0), arith.lt(labels, blank))
+    known = arith.logical_and(labels >= 0, labels < blank)
     ended = arith.logical_not(joining.part(known, 1, 0, labels.shape[1] - 1))
     late = arith.logical_and(ended, joining.part(known, 1, 1, labels.shape[1]))
     wrong = arith.where(late, joining.part(labels, 1, 1, labels.shape[1]), -1)
@@ -436,9 +436,9 @@ def _edit_distance(
     distance = _levenshtein(*rows[0], *rows[1])
     if normalize:
         size = tensor_of(rows[1][1].astype(np.float32))
-        safe = arith.where(arith.eq(size, 0.0), 1.0, size)
-        empty = arith.where(arith.gt(distance, 0.0), math.inf, 0.0)
-        distance = arith.where(arith.eq(size, 0.0), empty, arith.div(distance, safe))
+        safe = arith.where(size == 0.0, 1.0, size)
+        empty = arith.where(distance > 0.0, math.inf, 0.0)
+        distance = arith.where(size == 0.0, empty, distance / safe)
     return shapes.reshape(distance, groups)
 
 
@@ -464,12 +464,12 @@ def _levenshtein(a: Tensor, a_sizes: np.ndarray[Any, Any], b: Tensor, b_sizes: n
     line = shapes.broadcast_to(cells, (count, width + 1))
     lines = [line]
     for i in range(a.shape[1]):
-        differ = cast_to(arith.ne(joining.part(a, 1, i, i + 1), b), float32)
-        best = arith.minimum(arith.add(joining.part(line, 1, 0, width), differ),
-                             arith.add(joining.part(line, 1, 1, width + 1), 1.0))
-        first = arith.add(joining.part(line, 1, 0, 1), 1.0)
+        differ = cast_to(joining.part(a, 1, i, i + 1) != b, float32)
+        best = arith.minimum(joining.part(line, 1, 0, width) + differ,
+                             joining.part(line, 1, 1, width + 1) + 1.0)
+        first = joining.part(line, 1, 0, 1) + 1.0
         # Insertions run along the line: the least of what came before plus the way from there.
-        whole = arith.sub(joining.concat((first, best), 1), cells)
+        whole = joining.concat((first, best), 1) - cells
         line = arith.add(reductions.cummin(whole, 1)[0], cells)
         lines.append(line)
     table = joining.stack(lines, 1)
@@ -489,8 +489,8 @@ def _tridiagonal(superdiag: Tensor, maindiag: Tensor, subdiag: Tensor, rhs: Tens
     last = grid.one_hot(tensor_of(np.array(n - 1)), n, 0.0, 1.0)
     first = grid.one_hot(tensor_of(np.array(0)), n, 0.0, 1.0)
     keep = [cast_to(shapes.expand_dims(t, 1), x.dtype) for t in (last, first)]
-    total = arith.add(arith.mul(middle, x), arith.mul(arith.mul(above, keep[0]), after))
-    return arith.add(total, arith.mul(arith.mul(below, keep[1]), before))
+    total = middle * x + arith.mul(above, keep[0]) * after
+    return total + arith.mul(below, keep[1]) * before
 
 
 class Morph(Primitive):
@@ -569,7 +569,7 @@ def _histogram(x: Tensor, range: Tensor, *, nbins: int, dtype: Any = "int32") ->
     n = integer(nbins, what, "nbins")
     low, high = joining.unstack(cast_to(tensor(range, what, "range"), float32))
     flat = cast_to(shapes.reshape(tensor(x, what, "x"), (-1,)), float32)
-    place = arith.floor(arith.mul(arith.div(arith.sub(flat, low), arith.sub(high, low)), float(n)))
+    place = arith.floor((flat - low) / (high - low) * float(n))
     at = cast_to(arith.clamp(place, 0.0, n - 1.0), int64)
     return indexing.unsorted_segment_sum(creation.ones(flat.shape, int32), at, n)
 
@@ -593,9 +593,9 @@ def _multilabel(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Pair:
     """The loss, and which classes the targets name."""
     value = loss.multilabel_margin_loss(x, target, reduction)
     classes = creation.arange(x.shape[-1], dtype=target.dtype)
-    ended = reductions.cumsum(cast_to(arith.lt(target, 0), int32), -1)
-    named = arith.where(arith.gt(ended, 0), -1, target)
-    there = arith.eq(shapes.expand_dims(named, -1), classes).any(-2)
+    ended = reductions.cumsum(cast_to(target < 0, int32), -1)
+    named = arith.where(ended > 0, -1, target)
+    there = (shapes.expand_dims(named, -1) == classes).any(-2)
     return value, cast_to(there, target.dtype)
 
 
@@ -605,7 +605,7 @@ def _clipped(x: Tensor, clip_norm: Any, *, axis: Any = None) -> Tensor:
     wide = cast_to(tensor(x, what, "x"), float32)
     along = () if axis is None else axis
     size = arith.sqrt(reductions.sum(arith.square(wide), along, True))
-    return arith.div(arith.mul(wide, clip_norm), arith.maximum(size, clip_norm))
+    return arith.mul(wide, clip_norm) / arith.maximum(size, clip_norm)
 
 
 def _instance_norm(
@@ -619,8 +619,7 @@ def _instance_norm(
     var, average = reductions.var_mean(indexing.stop_gradient(x), tuple(range(2, x.ndim)), 1)
     for moving, now in ((mean, average), (variance, var)):
         kept = arith.mul(moving, 1.0 - momentum)
-        become(moving,
-               arith.add(kept, arith.mul(cast_to(reductions.mean(now, 0), moving.dtype), momentum)))
+        become(moving, kept + cast_to(reductions.mean(now, 0), moving.dtype) * momentum)
     return out, shapes.reshape(average, (-1,)), shapes.reshape(var, (-1,))
 
 

@@ -143,7 +143,7 @@ def _columns(
 def _dropped(x: Tensor, *, keep_prob: float = 0.5) -> Pair:
     ones = creation.ones((*x.shape[:2], 1, 1, 1), x.dtype)
     mask = draws.dropout3d(ones, 1.0 - keep_prob)
-    return arith.mul(x, mask), shapes.broadcast_to(arith.ne(mask, 0), x.shape)
+    return x * mask, shapes.broadcast_to(mask != 0, x.shape)
 
 
 # --- images ---------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def _bound(right: bool) -> Callable[..., Tensor]:
 
 
 def _euclidean(x: Tensor, axes: Any = None, *, keep_dims: bool = False) -> Tensor:
-    total = reductions.sum(arith.mul(x, x), axes, keep_dims, dtype=x.dtype)
+    total = reductions.sum(x * x, axes, keep_dims, dtype=x.dtype)
     return cast_to(arith.sqrt(total), x.dtype)
 
 

@@ -246,8 +246,8 @@ def _softmax(input: Tensor, axis: int | tuple[int, ...] = -1) -> Tensor:
 
 def _l2_normalize(x: Tensor, *, axis: Any = 0, epsilon: float = 1e-4) -> Tensor:
     wide = arith.wide(x)
-    total = reductions.sum(arith.mul(wide, wide), axis, True)
-    return cast_to(arith.mul(wide, apply("rsqrt", arith.maximum(total, float(epsilon)))), x.dtype)
+    total = reductions.sum(wide * wide, axis, True)
+    return cast_to(wide * apply("rsqrt", arith.maximum(total, float(epsilon))), x.dtype)
 
 
 def _dropout(x: Tensor, keep_prob: float, seed: Seed) -> tuple[Tensor, Tensor]:
@@ -259,7 +259,7 @@ def _dropout(x: Tensor, keep_prob: float, seed: Seed) -> tuple[Tensor, Tensor]:
 def _dropout2d(x: Tensor, *, keep_prob: float = 0.5) -> tuple[Tensor, Tensor]:
     ones = creation.ones((*x.shape[:-2], 1, 1), x.dtype)
     mask = draws.dropout2d(ones, 1.0 - keep_prob)
-    return arith.mul(x, mask), shapes.broadcast_to(arith.ne(mask, 0), x.shape)
+    return x * mask, shapes.broadcast_to(mask != 0, x.shape)
 
 
 def _softmax_cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -272,7 +272,7 @@ def _sparse_cross_entropy(logits: Tensor, labels: Tensor, *, is_grad: bool = Fal
     if not is_grad:
         return loss.cross_entropy(rows, t)
     hot = cast_to(grid.one_hot(t, rows.shape[1], 1.0, 0.0), rows.dtype)
-    gradient = arith.div(arith.sub(activation.softmax(rows, 1), hot), float(rows.shape[0]))
+    gradient = (activation.softmax(rows, 1) - hot) / float(rows.shape[0])
     return gradient if logits.ndim == 2 else shapes.reshape(gradient, logits.shape)
 
 
@@ -282,7 +282,7 @@ def _nll(
 ) -> tuple[Tensor, Tensor]:
     counts = cast_to(arith.ne(labels, ignore_index), logits.dtype)
     known = arith.where(arith.ne(labels, ignore_index), labels, 0)
-    total = reductions.sum(arith.mul(indexing.gather(weight, known, 0), counts))
+    total = reductions.sum(indexing.gather(weight, known, 0) * counts)
     return loss.nll_loss(logits, labels, weight, ignore_index, reduction), total
 
 
@@ -348,7 +348,7 @@ def _unstack(input_x: Tensor, axis: int, num: int | None = None) -> tuple[Tensor
 
 def _embedding_lookup(input_params: Tensor, input_indices: Tensor, offset: int) -> Tensor:
     index = arith.sub(input_indices, offset)
-    inside = arith.logical_and(arith.ge(index, 0), arith.lt(index, input_params.shape[0]))
+    inside = arith.logical_and(index >= 0, arith.lt(index, input_params.shape[0]))
     rows = indexing.gather(input_params, arith.where(inside, index, 0), 0)
     keep = shapes.reshape(inside, inside.shape + (1,) * (rows.ndim - inside.ndim))
     return arith.where(keep, rows, 0)
