@@ -110,11 +110,8 @@ def compile_open_profiled(
     graph: Graph, shapes: Shapes, sizes: Sizes, numerics: str = "strict"
 ) -> driver.Profiled:
     """Compile a graph with symbolic sizes into a program that records; its records are read at
-    these sizes.
-
-    Raises:
-        Undecided: something must know a size, or the program does not serve these.
-    """
+    these sizes. Raises Undecided if something must know a size, or the program does not serve
+    these."""
     target, general = _open_target(graph, None, numerics), _general(shapes)
     with _deciding(general):
         optimized = _optimized(graph, general, target, numerics)
@@ -133,11 +130,7 @@ def compile_open_profiled(
 
 
 def _open_target(graph: Graph, target: Target | None, numerics: str) -> Target:
-    """The target of a program for all sizes.
-
-    Raises:
-        Undecided: it has none.
-    """
+    """The target of a program for all sizes. Raises Undecided if it has none."""
     target = backends.under(target, numerics) if target else backends.target_of(graph, numerics)
     if target.accelerator:
         raise Undecided(f"{target.name} has programs of known sizes only")
@@ -215,11 +208,8 @@ def _compile(
 
 
 def _take_numbers(graph: Graph) -> dict[Value, tuple[Any, DType]]:
-    """Make an input of each number that follows from sizes; those numbers.
-
-    Raises:
-        Undecided: a branch or a loop has such a number.
-    """
+    """Make an input of each number that follows from sizes; those numbers. Raises Undecided if a
+    branch or a loop has such a number."""
     number_op = shape.Number.name
     if any(n.op == number_op for node in graph.nodes for r in node.regions for n in r.walk()):
         raise Undecided("a branch or a loop computes with a size")

@@ -25,10 +25,7 @@ __version__ = "0.1.0"
 
 def _refuse_subinterpreters() -> None:
     """Raise unless this is the main interpreter: compiled code, its threads and numpy exist once.
-
-    Raises:
-        ImportError: it is a sub-interpreter.
-    """
+    Raises ImportError if it is a sub-interpreter."""
     for name in ("_interpreters", "_xxsubinterpreters"):  # from Python 3.13 on; before
         try:
             module = import_module(name)
@@ -49,10 +46,7 @@ def _number(interpreter: Any) -> int:
 
 def _refuse_free_threads() -> None:
     """Raise unless threads take turns: tables of what is compiled are guarded by Python's lock.
-
-    Raises:
-        ImportError: this Python runs without its global lock.
-    """
+    Raises ImportError if this Python runs without its global lock."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():  # from Python 3.13 on
         raise ImportError(
             "cellc needs Python's global lock, and this free-threaded Python runs without it: "

@@ -119,11 +119,8 @@ class _Folder:
         return data
 
     def write(self, name: str, *pieces: bytes, replace: bool = True) -> None:
-        """Write a file under a temporary name and rename it.
-
-        Raises:
-            FileExistsError: there is one, which `replace` does not allow to replace.
-        """
+        """Write a file under a temporary name and rename it. Raises FileExistsError if there is
+        one, which `replace` does not allow to replace."""
         new = f".new-{os.urandom(8).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
         handle = os.open(self._name(new), flags, 0o600, dir_fd=self._at)
@@ -280,11 +277,8 @@ class Cache:
 
 
 def secret() -> bytes:
-    """A random text that the processes of this user share, in the folder of the cache.
-
-    Raises:
-        OSError: the folder cannot be written, or others may write it.
-    """
+    """A random text that the processes of this user share, in the folder of the cache. Raises
+    OSError if the folder cannot be written, or others may write it."""
     with default()._open(make=True) as folder:
         with suppress(FileNotFoundError):
             return folder.read(_SECRET)

@@ -167,11 +167,8 @@ def save(
     arrays: Mapping[str, Array],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a safetensors file, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written; an older file is as it was.
-    """
+    """Write a safetensors file, whole or not at all. Raises OSError if it cannot be written; an
+    older file is as it was."""
     write_atomically(path, encode(arrays, metadata))
 
 

@@ -197,11 +197,8 @@ def gathered_texts(step: Step, text: str) -> list[str]:
 
 
 def other_rank(step: Step, rank: int) -> int:
-    """A rank that this one gives a message to, or gets one from.
-
-    Raises:
-        CollectiveError: there is no such rank, or it is this one.
-    """
+    """A rank that this one gives a message to, or gets one from. Raises CollectiveError if there is
+    no such rank, or it is this one."""
     here = world()
     if rank == here.rank or not 0 <= rank < here.size:
         raise CollectiveError(f"{step.text}: expected another rank of 0 to {here.size - 1}, got "
@@ -216,11 +213,7 @@ def phases(
     function: Callable[..., Array], step: Step, x: Array, out: Array, **attrs: Any
 ) -> Phases | None:
     """How ranks that read each other's memory do one of `KINDS` with something large, into `out`;
-    None: they send messages.
-
-    Raises:
-        CollectiveError: this rank is not in the group.
-    """
+    None: they send messages. Raises CollectiveError if this rank is not in the group."""
     made = _BY_READING.get(function)
     member(step)
     if made is None or x.nbytes <= SMALL or not world().reads(step.group):
@@ -350,11 +343,8 @@ def in_order(work: Callable[[], Any], text: str) -> Any:
 
 
 def perform(kind: str, step: Step, x: Array, **attrs: Any) -> Any:
-    """Do one of `KINDS`, or a message, after everything that was started.
-
-    Raises:
-        CollectiveError: it cannot be done, or what was started has failed.
-    """
+    """Do one of `KINDS`, or a message, after everything that was started. Raises CollectiveError if
+    it cannot be done, or what was started has failed."""
     function = KINDS.get(kind) or MESSAGES[kind]
     return in_order(lambda: function(step, x, **attrs), step.text + step.place)
 

@@ -39,11 +39,7 @@ class Container:
     digest: bytes
 
     def section(self, name: str) -> memoryview:
-        """A section's bytes.
-
-        Raises:
-            ArtifactError: there is none of this name.
-        """
+        """A section's bytes. Raises ArtifactError if there is none of this name."""
         if name not in self.sections:
             raise ArtifactError(f"the file has no section {name!r}")
         return self.sections[name]
@@ -146,11 +142,8 @@ def _header(view: memoryview, magic: bytes, version: int, what: str) -> tuple[di
 
 
 def parse_json(text: bytes, what: str) -> Any:
-    """JSON from an untrusted file.
-
-    Raises:
-        ArtifactError: it is not JSON, nested too deeply, or has a key twice in one object.
-    """
+    """JSON from an untrusted file. Raises ArtifactError if it is not JSON, nested too deeply, or
+    has a key twice in one object."""
     try:
         return json.loads(text.decode(), parse_constant=_no_constant, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:

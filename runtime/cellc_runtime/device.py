@@ -145,11 +145,8 @@ class Device(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Memory:
-        """Memory; the processor's is of zeros, others' may hold anything.
-
-        Raises:
-            MemoryError: there is not enough.
-        """
+        """Memory; the processor's is of zeros, others' may hold anything. Raises MemoryError if
+        there is not enough."""
 
     def allocate_unset(self, nbytes: int) -> Memory:
         """The same, for what is written before it is read: it may be as it was left.
@@ -172,11 +169,8 @@ class Device(ABC):
                            "CPU (set_context(device_target='CPU')) or on a real GPU")
 
     def adopt(self, owner: object, address: int, nbytes: int) -> Memory:
-        """Memory of the device that somebody else has taken; it lives as long as the owner.
-
-        Raises:
-            ValueError: it does not begin at a 64-byte boundary.
-        """
+        """Memory of the device that somebody else has taken; it lives as long as the owner. Raises
+        ValueError if it does not begin at a 64-byte boundary."""
         return Memory.over(owner, address, nbytes)
 
     @property
@@ -244,20 +238,12 @@ class Device(ABC):
 
     @abstractmethod
     def load(self, program: Program, callbacks: Sequence[Host]) -> Code:
-        """A program's code, ready to be launched; it goes with the object.
-
-        Raises:
-            ArtifactError: the image is malformed.
-            MemoryError, OSError: there is no memory for it.
-        """
+        """A program's code, ready to be launched; it goes with the object. Raises ArtifactError if
+        the image is malformed; MemoryError or OSError if there is no memory for it."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Return when all that was launched is done.
-
-        Raises:
-            RuntimeError: some of it failed.
-        """
+        """Return when all that was launched is done. Raises RuntimeError if some of it failed."""
 
 
 class HostStream:
@@ -295,11 +281,7 @@ class HostEvent:
         self._device.wait()
 
     def elapsed_time(self, end: Event) -> float:
-        """See `Event`.
-
-        Raises:
-            RuntimeError: one of them was never recorded.
-        """
+        """See `Event`. Raises RuntimeError if one of them was never recorded."""
         if not isinstance(end, HostEvent) or self._at is None or end._at is None:
             raise RuntimeError("the time between two events is known when both were recorded")
         return (end._at - self._at) * 1e3
@@ -385,11 +367,8 @@ _OTHERS: list[Device] = []
 
 
 def register(device: Device) -> None:
-    """Add a device with its targets, which may be those of GPUs: it then stands for one.
-
-    Raises:
-        ValueError: there is another target of a name.
-    """
+    """Add a device with its targets, which may be those of GPUs: it then stands for one. Raises
+    ValueError if there is another target of a name."""
     for target in device.targets.values():
         if known_target(target.name) is not target:
             register_target(target)
@@ -440,11 +419,8 @@ class _Gpus:
         return self.shown()
 
     def shown(self) -> int:
-        """How many the driver shows; none of them is opened.
-
-        Raises:
-            NoDevice: there is no driver.
-        """
+        """How many the driver shows; none of them is opened. Raises NoDevice if there is no
+        driver."""
         kind = knobs.read().gpu
         if kind and kind != "cuda":
             return 1
@@ -466,11 +442,8 @@ _FORKED = ("this process was forked from one that had used the GPU, whose memory
 
 
 def _opened(kind: str, number: int) -> Device:
-    """A GPU, or its emulation where the knob says so.
-
-    Raises:
-        NoDevice: it is not there, or cannot be used.
-    """
+    """A GPU, or its emulation where the knob says so. Raises NoDevice if it is not there, or cannot
+    be used."""
     if kind and kind != "cuda":
         name = kind if "-" in kind else f"{kind}-sm_90a"
         if name not in EMULATED and name not in CHECKED:
@@ -541,10 +514,7 @@ def use_gpu(number: int) -> Device:
 
 def device_of(target: str) -> Device:
     """The device of a target; that of this machine's processor says no to what no device takes.
-
-    Raises:
-        NoDevice: the target is a GPU's, and there is none.
-    """
+    Raises NoDevice if the target is a GPU's, and there is none."""
     for device in _OTHERS:
         if target in device.targets:
             return device
@@ -554,11 +524,8 @@ def device_of(target: str) -> Device:
 
 def best_for(names: Collection[str]) -> Target | None:
     """Of targets that there is code for, the one to run here: a GPU's, else the best of the
-    processor's; if the knob `CELLC_TARGET` names one, that one alone.
-
-    Raises:
-        ValueError: the knob names no target.
-    """
+    processor's; if the knob `CELLC_TARGET` names one, that one alone. Raises ValueError if the knob
+    names no target."""
     wanted = knobs.read().target
     if wanted is not None:
         if known_target(wanted) is None:

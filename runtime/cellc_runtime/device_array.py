@@ -87,22 +87,16 @@ class DeviceArray:
             self.device.copy(self.address, plain.reshape(-1).view(np.uint8).data)
 
     def assign(self, other: DeviceArray) -> None:
-        """Overwrite the elements by those of another array of this shape and type.
-
-        Raises:
-            ValueError: it is on another device.
-        """
+        """Overwrite the elements by those of another array of this shape and type. Raises
+        ValueError if it is on another device."""
         self.device.check_usable()
         on_device(other, self.device, "a value that is assigned")
         if self.nbytes and other.address != self.address:
             self.device.move(self.address, other.address, self.nbytes)
 
     def check_computed(self) -> None:
-        """Raise if it is a result that means nothing.
-
-        Raises:
-            RuntimeError: a check failed in the call that was to give it, or in one before.
-        """
+        """Raise if it is a result that means nothing. Raises RuntimeError if a check failed in the
+        call that was to give it, or in one before."""
         if self.launch and any(self.launch in lost for lost in self.device.lost):
             raise RuntimeError(
                 f"a tensor {self} on {self.device.name} has no elements: it is the result of a "
@@ -167,12 +161,8 @@ def allocate(device: Device, nbytes: int, what: str, unset: bool = False) -> Mem
 
 
 def on_device(array: DeviceArray, device: Device, where: str) -> DeviceArray:
-    """An array that is on this device.
-
-    Raises:
-        ValueError: it is on another one.
-        RuntimeError: it was never computed.
-    """
+    """An array that is on this device. Raises ValueError if it is on another one; RuntimeError if
+    it was never computed."""
     if array.device is not device:
         raise ValueError(
             f"{where}: a tensor on {device.name} (number {device.number}) is expected, but it is "

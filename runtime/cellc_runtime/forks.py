@@ -33,9 +33,7 @@ def renewed(lock: L) -> L:
     """A Lock, RLock, Condition or Event that is free in a child made by fork.
 
     An RLock stays held where the forking thread holds it: that thread continues in the child.
-
-    Raises:
-        TypeError: it is something else, a semaphore, say.
+    Raises TypeError if it is something else, a semaphore, say.
     """
     if not hasattr(lock, "_at_fork_reinit"):
         raise TypeError(f"a {type(lock).__name__} cannot be made free in a child")

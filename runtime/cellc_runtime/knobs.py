@@ -76,11 +76,8 @@ _OVERRIDE: ContextVar[dict[str, Any] | None] = ContextVar("cellc_knobs", default
 
 
 def read() -> Knobs:
-    """The knobs now.
-
-    Raises:
-        KnobError: a variable holds something that cannot be read; the text names it.
-    """
+    """The knobs now. Raises KnobError if a variable holds something that cannot be read; the text
+    names it."""
     given: dict[str, Any] = {}
     for field, parse in _PARSERS.items():
         name = f"CELLC_{field.upper()}"

@@ -93,11 +93,8 @@ class Liveness:
         return time.monotonic() >= self._next_look
 
     def watch(self, missing: Iterable[int], waited: float, what: str) -> None:
-        """After a wait of some seconds for others: attend, and query them now and then.
-
-        Raises:
-            CollectiveError: one of them does not answer.
-        """
+        """After a wait of some seconds for others: attend, and query them now and then. Raises
+        CollectiveError if one of them does not answer."""
         now = time.monotonic()
         self._next_look = now + _LOOK
         self.attend()
@@ -114,11 +111,8 @@ class Liveness:
             self._send(rank, _LEFT, "")
 
     def check_left(self, missing: Iterable[int], what: str) -> None:
-        """See that those who are waited for can still come.
-
-        Raises:
-            CollectiveError: one of them has left.
-        """
+        """See that those who are waited for can still come. Raises CollectiveError if one of them
+        has left."""
         now = time.monotonic()
         for rank in missing:
             if now - self.left.get(rank, now) > _UNDER_WAY:
@@ -131,11 +125,8 @@ class Liveness:
         """Raise an error if the ranks that are missing after this wait hang.
 
         A rank that does nothing may wait for one of the others (for a file that it writes, say), so
-        none is blamed while one of them does something.
-
-        Raises:
-            CollectiveError: none of them has done anything in the seconds of `CELLC_HANG_TIMEOUT`,
-                or one waits for this rank.
+        none is blamed while one of them does something. Raises CollectiveError if none of them has
+        done anything in the seconds of `CELLC_HANG_TIMEOUT`, or one waits for this rank.
         """
         self._waits = what, list(missing), waited
         if waited < LEAST_LIMIT:

@@ -95,11 +95,7 @@ class MappedImage:
                 table[Ext.DATA_HANDLER] = _POOL.data_handler(self)
 
     def address(self, symbol: str) -> int:
-        """Where an exported function is.
-
-        Raises:
-            KeyError: the image does not export it.
-        """
+        """Where an exported function is. Raises KeyError if the image does not export it."""
         return self._memory.address + self._image.symbols[symbol]
 
     def __del__(self) -> None:

@@ -19,11 +19,8 @@ class Meeting(Protocol):
     """
 
     def over(self) -> bool:
-        """Whether all have come as often as this rank.
-
-        Raises:
-            CollectiveError: they have come to different steps.
-        """
+        """Whether all have come as often as this rank. Raises CollectiveError if they have come to
+        different steps."""
 
     def again(self) -> None:
         """This rank comes again, since it was over."""
@@ -32,11 +29,8 @@ class Meeting(Protocol):
         """Fill `out` with what the group's rank at a place has in one of its buffers."""
 
     def look(self) -> None:
-        """See that those who have not come will; called while it is not over.
-
-        Raises:
-            CollectiveError: they will not.
-        """
+        """See that those who have not come will; called while it is not over. Raises
+        CollectiveError if they will not."""
 
     def leave(self) -> None:
         """This rank does not come again: all is read, or given up."""

@@ -384,11 +384,8 @@ def to_json(o: Open) -> Any:
 
 
 def from_json(data: Any) -> Open:
-    """Open sizes from their JSON form.
-
-    Raises:
-        ValueError, TypeError, KeyError: it is malformed.
-    """
+    """Open sizes from their JSON form. Raises ValueError, TypeError or KeyError if it is
+    malformed."""
     symbols = {_name(name): (_whole(low), _whole(high)) for name, (low, high) in
                data["symbols"].items()}
     plans = [tuple(map(_name, names)) for names, _, _ in data["plans"]]
@@ -409,11 +406,8 @@ def from_json(data: Any) -> Open:
 
 
 def read_numbers(names: set[str], values: Sequence[Any]) -> tuple[Number, ...]:
-    """Numbers that follow from sizes of these names, from their JSON form.
-
-    Raises:
-        ValueError, TypeError, KeyError: one is malformed.
-    """
+    """Numbers that follow from sizes of these names, from their JSON form. Raises ValueError,
+    TypeError or KeyError if one is malformed."""
     return _Reader(names, set()).sizes(values)
 
 

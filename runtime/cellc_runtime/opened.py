@@ -36,11 +36,7 @@ class Opened:
         return self._at_sizes.refusal([sizes[i] for i in self._order])
 
     def at(self, sizes: tuple[int, ...]) -> BoundProgram:
-        """The program for these sizes.
-
-        Raises:
-            ValueError: it does not serve them.
-        """
+        """The program for these sizes. Raises ValueError if it does not serve them."""
         found = self._ready.pop(sizes, None)
         if found is None:
             last = next(reversed(self._ready.values()), None)

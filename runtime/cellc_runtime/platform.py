@@ -146,11 +146,9 @@ def open_private_directory(path: pathlib.Path) -> int | None:
     """A descriptor of a directory of this user's that nobody else can write or replace.
 
     Every directory above it is opened in turn and checked: it belongs to this user or the system,
-    and others cannot rename what is in it. So the result stays that directory, whatever happens
-    to the path. The caller closes it.
-
-    Raises:
-        OSError: there is no such directory, or somebody else can change it.
+    and others cannot rename what is in it. So the result stays that directory, whatever happens to
+    the path. The caller closes it. Raises OSError if there is no such directory, or somebody else
+    can change it.
     """
     if sys.platform == "win32":  # access lists protect it, which a profile's folders inherit
         if not path.is_dir():
@@ -356,10 +354,8 @@ def let_read_memory(let: bool = True) -> None:
 def read_memory(process: int, address: int, out: Any) -> None:
     """Fill an array of bytes, `out`, with those at an address of another process of this machine.
 
-    A system may forbid it (containers may), so it is tried before it is relied on.
-
-    Raises:
-        OSError: the system forbids it, the process has ended, or has no such memory.
+    A system may forbid it (containers may), so it is tried before it is relied on. Raises OSError
+    if the system forbids it, the process has ended, or has no such memory.
     """
     call, done = _reads(), 0
     if call is None:
@@ -404,11 +400,8 @@ class CodeMemory:
         ctypes.memmove(self.address + offset, data, len(data))
 
     def protect(self, offset: int, size: int, kind: str) -> None:
-        """Make whole pages `"text"` (read, execute) or `"rodata"` (read).
-
-        Raises:
-            OSError: the system refuses (a hardened system may forbid executable pages).
-        """
+        """Make whole pages `"text"` (read, execute) or `"rodata"` (read). Raises OSError if the
+        system refuses (a hardened system may forbid executable pages)."""
         start = self.address + offset
         length = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         if sys.platform == "win32":
@@ -471,10 +464,7 @@ class Scratch:
     @classmethod
     def over(cls, owner: object, address: int, nbytes: int) -> Scratch:
         """Memory of an owner that nobody else uses, in place of fresh one; it is as it was left.
-
-        Raises:
-            ValueError: it does not begin at a 64-byte boundary.
-        """
+        Raises ValueError if it does not begin at a 64-byte boundary."""
         if address % 64:
             raise ValueError(f"a block cannot begin at {address:#x}")
         self = object.__new__(cls)
@@ -523,11 +513,8 @@ def _discard(address: int, nbytes: int) -> None:
 
 
 def started(thread: threading.Thread) -> bool:
-    """Start a thread; whether there is one: a limit of threads or memory may forbid it.
-
-    Raises:
-        KeyboardInterrupt: the process was interrupted meanwhile.
-    """
+    """Start a thread; whether there is one: a limit of threads or memory may forbid it. Raises
+    KeyboardInterrupt if the process was interrupted meanwhile."""
     try:
         thread.start()
     except RuntimeError as error:

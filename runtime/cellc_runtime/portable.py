@@ -36,11 +36,8 @@ class Network:
 
 
 def save(path: str | os.PathLike[str], network: Network) -> None:
-    """Write a network, whole or not at all.
-
-    Raises:
-        OSError: the file cannot be written; an older one is as it was.
-    """
+    """Write a network, whole or not at all. Raises OSError if the file cannot be written; an older
+    one is as it was."""
     weights = b"".join(checkpoint.encode(network.weights))
     sections = [("graph", network.graph.encode()), ("weights", weights)]
     write_atomically(path, pack(MAGIC, VERSION, network.meta, sections))

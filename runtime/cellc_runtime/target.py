@@ -112,11 +112,8 @@ _OTHERS: dict[str, Target] = {}
 
 
 def register_target(target: Target) -> None:
-    """Let programs name a target of another device than this machine's processor.
-
-    Raises:
-        ValueError: there is one of this name.
-    """
+    """Let programs name a target of another device than this machine's processor. Raises ValueError
+    if there is one of this name."""
     if known_target(target.name) is not None:
         raise ValueError(f"there is a target {target.name!r} already")
     _OTHERS[target.name] = target
@@ -135,11 +132,8 @@ def known_target(name: str) -> Target | None:
 
 @cache
 def host_targets() -> tuple[Target, ...]:
-    """The feature levels this machine has, best first.
-
-    Raises:
-        RuntimeError: no target fits this machine.
-    """
+    """The feature levels this machine has, best first. Raises RuntimeError if no target fits this
+    machine."""
     features = processor.features()
     machine = platform.machine()
     found = tuple(
@@ -184,11 +178,8 @@ def best_of(names: Collection[str]) -> Target | None:
 
 
 def host_target() -> Target:
-    """The best target of this machine, or the one the knob `CELLC_TARGET` names.
-
-    Raises:
-        ValueError: the knob names none that this machine can run.
-    """
+    """The best target of this machine, or the one the knob `CELLC_TARGET` names. Raises ValueError
+    if the knob names none that this machine can run."""
     wanted = knobs.read().target
     if wanted is None:
         return host_targets()[0]

@@ -21,11 +21,8 @@ def most_unpacked(nbytes: int) -> int:
 
 
 def unpacked(data: bytes, form: int = ZLIB) -> bytes:
-    """The contents of a zlib stream or of the members of a gzip file.
-
-    Raises:
-        ValueError: the data is damaged, cut short, or unpacks to more than the bound.
-    """
+    """The contents of a zlib stream or of the members of a gzip file. Raises ValueError if the data
+    is damaged, cut short, or unpacks to more than the bound."""
     if form == ZLIB and not data:
         raise ValueError("it is cut short")
     parts, left = [], most_unpacked(len(data))

@@ -47,12 +47,9 @@ class Wait:
         self._alive.done()
 
     def look(self) -> None:
-        """See what those do who are waited for, now and then.
-
-        Raises:
-            CollectiveError: it has taken too long, one of those waited for does not answer, has
-                left or hangs, or nobody wants it any more.
-        """
+        """See what those do who are waited for, now and then. Raises CollectiveError if it has
+        taken too long, one of those waited for does not answer, has left or hangs, or nobody wants
+        it any more."""
         if not self._alive.is_due():
             return
         if self._channel is not None and self._channel.given_up is not None:
@@ -68,11 +65,8 @@ class Wait:
             self._alive.check_hung(missing, waited, waiting)
 
     def _hold_out(self, waited: float, missing: Sequence[int]) -> None:
-        """Continue waiting, up to the limit, and report it to others.
-
-        Raises:
-            CollectiveError: the limit is reached.
-        """
+        """Continue waiting, up to the limit, and report it to others. Raises CollectiveError if the
+        limit is reached."""
         limit = knobs.read().collective_timeout
         said = (f"{self.what}: rank {self._rank} has waited {waited:.0f} s for "
                 f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} "

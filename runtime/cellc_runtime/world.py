@@ -215,11 +215,7 @@ def playing(made: World) -> Iterator[None]:
 
 
 def member(step: Step) -> int:
-    """This rank's place in a step's group.
-
-    Raises:
-        CollectiveError: it is not in it.
-    """
+    """This rank's place in a step's group. Raises CollectiveError if it is not in it."""
     here = world().rank
     if here not in step.group:
         raise CollectiveError(

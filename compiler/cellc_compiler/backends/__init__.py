@@ -36,11 +36,8 @@ class UnknownTarget(ValueError):
 
 
 def register(name: str, make: Callable[[], Backend]) -> None:
-    """Add a back end; `make` is called when it is first asked for.
-
-    Raises:
-        ValueError: there is one of this name.
-    """
+    """Add a back end; `make` is called when it is first asked for. Raises ValueError if there is
+    one of this name."""
     if name in _MAKERS:
         raise ValueError(f"the back end {name!r} is registered twice")
     _MAKERS[name] = make
@@ -74,11 +71,7 @@ def _target_of(device: Device) -> Target:
 
 
 def backend(name: str | None = None) -> Backend:
-    """A back end by name; None is the one in use.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """A back end by name; None is the one in use. Raises ValueError if there is none."""
     if name is None:
         if _chosen is not None:
             return backend_of(_chosen)
@@ -91,11 +84,7 @@ def backend(name: str | None = None) -> Backend:
 
 
 def backend_of(target: Target) -> Backend:
-    """The back end that compiles for a target.
-
-    Raises:
-        UnknownTarget: none does.
-    """
+    """The back end that compiles for a target. Raises UnknownTarget if none does."""
     for name in _MAKERS:
         found = backend(name)
         own = found.targets.get(target.name)
@@ -105,11 +94,7 @@ def backend_of(target: Target) -> Backend:
 
 
 def target_named(name: str) -> Target:
-    """A target by name.
-
-    Raises:
-        UnknownTarget: no back end has it.
-    """
+    """A target by name. Raises UnknownTarget if no back end has it."""
     for maker in _MAKERS:
         found = backend(maker).targets.get(name)
         if found is not None:
@@ -123,11 +108,8 @@ def _unknown(name: str) -> str:
 
 
 def default_target() -> Target:
-    """Return the target to compile for by default.
-
-    Raises:
-        RuntimeError, ValueError: the default back end does not run on this machine.
-    """
+    """Return the target to compile for by default. Raises RuntimeError or ValueError if the default
+    back end does not run on this machine."""
     return _chosen or backend().default_target()
 
 

@@ -92,22 +92,15 @@ def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
 
 def emit_object(text: str, target: Target | Machine) -> bytes:
     """Compile a module to a relocatable object (position-independent, no pass pipeline); for a GPU
-    to PTX, which is text.
-
-    Raises:
-        EmitError: LLVM's parser or verifier refuses the text.
-    """
+    to PTX, which is text. Raises EmitError if LLVM's parser or verifier refuses the text."""
     if target.triple.startswith("nvptx"):
         return assembly(text, target).encode()
     return bytes(_emitted(text, target, "emit_object"))
 
 
 def assembly(text: str, target: Target | Machine) -> str:
-    """The same code as assembly, for people and for counting.
-
-    Raises:
-        EmitError: LLVM's parser or verifier refuses the text.
-    """
+    """The same code as assembly, for people and for counting. Raises EmitError if LLVM's parser or
+    verifier refuses the text."""
     return str(_emitted(text, target, "emit_assembly"))
 
 

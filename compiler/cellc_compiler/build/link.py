@@ -80,12 +80,9 @@ class _Object:
 
 
 def link(inputs: Sequence[LinkInput], *, table_entries: int = FIRST_CALLBACK) -> Image:
-    """Link objects into an image with an external table of `table_entries` pointers.
-
-    Raises:
-        LinkError: a symbol is missing (all missing ones are named) or defined twice, machines
-            differ, or a relocation depends on the load address.
-    """
+    """Link objects into an image with an external table of `table_entries` pointers. Raises
+    LinkError if a symbol is missing (all missing ones are named) or defined twice, machines differ,
+    or a relocation depends on the load address."""
     objects = [_parse(item.object) for item in inputs]
     machines = {o.machine for o in objects}
     if len(machines) != 1:

@@ -38,11 +38,8 @@ class Listing:
 
 
 def listing(text: str, target: Target) -> Listing:
-    """The assembly of a module, with the lines of the text that it comes from.
-
-    Raises:
-        EmitError: LLVM refuses the text.
-    """
+    """The assembly of a module, with the lines of the text that it comes from. Raises EmitError if
+    LLVM refuses the text."""
     shown = [row for row, _ in _rows(assembly(text, target))]
     if text.startswith(OPTIMIZE):  # little is left of its lines, and LLVM cannot carry them along
         return Listing("\n".join(shown), [0] * len(shown))

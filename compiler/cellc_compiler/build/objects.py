@@ -82,11 +82,8 @@ def link_inputs(
 
 
 def compile_texts(texts: Sequence[str], target: Target, jobs: int | None = None) -> list[bytes]:
-    """The objects of texts, in order; cached ones are looked up first.
-
-    Raises:
-        CompilerBug: LLVM refuses a text.
-    """
+    """The objects of texts, in order; cached ones are looked up first. Raises CompilerBug if LLVM
+    refuses a text."""
     with Builder(target, jobs) as builder:
         return builder.objects(texts)
 
@@ -136,11 +133,8 @@ class Builder:
         say(len(self._objects), len(self._keys))
 
     def objects(self, texts: Sequence[str]) -> list[bytes]:
-        """The objects of texts, in order; none can be added afterwards.
-
-        Raises:
-            CompilerBug: LLVM refuses a text.
-        """
+        """The objects of texts, in order; none can be added afterwards. Raises CompilerBug if LLVM
+        refuses a text."""
         for text in texts:
             self.add(text)
         try:

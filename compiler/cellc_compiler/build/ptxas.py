@@ -49,11 +49,8 @@ class Cubin:
 
 
 def find() -> str | None:
-    """The assembler: that of the knob `CELLC_PTXAS`, of the wheel, or on the PATH; or None.
-
-    Raises:
-        PtxasError: the knob names a file that is not there.
-    """
+    """The assembler: that of the knob `CELLC_PTXAS`, of the wheel, or on the PATH; or None. Raises
+    PtxasError if the knob names a file that is not there."""
     named = knobs.read().ptxas
     if named is None:
         return _installed()
@@ -80,11 +77,8 @@ def _installed() -> str | None:
 
 
 def version() -> str:
-    """Return the assembler's version, for cache keys: `"13.0.88"`, or `"none"`.
-
-    Raises:
-        PtxasError: it is there and cannot be run.
-    """
+    """Return the assembler's version, for cache keys: `"13.0.88"`, or `"none"`. Raises PtxasError
+    if it is there and cannot be run."""
     program = find()
     return "none" if program is None else _version(program)
 
@@ -168,20 +162,14 @@ def _figures(said: str, code: bytes) -> list[object]:
 
 
 def instructions(cubin: bytes) -> int:
-    """Instructions of a cubin's code, NOPs (which pad it) not counted.
-
-    Raises:
-        ValueError: it is not a 64-bit ELF file.
-    """
+    """Instructions of a cubin's code, NOPs (which pad it) not counted. Raises ValueError if it is
+    not a 64-bit ELF file."""
     return sum(1 for opcode in opcodes(cubin) if opcode != _NOP)
 
 
 def opcodes(cubin: bytes) -> list[int]:
-    """The opcode (the low twelve bits) of each instruction of a cubin's code.
-
-    Raises:
-        ValueError: it is not a 64-bit ELF file.
-    """
+    """The opcode (the low twelve bits) of each instruction of a cubin's code. Raises ValueError if
+    it is not a 64-bit ELF file."""
     if cubin[:5] != b"\x7fELF\x02" or len(cubin) < 64:
         raise ValueError("a cubin is a 64-bit ELF file")
     start, = struct.unpack_from("<Q", cubin, 40)

@@ -106,11 +106,7 @@ class Worker:
         return self.begun
 
     def ask(self, target: Target, text: str) -> None:
-        """Ask for the object of a text.
-
-        Raises:
-            OSError: it has ended.
-        """
+        """Ask for the object of a text. Raises OSError if it has ended."""
         stream = self.process.stdin
         assert stream is not None
         send(stream, request(target, text))
@@ -233,11 +229,7 @@ def can_fork() -> bool:
 
 
 def pair() -> tuple[Worker, Worker]:
-    """Two workers that load LLVM once.
-
-    Raises:
-        OSError: they cannot be started.
-    """
+    """Two workers that load LLVM once. Raises OSError if they cannot be started."""
     requests, answers = _pipe(), _pipe()
     theirs = (requests[0], answers[1])
     try:

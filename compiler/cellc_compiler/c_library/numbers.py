@@ -62,11 +62,7 @@ class Code:
         self.floats: list[bool] = []  # whether each number is a float
 
     def add(self, x: Number, integer: bool = False) -> None:
-        """A number; `integer`: the fraction is cut off.
-
-        Raises:
-            NotInC: it is too deep.
-        """
+        """A number; `integer`: the fraction is cut off. Raises NotInC if it is too deep."""
         found = self._push(x, 1)
         if found and integer:
             self._op(Op.INTEGER)

@@ -45,11 +45,8 @@ class Compiled:
 
 
 def library_name(path: str) -> str:
-    """The name of a library by that of its file.
-
-    Raises:
-        NotInC: the file has no such ending, or a name that is none in C.
-    """
+    """The name of a library by that of its file. Raises NotInC if the file has no such ending, or a
+    name that is none in C."""
     file = Path(path)
     name = file.stem.removeprefix("lib") if file.suffix != ".o" else file.stem
     if file.suffix not in KINDS:

@@ -104,11 +104,7 @@ def block_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 @lru_cache(512)
 def read(source: Source) -> Kernel:
-    """The kernel of a text.
-
-    Raises:
-        KernelError: it is not written in the language.
-    """
+    """The kernel of a text. Raises KernelError if it is not written in the language."""
     try:
         tree = ast.parse(textwrap.dedent(source.text))
     except (SyntaxError, ValueError) as e:
@@ -421,10 +417,7 @@ class Typed:
 
     def value(self, e: ast.expr) -> Any:
         """Return the value of an expression in every run: a number, a string, a dtype, or a tuple.
-
-        Raises:
-            NotStatic: it depends on elements, or on a loop.
-        """
+        Raises NotStatic if it depends on elements, or on a loop."""
         rule = _STATIC.get(type(e))
         if rule is None:
             raise NotStatic

@@ -57,11 +57,8 @@ class Native:
 
 
 def typed(source: Source, operands: tuple[TensorType, ...]) -> Typed:
-    """The kernel of a text on operands of these types.
-
-    Raises:
-        KernelError: it is not written in the language, or they do not fit it.
-    """
+    """The kernel of a text on operands of these types. Raises KernelError if it is not written in
+    the language, or they do not fit it."""
     if all(ty.is_static for ty in operands):
         return _forms(source, operands)[0]
     return Typed(read(source), operands)  # to compare open sizes would be to ask for them

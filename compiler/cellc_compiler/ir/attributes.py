@@ -162,12 +162,8 @@ def optional(attr: Attr) -> Attr:
 
 
 def check_attributes(op: str, attrs: Mapping[str, Any], declared: Mapping[str, Attr]) -> None:
-    """Check every attribute against its declaration.
-
-    Raises:
-        TypeError: an attribute has another type.
-        ValueError: an attribute is out of range.
-    """
+    """Check every attribute against its declaration. Raises TypeError if an attribute has another
+    type; ValueError if an attribute is out of range."""
     for name, value in attrs.items():
         attr = declared[name]
         if not attr.test(value):

@@ -24,11 +24,8 @@ def graph_to_bytes(graph: Graph) -> bytes:
 
 
 def graph_from_bytes(data: bytes) -> Graph:
-    """The graph of `graph_to_bytes`.
-
-    Raises:
-        ArtifactError: the bytes are damaged, or of another kind or version.
-    """
+    """The graph of `graph_to_bytes`. Raises ArtifactError if the bytes are damaged, or of another
+    kind or version."""
     found = unpack(data, MAGIC, VERSION, "graph")
     try:
         text = unpacked(bytes(found.section("graph"))).decode()

@@ -372,11 +372,8 @@ def surely_at_least(a: Size, b: Size) -> bool:
 
 
 def divide(x: Size, divisor: Size) -> Size:
-    """`x // divisor`; terms that come out even leave the floor division.
-
-    Raises:
-        ZeroDivisionError: the divisor is 0.
-    """
+    """`x // divisor`; terms that come out even leave the floor division. Raises ZeroDivisionError
+    if the divisor is 0."""
     if type(divisor) is not Dim:
         if not divisor:
             raise ZeroDivisionError("integer division or modulo by zero")
@@ -735,11 +732,8 @@ def _ask(relation: str, x: Size) -> bool:
 
 
 def fixed(x: Size) -> int:
-    """`x` as an int; while tracing this assumes that it is what it is for the hints.
-
-    Raises:
-        Undecided: no trace is active.
-    """
+    """`x` as an int; while tracing this assumes that it is what it is for the hints. Raises
+    Undecided if no trace is active."""
     if type(x) is not Dim:
         return int(x)
     shapes = _state.shapes
@@ -764,11 +758,7 @@ def estimate(x: T) -> T:
 
 
 def most(x: Size) -> int:
-    """The greatest value of a size.
-
-    Raises:
-        Undecided: none is known.
-    """
+    """The greatest value of a size. Raises Undecided if none is known."""
     if type(x) is not Dim:
         return int(x)
     shapes = _state.shapes
@@ -780,11 +770,7 @@ def most(x: Size) -> int:
 
 def place_in_table(x: Dim | Ratio) -> int:
     """The place of a size, or of a number that follows from sizes, in the table that code for all
-    sizes reads.
-
-    Raises:
-        Undecided: no such code is generated.
-    """
+    sizes reads. Raises Undecided if no such code is generated."""
     shapes = _state.shapes
     if shapes is None or not shapes.general:
         raise Undecided(f"the size {x} is not known while compiling")

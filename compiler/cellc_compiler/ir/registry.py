@@ -32,11 +32,7 @@ lookup: Callable[[str], Any] = _REGISTRY.__getitem__
 
 
 def register(name: str, op: Any) -> None:
-    """Add an op.
-
-    Raises:
-        ValueError: there is one of this name.
-    """
+    """Add an op. Raises ValueError if there is one of this name."""
     if name in _REGISTRY:
         raise ValueError(f"the op {name} is defined twice")
     _REGISTRY[name] = op

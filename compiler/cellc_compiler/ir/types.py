@@ -75,11 +75,8 @@ def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]
 
 
 def broadcast_shapes(a: Shape, b: Shape, what: str = "operands") -> Shape:
-    """The numpy broadcast of two shapes.
-
-    Raises:
-        ValueError: two dimensions differ and neither is 1.
-    """
+    """The numpy broadcast of two shapes. Raises ValueError if two dimensions differ and neither is
+    1."""
     rank = max(len(a), len(b))
     pa, pb = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     out: list[int | Dim] = []
@@ -104,11 +101,8 @@ def broadcast_shapes(a: Shape, b: Shape, what: str = "operands") -> Shape:
 
 
 def broadcast_all(*shapes: Shape) -> tuple[int, ...]:
-    """The numpy broadcast of any number of shapes (symbolic sizes taken for ints).
-
-    Raises:
-        ValueError: they do not fit.
-    """
+    """The numpy broadcast of any number of shapes (symbolic sizes taken for ints). Raises
+    ValueError if they do not fit."""
     out: Shape = ()
     for shape in shapes:
         out = broadcast_shapes(out, shape)
@@ -180,11 +174,8 @@ MOST_AXES = 64  # The rank up to which numpy, and so the reference interpreter, 
 
 
 def check_size(what: str, ty: TensorType) -> None:
-    """A tensor that a process could address. Symbolic sizes are known later.
-
-    Raises:
-        ValueError: it is larger, has too many axes, or a size is negative.
-    """
+    """A tensor that a process could address. Symbolic sizes are known later. Raises ValueError if
+    it is larger, has too many axes, or a size is negative."""
     if len(ty.shape) > MOST_AXES:
         raise ValueError(f"{what} would have {len(ty.shape)} axes, which is more than {MOST_AXES}")
     nbytes = ty.dtype.itemsize

@@ -257,11 +257,8 @@ class NestBuilder:
         return Reader(types, results, node.attrs, read)
 
     def member(self, node: Node) -> tuple[Element, ...]:
-        """The elements of a member at the canonical index.
-
-        Raises:
-            Incompatible: it has none in this domain.
-        """
+        """The elements of a member at the canonical index. Raises Incompatible if it has none in
+        this domain."""
         key = node.results[0]
         idx = self.canonical(key.shape) if piece(node) is None else None
         if idx is None:
@@ -274,11 +271,8 @@ class NestBuilder:
         return tuple(self.memo[(r, idx, None)] for r in node.results)
 
     def pieces(self, node: Node) -> list[tuple[tuple[Index, ...], Element]]:
-        """For each part of a join (see `piece`), where its element goes, and the element.
-
-        Raises:
-            Incompatible: the parts do not fit the domain.
-        """
+        """For each part of a join (see `piece`), where its element goes, and the element. Raises
+        Incompatible if the parts do not fit the domain."""
         part = node.operands[0]
         idx = self.canonical(part.shape)
         if idx is None:
@@ -382,11 +376,8 @@ class Group:
 
 
 def build_nest(group: Group, inline: set[Value], stored: set[Value]) -> Nest:
-    """The nest of a group; values in `stored` are written to their buffers.
-
-    Raises:
-        Incompatible: a member does not fit the domain.
-    """
+    """The nest of a group; values in `stored` are written to their buffers. Raises Incompatible if
+    a member does not fit the domain."""
     builder = NestBuilder(group.domain, group.nodes, inline)
     depth: dict[int, int] = {}
     phases: dict[int, Phase] = {}

@@ -84,11 +84,8 @@ def open_row_parts(extent: int) -> int:
 
 
 def row_parts(extent: int) -> int:
-    """Return the number of equal parts of a row: the most that leave each a `PART`.
-
-    Raises:
-        Undecided: the row is long, and its size is open.
-    """
+    """Return the number of equal parts of a row: the most that leave each a `PART`. Raises
+    Undecided if the row is long, and its size is open."""
     if divisors.is_divided(extent) or divisors.is_divisor(extent):
         return 1  # (a part has none that leave each a `PART`; few parts are a short row)
     if extent < LONG_ROW:

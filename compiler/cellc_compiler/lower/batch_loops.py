@@ -158,11 +158,8 @@ def _part_of(ty: TensorType, part: int) -> TensorType:
 
 
 def _is_batched(node: Node, marks: Sequence[bool], rows: int) -> bool:
-    """Whether the rows of a node's results are those of the loop.
-
-    Raises:
-        NotBatchIndependent: they are, and others, or no rule says so.
-    """
+    """Whether the rows of a node's results are those of the loop. Raises NotBatchIndependent if
+    they are, and others, or no rule says so."""
     if lookup(node.op).opaque and node.op not in _KERNELS:
         raise NotBatchIndependent(node.op)
     if node.op in ("reshape", "broadcast_to", "iota"):

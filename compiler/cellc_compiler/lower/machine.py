@@ -112,11 +112,8 @@ class Machine(ABC):
 
     @abstractmethod
     def plan(self, node: Node) -> KernelPlan:
-        """The kernels of a node that does not fuse.
-
-        Raises:
-            NoRule: the back end has no rule for the op.
-        """
+        """The kernels of a node that does not fuse. Raises NoRule if the back end has no rule for
+        the op."""
 
     @abstractmethod
     def nest(self, nest: Nest, streamed: Collection[Value]) -> tuple[Kernel, list[Any]]:

@@ -50,12 +50,10 @@ class Model:
         """Check the model and write it, whole or not at all.
 
         Weights of more than `limit` bytes go to a second file, `path` with a random text and
-        `.data` added. The model has its name, so the rename of the model replaces both at once;
-        the second file of the older model is then removed, and those of exports that were killed
-        before that rename, `LEFT_SECONDS` later.
-
-        Raises:
-            OSError: a file cannot be written; older ones are as they were.
+        `.data` added. The model has its name, so the rename of the model replaces both at once; the
+        second file of the older model is then removed, and those of exports that were killed before
+        that rename, `LEFT_SECONDS` later. Raises OSError if a file cannot be written; older ones
+        are as they were.
         """
         path = Path(path)
         older = _data_of(path)

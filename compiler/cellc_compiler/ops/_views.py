@@ -102,11 +102,7 @@ def read_position(r: Reader, k: int, idx: tuple[Index, ...], extent: int) -> tup
 
 
 def check_indices(name: str, t: TensorType) -> None:
-    """Positions must be integers.
-
-    Raises:
-        TypeError: they are not.
-    """
+    """Positions must be integers. Raises TypeError if they are not."""
     if t.dtype not in INTS:
         raise TypeError(f"{name} needs indices of an integer dtype, got {t}")
 

@@ -31,11 +31,7 @@ from .batching import pointwise
 
 
 def same_dtype(name: str, *types: TensorType) -> DType:
-    """The common dtype of the operands.
-
-    Raises:
-        TypeError: they differ.
-    """
+    """The common dtype of the operands. Raises TypeError if they differ."""
     first = types[0].dtype
     for t in types[1:]:
         if t.dtype is not first:
@@ -44,11 +40,7 @@ def same_dtype(name: str, *types: TensorType) -> DType:
 
 
 def check_dtype(op: Op, t: TensorType) -> None:
-    """The operand's dtype must be one the op accepts.
-
-    Raises:
-        TypeError: it is not.
-    """
+    """The operand's dtype must be one the op accepts. Raises TypeError if it is not."""
     if t.dtype not in op.dtypes:
         names = ", ".join(d.name for d in op.dtypes)
         raise TypeError(f"{op.name} takes {names}, got {t}")

@@ -44,11 +44,8 @@ def wrap(indices: Array, extent: int) -> tuple[Array, Array]:
 
 
 def check_extent(name: str, x: TensorType, axis: int, indices: TensorType) -> None:
-    """Reading an empty axis is an error unless nothing is read.
-
-    Raises:
-        ValueError: elements are read from an axis that has none.
-    """
+    """Reading an empty axis is an error unless nothing is read. Raises ValueError if elements are
+    read from an axis that has none."""
     if x.shape[axis] == 0 and 0 not in indices.shape:
         raise ValueError(f"{name} reads along axis {axis} of {x}, which has no elements")
 
@@ -179,11 +176,8 @@ class GatherElements(Op):
 
 
 def check_lines(name: str, x: TensorType, index: TensorType, axis: int) -> None:
-    """`index` has the rank of `x` and is no longer than it on the other axes.
-
-    Raises:
-        ValueError: it has not.
-    """
+    """`index` has the rank of `x` and is no longer than it on the other axes. Raises ValueError if
+    it has not."""
     k = normalize_axis(axis, x.rank)
     if x.rank == 0 or index.rank != x.rank or any(
             n > d for a, (n, d) in enumerate(zip(index.dims, x.dims, strict=True)) if a != k):

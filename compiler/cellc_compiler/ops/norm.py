@@ -150,11 +150,8 @@ class RmsNormalize(Op):
 
 
 def _check_affine(op: Op, x: TensorType, shape: Shape, *params: TensorType) -> None:
-    """Scale, shift and statistics must have `shape`, and the input's or the compute dtype.
-
-    Raises:
-        TypeError, ValueError: they do not.
-    """
+    """Scale, shift and statistics must have `shape`, and the input's or the compute dtype. Raises
+    TypeError or ValueError if they do not."""
     check_dtype(op, x)
     names = op.operands[1:]
     for name, p in zip(names, params, strict=True):

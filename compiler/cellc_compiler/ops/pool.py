@@ -37,11 +37,8 @@ SLIDING = {"kernel": attr.pair(1), "stride": attr.pair(1, default=(1, 1)),
 
 def sliding_windows(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
              ceil_mode: bool) -> tuple[Windows, list[int]]:
-    """Windows of a sliding pool, and how many of each one's taps lie in the padded image.
-
-    Raises:
-        ValueError: no window fits, or one covers nothing but padding.
-    """
+    """Windows of a sliding pool, and how many of each one's taps lie in the padded image. Raises
+    ValueError if no window fits, or one covers nothing but padding."""
     count = _covering(size, kernel, stride, dilation, pads, ceil_mode)
     windows, counts = [], []
     for start in range(-pads[0], count * stride - pads[0], stride):
@@ -58,11 +55,8 @@ def _taps(start: int, size: int, kernel: int, dilation: int) -> range:
 
 def _covering(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
               ceil_mode: bool) -> int:
-    """How many windows there are.
-
-    Raises:
-        ValueError: no window fits, or one covers nothing but padding.
-    """
+    """How many windows there are. Raises ValueError if no window fits, or one covers nothing but
+    padding."""
     count = window_count(size, kernel, stride, dilation, pads, ceil_mode)
     reach = dilation * (kernel - 1) + 1
     if is_symbolic(size) and max(pads) < reach and size >= reach:
@@ -82,11 +76,8 @@ def _covering(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
 def window_count(
     size: int, kernel: int, stride: int, dilation: int, pads: Pair, ceil_mode: bool
 ) -> int:
-    """How many windows there are; `size` may be symbolic.
-
-    Raises:
-        ValueError: no window fits, or there is nothing but padding.
-    """
+    """How many windows there are; `size` may be symbolic. Raises ValueError if no window fits, or
+    there is nothing but padding."""
     reach = dilation * (kernel - 1) + 1
     room = size + sum(pads) - reach
     bare = sum(pads) >= reach and size < 1  # (else that there is room says that there is an image)

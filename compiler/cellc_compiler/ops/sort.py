@@ -94,11 +94,8 @@ def _swap_last(b: Builder, x: Value, axis: int) -> Value:
 
 
 def sorted_along(b: Builder, x: Value, axis: int, descending: bool, first: int = 0) -> Pair:
-    """Values and positions sorted along any axis; the first ones, or all.
-
-    Raises:
-        ValueError: the axis is out of range, or there is none.
-    """
+    """Values and positions sorted along any axis; the first ones, or all. Raises ValueError if the
+    axis is out of range, or there is none."""
     k = own_axis(axis, x.type.rank, "sort")
     values, order = b.emit("sort_lines", _swap_last(b, x, k), descending=descending, first=first)
     return _swap_last(b, values, k), _swap_last(b, order, k)

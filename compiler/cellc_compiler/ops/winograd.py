@@ -160,11 +160,8 @@ class WinogradOutput(Op):
 
 
 def tiles_of(x: TensorType, pads: tuple[int, int, int, int]) -> Tiles:
-    """The tiles of a 3 x 3 convolution over images of a type.
-
-    Raises:
-        ValueError: the kernel does not fit.
-    """
+    """The tiles of a 3 x 3 convolution over images of a type. Raises ValueError if the kernel does
+    not fit."""
     n, _, h, w = x.dims
     h, w = h + pads[0] + pads[1] - 2, w + pads[2] + pads[3] - 2
     if h < 1 or w < 1:

@@ -64,11 +64,8 @@ class PickleMachine:
     # --- running ----------------------------------------------------------------------------------
 
     def run(self, data: bytes) -> Any:
-        """Return the object that a pickle makes.
-
-        Raises:
-            ArtifactError: the pickle is damaged, or has an instruction that plain data need not.
-        """
+        """Return the object that a pickle makes. Raises ArtifactError if the pickle is damaged, or
+        has an instruction that plain data need not."""
         steps = pickletools.genops(data)
         for _ in range(self.most_steps):
             code, value = _next(steps)

@@ -56,11 +56,8 @@ def opencv(who: str = "cellc.dataset.vision") -> Iterator[ModuleType]:
 
 
 def picture_of(data: bytes, who: str) -> Any:
-    """A picture of Pillow's over a file's contents, whose elements are not read yet.
-
-    Raises:
-        Exception: it is no picture.
-    """
+    """A picture of Pillow's over a file's contents, whose elements are not read yet. Raises
+    Exception if it is no picture."""
     picture = pillow(who).open(io.BytesIO(data), formats=_FORMATS)
     if math.prod(picture.size) > max(_PIXELS, _PER_BYTE * len(data)):
         raise ValueError(f"{len(data)} bytes are too few for {picture.size} pixels")
@@ -97,10 +94,8 @@ def read(data: bytes, who: str, mode: int) -> Array:
     """A picture file's contents as [height, width, channels].
 
     `UNCHANGED` gives uint8, or the file's wider elements, without alpha; other modes give uint8 and
-    turn the picture as its EXIF data asks for.
-
-    Raises:
-        Exception: it is no picture, or its elements are not of the kind.
+    turn the picture as its EXIF data asks for. Raises Exception if it is no picture, or its
+    elements are not of the kind.
     """
     picture_of(data, who).close()
     return _read(data, who, f"IMREAD_{('UNCHANGED', 'GRAYSCALE', 'COLOR')[mode]}")

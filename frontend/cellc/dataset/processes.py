@@ -78,11 +78,8 @@ def send(channel: Any, value: Any, limit: int) -> None:
 
 
 def receive(channel: Any) -> Any:
-    """Return the data that the other side sent; its arrays are the receiver's own.
-
-    Raises:
-        EOFError, OSError: there is no other side any more.
-    """
+    """Return the data that the other side sent; its arrays are the receiver's own. Raises EOFError
+    or OSError if there is no other side any more."""
     shared, data, sizes = channel.recv()
     if not shared:
         return pickle.loads(data, buffers=[bytearray(channel.recv_bytes()) for _ in sizes])
@@ -213,11 +210,7 @@ class _Worker:
             "this process.")
 
     def receive(self, number: int) -> tuple[str, Any]:
-        """Its next result.
-
-        Raises:
-            WorkerError: it has ended.
-        """
+        """Its next result. Raises WorkerError if it has ended."""
         waited = config.get_multiprocessing_timeout_interval()
         while True:
             ready = connection.wait([self.channel, self.process.sentinel], waited)
@@ -286,10 +279,7 @@ class ProcessPool:
 
     def submit_to(self, which: int, task: tuple[Any, ...]) -> Callable[[], Any]:
         """As `submit`, to one of the workers; of each of them results are asked for in order.
-
-        Raises:
-            WorkerError: the worker has ended.
-        """
+        Raises WorkerError if the worker has ended."""
         number, self._sent = self._sent, self._sent + 1
         worker = self._workers[which]
         try:

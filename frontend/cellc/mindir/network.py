@@ -84,11 +84,8 @@ class Network:
         return found
 
     def __call__(self, inputs: Sequence[Tensor], weights: Mapping[str, Tensor]) -> Any:
-        """The results for these inputs, in the mode of the caller.
-
-        Raises:
-            ValueError, TypeError: a node cannot be translated; the message names it.
-        """
+        """The results for these inputs, in the mode of the caller. Raises ValueError or TypeError
+        if a node cannot be translated; the message names it."""
         run = Run(self, weights)
         graph = self.model.graph
         with at_node(self.path):

@@ -46,11 +46,7 @@ class ModelProto:
                 raise MindirError(f"it has the unknown field {number}")
 
     def pieces(self) -> list[bytes]:
-        """The file.
-
-        Raises:
-            TypeError: a text is none.
-        """
+        """The file. Raises TypeError if a text is none."""
         texts = {n: getattr(self, name) for n, name in _TEXTS.items()}
         for text in (*texts.values(), *self.user_info, *self.user_info.values()):
             if not isinstance(text, str):

@@ -116,11 +116,8 @@ class Reader:
         self.nodes = self.parts = 0
 
     def model(self, view: memoryview) -> Model:
-        """The network in these bytes.
-
-        Raises:
-            ArtifactError: they are damaged, encrypted, too large, or no MindIR.
-        """
+        """The network in these bytes. Raises ArtifactError if they are damaged, encrypted, too
+        large, or no MindIR."""
         if bytes(view[:4]) in ENCRYPTED:
             raise MindirError("it is encrypted (MindSpore's enc_key), which is not read: export it "
                               "without a key")

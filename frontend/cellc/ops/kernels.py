@@ -122,12 +122,9 @@ def ms_kernel(
 
 
 def source_of(function: Any) -> Source:
-    """The text of a kernel, and what it takes from around it.
-
-    Raises:
-        CompileRuntimeError: it has no text, or its file has changed (CE001, CE002).
-        KernelError: it is not written in the language.
-    """
+    """The text of a kernel, and what it takes from around it. Raises CompileRuntimeError if it has
+    no text, or its file has changed (CE001, CE002); KernelError if it is not written in the
+    language."""
     if not getattr(function, "ms_kernel_flag", False):
         raise TypeError(f"For 'Custom' with 'func_type' hybrid, 'func' must be a function "
                         f"decorated by kernel, but got {function!r}.")
@@ -264,12 +261,8 @@ def _compare(name: str, results: list[Tensor], shape: Any, dtype: Any) -> None:
 
 
 def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:
-    """The results of a kernel, which runs now or is traced.
-
-    Raises:
-        KernelError: it does not fit the operands.
-        UnboundLocalError: a variable is read before it is assigned (when it runs).
-    """
+    """The results of a kernel, which runs now or is traced. Raises KernelError if it does not fit
+    the operands; UnboundLocalError if a variable is read before it is assigned (when it runs)."""
     results: list[Tensor]
     *results, status = apply(
         "custom_kernel", *operands, text=source.text, constants=source.constants,

@@ -131,11 +131,8 @@ def _end_all_with_one(made: Any) -> None:
 
 
 def ranks_of(group: Any, what: str) -> tuple[int, ...]:
-    """The ranks of a group, in its order; None is the group of all.
-
-    Raises:
-        GroupError: there is no such group.
-    """
+    """The ranks of a group, in its order; None is the group of all. Raises GroupError if there is
+    no such group."""
     if group is None:
         group = HCCL_WORLD_COMM_GROUP
     if not isinstance(group, str):

@@ -295,12 +295,9 @@ def reset_auto_parallel_context() -> None:
 
 
 def stages() -> int:
-    """How many stages a pipeline has, checked against the processes that there are.
-
-    Raises:
-        RuntimeError: the processes cannot be shared out among them, or the mode is none that cuts
-            networks.
-    """
+    """How many stages a pipeline has, checked against the processes that there are. Raises
+    RuntimeError if the processes cannot be shared out among them, or the mode is none that cuts
+    networks."""
     count: int = _context["pipeline_stages"]
     if count == 1:
         return 1

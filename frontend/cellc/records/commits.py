@@ -87,10 +87,7 @@ def _committed(name: Path) -> Path:
 
 def finish_for(path: str) -> None:
     """Finish a commit that wrote a file: its name is that of the dataset, and perhaps a number.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    Raises OSError if the folder cannot be written."""
     finish(path)
     for _ in range(_DIGITS):
         if not path[-1:].isdigit():
@@ -100,11 +97,8 @@ def finish_for(path: str) -> None:
 
 
 def finish(name: str) -> None:
-    """Move the files that are committed for a dataset into their places.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+    """Move the files that are committed for a dataset into their places. Raises OSError if the
+    folder cannot be written."""
     place = Path(os.path.abspath(name))
     folder = _committed(place)
     if not folder.is_dir():

@@ -188,11 +188,8 @@ def _blocks(message: Message, number: int) -> Iterator[Message]:
 
 
 def parse_example(data: bytes) -> dict[str, Feature]:
-    """The features of a message, by name; those without values are left out.
-
-    Raises:
-        ValueError: it is no `tf.train.Example`.
-    """
+    """The features of a message, by name; those without values are left out. Raises ValueError if
+    it is no `tf.train.Example`."""
     features: dict[str, Feature] = {}
     for feature_map in _blocks(Message(memoryview(data), "example"), 1):
         for entry in _blocks(feature_map, 1):

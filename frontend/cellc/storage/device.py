@@ -56,10 +56,8 @@ def hold(tensor: Any, elements: DeviceArray) -> None:
 def to_device(tensor: Any, device: Device) -> DeviceArray:
     """Move a tensor to a device, where it stays; its elements there.
 
-    An array that was lent before keeps what it holds, and is the tensor's no more.
-
-    Raises:
-        MemoryError: the device has no room.
+    An array that was lent before keeps what it holds, and is the tensor's no more. Raises
+    MemoryError if the device has no room.
     """
     found = elements_of(tensor)
     if found is None:

@@ -105,11 +105,8 @@ class Judge:
         return _loaded(graph, self.numerics, without)(arrays)
 
     def alone(self, graph: Graph, arrays: Sequence[Array]) -> Values:
-        """The values of all nodes, each compiled and run as a graph of its own.
-
-        Raises:
-            NodeError: one cannot be compiled or run.
-        """
+        """The values of all nodes, each compiled and run as a graph of its own. Raises NodeError if
+        one cannot be compiled or run."""
         values: Values = dict(zip(graph.inputs, map(np.asarray, arrays), strict=True))
         for position, node in enumerate(graph.nodes):
             try:

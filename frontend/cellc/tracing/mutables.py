@@ -83,12 +83,9 @@ def with_open_length(tracer: Tracer, value: Any) -> Any:
 
 
 def opened(kind: type, elements: Iterable[Any]) -> Any:
-    """A sequence of open length; in a graph one of Python's with the mark.
-
-    Raises:
-        ValueError: the elements are of several kinds (in a graph).
-        TypeError: they are tensors of several element types (in a graph).
-    """
+    """A sequence of open length; in a graph one of Python's with the mark. Raises ValueError if the
+    elements are of several kinds (in a graph); TypeError if they are tensors of several element
+    types (in a graph)."""
     tracer = active_tracer()
     if tracer is None:
         return kind(elements)
@@ -123,11 +120,8 @@ def element_type(value: Any) -> str:
 
 
 def check_elements(name: str, sequence: Iterable[Any], values: Iterable[Any]) -> None:
-    """Check what joins a sequence of open length.
-
-    Raises:
-        TypeError: it is of another type than the elements that are there.
-    """
+    """Check what joins a sequence of open length. Raises TypeError if it is of another type than
+    the elements that are there."""
     found = [element_type(v) for v in sequence]
     for value in map(element_type, values) if found else ():
         if value not in found:

@@ -187,11 +187,8 @@ def as_kind(number: Any, kind: Kind) -> GraphNumber:
 
 
 def stacked(value: Any, dtype: DType | None = None) -> Tensor:
-    """The tensor of a list or tuple of numbers, some of which are the graph's.
-
-    Raises:
-        TypeError: there is something else in it.
-    """
+    """The tensor of a list or tuple of numbers, some of which are the graph's. Raises TypeError if
+    there is something else in it."""
     kinds = _kinds_in(value)
     if not kinds:
         raise TypeError("a list that holds computed tensors cannot become a Tensor: use ops.stack")

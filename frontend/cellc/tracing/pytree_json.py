@@ -44,11 +44,8 @@ def to_json(structure: Structure) -> Any:
 
 
 def from_json(value: Any, count: int, depth: int = 0) -> Structure:
-    """The structure of a JSON value from an untrusted file, with `count` leaves.
-
-    Raises:
-        ArtifactError: it is none.
-    """
+    """The structure of a JSON value from an untrusted file, with `count` leaves. Raises
+    ArtifactError if it is none."""
     if type(value) is int and 0 <= value < count:
         return Leaf(value)
     if isinstance(value, dict) and value.keys() == {"leaf", "kind"}:

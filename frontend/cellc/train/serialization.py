@@ -263,11 +263,8 @@ class _Background(threading.Thread):
 
     @classmethod
     def raise_failed(cls) -> None:
-        """Raise the first failure that was not raised yet.
-
-        Raises:
-            OSError: a file was not written.
-        """
+        """Raise the first failure that was not raised yet. Raises OSError if a file was not
+        written."""
         if cls.failed:
             (path, error), *others = cls.failed
             cls.failed.clear()
@@ -299,11 +296,7 @@ _exit_status: _ExitStatus | None = None
 
 
 def finish_saves() -> None:
-    """Wait for the files that threads write.
-
-    Raises:
-        OSError: one was not written.
-    """
+    """Wait for the files that threads write. Raises OSError if one was not written."""
     _Background.wait_for()
     _Background.raise_failed()
 

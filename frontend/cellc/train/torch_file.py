@@ -70,11 +70,8 @@ class _Storage:
 
 def read_torch(path: str | os.PathLike[str]) -> Any:
     """The object that `torch.save` wrote: nested dicts and lists, tensors as read-only arrays.
-
-    Raises:
-        ArtifactError: it is damaged, of another format, or holds what is no data.
-        OSError: it cannot be read.
-    """
+    Raises ArtifactError if it is damaged, of another format, or holds what is no data; OSError if
+    it cannot be read."""
     with open(path, "rb") as file:
         head = file.read(len(_LEGACY))
         if head.startswith(_LEGACY[:14]):

@@ -138,12 +138,8 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udf
 
 
 def check_name(name: str, what: str) -> None:
-    """Check that a message can show the name of an array.
-
-    Raises:
-        ArtifactError: it is too long, or has control characters or ones that turn the direction
-            of writing.
-    """
+    """Check that a message can show the name of an array. Raises ArtifactError if it is too long,
+    or has control characters or ones that turn the direction of writing."""
     if len(name) > _LONGEST:
         raise ArtifactError(f"{what} has a name of {len(name)} characters; {_LONGEST} are the most "
                             "that is read")

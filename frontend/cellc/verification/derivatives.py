@@ -77,11 +77,8 @@ def is_judged(node: Node) -> bool:
 
 
 def check(node: Node, operands: Sequence[Array]) -> str:
-    """Return the fault of a rule (`is_judged`), near these operands; "" if there is none.
-
-    Raises:
-        Unknown: it is not smooth or not finite there, or follows from a Python function.
-    """
+    """Return the fault of a rule (`is_judged`), near these operands; "" if there is none. Raises
+    Unknown if it is not smooth or not finite there, or follows from a Python function."""
     return _check_own(node, operands) if node.regions else check_rule(node, operands)
 
 
@@ -123,11 +120,8 @@ def has_rule(node: Node) -> bool:
 
 
 def check_rule(node: Node, operands: Sequence[Array]) -> str:
-    """Return the fault of one node's gradient, near these operands; "" if there is none.
-
-    Raises:
-        Unknown: it is not smooth or not finite there.
-    """
+    """Return the fault of one node's gradient, near these operands; "" if there is none. Raises
+    Unknown if it is not smooth or not finite there."""
     graph = _in_float64(node)
     wanted = [i for i, v in enumerate(graph.inputs) if v.dtype.is_inexact]
     seeded = [i for i, v in enumerate(graph.outputs) if v.dtype.is_inexact]
@@ -271,10 +265,7 @@ class Quotient:
 
     def check(self, allowed: float) -> str:
         """Return the fault along a random direction, if its error is larger; "" if there is none.
-
-        Raises:
-            Unknown: there are no derivatives, or no steady difference quotients.
-        """
+        Raises Unknown if there are no derivatives, or no steady difference quotients."""
         told, unknown = "", None
         for at in self._places():
             try:
@@ -289,11 +280,8 @@ class Quotient:
         return told
 
     def guilty(self, allowed: float) -> list[tuple[int, str]]:
-        """The inputs whose own gradients are wrong, and how.
-
-        Raises:
-            Unknown: none is known to be, and some cannot be judged.
-        """
+        """The inputs whose own gradients are wrong, and how. Raises Unknown if none is known to be,
+        and some cannot be judged."""
         at = next(self._places())
         found, unknown = [], None
         for i in self.wanted:
@@ -333,10 +321,7 @@ class Quotient:
 
     def _places(self) -> Iterator[list[Array]]:
         """Arrays off their places, then further off. Those without a derivative are left out.
-
-        Raises:
-            Unknown: there is none.
-        """
+        Raises Unknown if there is none."""
         found = False
         for by in (1e-3, 2e-2, 0.0):
             at = list(self.arrays)

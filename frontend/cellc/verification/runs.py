@@ -88,11 +88,8 @@ def seeded(seed: int) -> None:
 
 
 def run(stage: Stage, seed: int, compiled: bool, report: Report) -> list[Outcome]:
-    """Some calls in a mode, up to the first error; everything is put back.
-
-    Raises:
-        CompileError: the network cannot be compiled.
-    """
+    """Some calls in a mode, up to the first error; everything is put back. Raises CompileError if
+    the network cannot be compiled."""
     args = fresh(stage.args)
     inputs = {f"argument {i}": a for i, a in enumerate(args)}
     saved = Snapshot({**stage.roots, **inputs})
@@ -142,11 +139,8 @@ def traced_on(
     function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mode: int = context.GRAPH_MODE
 ) -> tuple[Traced, list[Array]]:
     """A call as a graph for the sizes that it finds, and what it is given, in the order of the
-    graph's inputs; `mode` is the one that `construct` sees.
-
-    Raises:
-        CompileError: it cannot be traced.
-    """
+    graph's inputs; `mode` is the one that `construct` sees. Raises CompileError if it cannot be
+    traced."""
     leaves = take_apart_call(args, kwargs)[1]
 
     def given(traced: Traced) -> list[Array]:

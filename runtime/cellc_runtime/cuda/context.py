@@ -46,12 +46,8 @@ class Context:
         self._capture_handle = driver.handle("cuStreamCreate", NON_BLOCKING)
 
     def use(self) -> None:
-        """Make it the one that this thread's calls are for.
-
-        Raises:
-            DeviceLost: it cannot be used any more.
-            CudaError: this process is a fork of the one that has the GPU.
-        """
+        """Make it the one that this thread's calls are for. Raises DeviceLost if it cannot be used
+        any more; CudaError if this process is a fork of the one that has the GPU."""
         self.driver.ready()
         self.driver.call("cuCtxSetCurrent", self._handle)
 
@@ -63,12 +59,8 @@ class Context:
         self._discarded.append((function, handle))
 
     def wait(self) -> None:
-        """Return when all that was launched is done; what was discarded goes.
-
-        Raises:
-            CudaError: some of it failed, or a launch of this thread did.
-            RunError: a check has failed.
-        """
+        """Return when all that was launched is done; what was discarded goes. Raises CudaError if
+        some of it failed, or a launch of this thread did; RunError if a check has failed."""
         self.use()
         done = self.launched_calls
         with self.waiting():
@@ -126,11 +118,7 @@ class Context:
             raise error
 
     def synchronize(self) -> None:
-        """Return when all that was launched is done.
-
-        Raises:
-            CudaError: some of it failed.
-        """
+        """Return when all that was launched is done. Raises CudaError if some of it failed."""
         with self.blaming():
             self.driver.call("cuStreamSynchronize", self.stream)
 

@@ -80,12 +80,8 @@ class CudaDevice(Device):
         return self._properties
 
     def check_usable(self) -> None:
-        """Raise if it is not there any more.
-
-        Raises:
-            DeviceLost: it cannot be used any more.
-            CudaError: this process is a fork of the one that has the GPU.
-        """
+        """Raise if it is not there any more. Raises DeviceLost if it cannot be used any more;
+        CudaError if this process is a fork of the one that has the GPU."""
         super().check_usable()
         self.driver.ready()
 
@@ -346,12 +342,8 @@ _OPENED = _Opened()
 
 
 def open_device(number: int = 0) -> CudaDevice:
-    """A GPU of this machine; the same object for a number.
-
-    Raises:
-        NoDevice: there is none, no driver, or one that is too old.
-        CudaError: the driver refuses it.
-    """
+    """A GPU of this machine; the same object for a number. Raises NoDevice if there is none, no
+    driver, or one that is too old; CudaError if the driver refuses it."""
     return _OPENED.device(number)
 
 

@@ -186,11 +186,8 @@ class Driver:
         return platform.address_of(self._functions[name])
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function.
-
-        Raises:
-            CudaError: it says no; `DeviceLost` if nothing else will work either.
-        """
+        """Call a function. Raises CudaError if it says no; `DeviceLost` if nothing else will work
+        either."""
         result = self._functions[name](*arguments)
         if result:
             raise self.error(result, name)
@@ -200,21 +197,15 @@ class Driver:
         return self._functions[name](*arguments)
 
     def handle(self, name: str, *arguments: Any) -> int:
-        """Call a function whose first argument is filled by a handle or an address; that.
-
-        Raises:
-            CudaError: it says no.
-        """
+        """Call a function whose first argument is filled by a handle or an address; that. Raises
+        CudaError if it says no."""
         out = ctypes.c_void_p()
         self.call(name, ctypes.byref(out), *arguments)
         return out.value or 0
 
     def number(self, name: str, *arguments: Any) -> int:
-        """Call a function whose first argument is filled by an int; that.
-
-        Raises:
-            CudaError: it says no.
-        """
+        """Call a function whose first argument is filled by an int; that. Raises CudaError if it
+        says no."""
         out = ctypes.c_int()
         self.call(name, ctypes.byref(out), *arguments)
         return out.value
@@ -239,12 +230,8 @@ class Driver:
         return CudaError(f"{text}\n{remedy}" if remedy else text, result, name)
 
     def ready(self) -> None:
-        """Whether calls make sense.
-
-        Raises:
-            DeviceLost: they do not.
-            CudaError: this process is a fork of the one that has the GPU.
-        """
+        """Whether calls make sense. Raises DeviceLost if they do not; CudaError if this process is
+        a fork of the one that has the GPU."""
         if self.lost is not None:
             raise self.lost
         if self._pid != os.getpid():

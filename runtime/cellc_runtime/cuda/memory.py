@@ -93,11 +93,8 @@ class Allocator:
         self._allocated = self._reserved = self._peak_allocated = self._peak_reserved = 0
 
     def allocate(self, nbytes: int) -> Memory:
-        """Memory as it was left, at a multiple of 512 bytes.
-
-        Raises:
-            NoMemory: there is none, nor in what was kept.
-        """
+        """Memory as it was left, at a multiple of 512 bytes. Raises NoMemory if there is none, nor
+        in what was kept."""
         size = block_size(nbytes)
         with self._lock:
             block = self._find(size) or self._fresh(size)

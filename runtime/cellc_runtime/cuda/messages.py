@@ -109,12 +109,9 @@ class Messages:
         self._from: dict[int, _Incoming] = {}
 
     def put(self, what: Message, step: Step, given: Given, queue: Queue) -> bool:
-        """Send or receive; whether that is done here, and not by the host.
-
-        Raises:
-            CollectiveError: there is no such rank, the other side's message is of another type or
-                does not come, or NCCL cannot do it.
-        """
+        """Send or receive; whether that is done here, and not by the host. Raises CollectiveError
+        if there is no such rank, the other side's message is of another type or does not come, or
+        NCCL cannot do it."""
         other_rank(step, what.rank)
         if what.tag == TAG:
             raise CollectiveError(f"{step.text}{step.place}: the tag {TAG} is cellc's own")
@@ -126,11 +123,7 @@ class Messages:
         return self._receive(what, step, given, queue)
 
     def check(self) -> None:
-        """See that nothing that was sent has failed.
-
-        Raises:
-            CollectiveError: something has.
-        """
+        """See that nothing that was sent has failed. Raises CollectiveError if something has."""
         for outgoing in self._to.values():
             outgoing.check()
 

@@ -152,11 +152,8 @@ class Nccl:
         return out.value or 0
 
     def check(self, comm: int, doing: str) -> None:
-        """See that nothing that was asked for earlier has failed.
-
-        Raises:
-            NcclError: something has.
-        """
+        """See that nothing that was asked for earlier has failed. Raises NcclError if something
+        has."""
         code = ctypes.c_int()
         self.call("ncclCommGetAsyncError", comm, ctypes.byref(code), doing=doing, comm=comm)
         if code.value not in (0, _IN_PROGRESS):

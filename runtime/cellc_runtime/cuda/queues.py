@@ -24,11 +24,7 @@ class Lane(Protocol):
         """Let later work on it wait for a mark of `Queue.mark`."""
 
     def finish(self) -> None:
-        """Return when all on it is done.
-
-        Raises:
-            RuntimeError: some of it failed.
-        """
+        """Return when all on it is done. Raises RuntimeError if some of it failed."""
 
 
 @dataclass(frozen=True, slots=True)

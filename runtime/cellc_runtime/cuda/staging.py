@@ -41,10 +41,7 @@ class Staging:
 
     def write(self, to: int, source: int, nbytes: int) -> None:
         """Copy from the host to the GPU, in the stream's order; the source may change afterwards.
-
-        Raises:
-            CudaError: the driver refuses it.
-        """
+        Raises CudaError if the driver refuses it."""
         if not self._have_chunks():
             self._driver.call("cuMemcpyHtoDAsync_v2", to, source, nbytes, self._stream)
             self._wait()
@@ -60,11 +57,8 @@ class Staging:
             done += part
 
     def read(self, source: int, to: int, nbytes: int) -> None:
-        """Copy from the GPU to the host, after the present work of the stream.
-
-        Raises:
-            CudaError: the driver refuses it, or what was launched failed.
-        """
+        """Copy from the GPU to the host, after the present work of the stream. Raises CudaError if
+        the driver refuses it, or what was launched failed."""
         if not self._have_chunks():
             self._driver.call("cuMemcpyDtoHAsync_v2", to, source, nbytes, self._stream)
             self._wait()

@@ -203,11 +203,7 @@ def _wide(dtype: DType) -> DType:
 def softmax_of(read: Read) -> tuple[Expr, dict[Value, Expr], dict[Value, Expr]]:
     """Return the operand of a nest's softmax, its stores that depend on each weight, by `WEIGHT`,
     and its stores that depend on neither (a mask). These stores and the softmax's reductions leave
-    `read`; in others `WEIGHT` stands for weights.
-
-    Raises:
-        Unfit: it computes something else.
-    """
+    `read`; in others `WEIGHT` stands for weights. Raises Unfit if it computes something else."""
     if [kind for kind, _, _ in read.reduces[:2]] != ["max", "sum"]:
         raise Unfit
     (_, x, largest), (_, e, total) = read.reduces[:2]
@@ -232,10 +228,7 @@ def gradient_of(read: Read, weigh: Expr) -> Expr:
     """The gradient of a score, by `WEIGHT`, `DOT` and `ROW`.
 
     The sum of the row is that of the output's gradient times the output, if what it sums are
-    weights as they are multiplied with values, times `DOT`.
-
-    Raises:
-        Unfit: it is no softmax's.
+    weights as they are multiplied with values, times `DOT`. Raises Unfit if it is no softmax's.
     """
     if [kind for kind, _, _ in read.reduces] != ["sum"] or len(read.stores) != 1:
         raise Unfit

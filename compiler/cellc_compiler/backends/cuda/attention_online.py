@@ -229,11 +229,8 @@ class OnlineFinder(ProductFinder):
         return None
 
     def _whole(self, softmax: Cluster, scores: Node, dots: Node | None) -> Whole:
-        """The attention of these; with `dots` the scores' gradient is in the same cluster.
-
-        Raises:
-            Unfit: it is none, or its weights are read elsewhere.
-        """
+        """The attention of these; with `dots` the scores' gradient is in the same cluster. Raises
+        Unfit if it is none, or its weights are read elsewhere."""
         reading = Reading(prod(scores.result.shape[:-2]), *scores.result.shape[-2:])
         read = self._read(reading, softmax, {
             scores.result: SCORE, **({dots.result: DOT} if dots is not None else {})})
@@ -396,11 +393,8 @@ class OnlineFinder(ProductFinder):
 
 
 def _second(mix: Node | None, backward: Backward | None) -> tuple[Node, Value]:
-    """A product with the values, and a value of the shape of the result.
-
-    Raises:
-        Unfit: there is none.
-    """
+    """A product with the values, and a value of the shape of the result. Raises Unfit if there is
+    none."""
     if mix is not None:
         return mix, mix.result
     if backward is None or backward.dots is None:

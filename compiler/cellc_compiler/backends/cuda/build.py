@@ -91,11 +91,8 @@ class GpuBuild:
 
 
 def assembled(texts: Sequence[bytes], target: Target) -> list[bytes]:
-    """Cubins of PTX, where there is an assembler; else the driver will make them.
-
-    Raises:
-        PtxasError: it refuses a text.
-    """
+    """Cubins of PTX, where there is an assembler; else the driver will make them. Raises PtxasError
+    if it refuses a text."""
     if ptxas.find() is None:
         return list(texts)
     with ThreadPoolExecutor(compile_jobs()) as pool:

@@ -93,12 +93,10 @@ _OPERATORS = {
 def expand(code: str, structures: Structures = STRUCTURES) -> str:
     """The text in LLVM's own instructions, with the table's places (`{NAME}`) written into it.
 
-    A line that is indented further continues the line before. The cache keeps the result.
-
-    Raises:
-        KeyError: there is no such structure, function or value, or no loop that a trip could end.
-        ValueError: a structure has no such field, an expression goes on after its end or is only
-            another name.
+    A line that is indented further continues the line before. The cache keeps the result. Raises
+    KeyError if there is no such structure, function or value, or no loop that a trip could end;
+    ValueError if a structure has no such field, an expression goes on after its end or is only
+    another name.
     """
     store, key = cache.default(), cache.make_key("notation", code, repr(structures), _stamp())
     found = store.get(key)

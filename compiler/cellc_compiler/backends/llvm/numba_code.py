@@ -121,9 +121,7 @@ def lowered(kernel: Native) -> tuple[str, str]:
 
     The function takes the address of a result that it has not, the pointers and the status, and
     gives an i32. It is for no machine in particular; it calls functions that `helpers` writes.
-
-    Raises:
-        KernelError: numba cannot type it.
+    Raises KernelError if numba cannot type it.
     """
     space: dict[str, Any] = dict(FUNCTIONS)
     exec(compile(kernel.module, kernel.source.file, "exec"), space)
@@ -167,10 +165,8 @@ _DECLARED = re.compile(r"^declare .*@([\w.$]+|\"[^\"]*\")\(.*$", re.MULTILINE)
 def kernel_text(kernel: Native, target: Target, tasks: int) -> str:
     """The module of a kernel: `KERNEL`, whose tasks are parts of the rows, and what it calls.
 
-    Each task has a status of its own; those that one call does have the first one's.
-
-    Raises:
-        KernelError: numba cannot type it, or it needs numba's run time.
+    Each task has a status of its own; those that one call does have the first one's. Raises
+    KernelError if numba cannot type it, or it needs numba's run time.
     """
     symbol, text = lowered(kernel)
     body, helpers = _own(kernel, symbol, text)

@@ -208,11 +208,8 @@ class Function:
         return self._sizes[value]
 
     def _bufs(self) -> V:
-        """The buffers of a kernel.
-
-        Raises:
-            Undecided: the function has none, so it cannot read sizes.
-        """
+        """The buffers of a kernel. Raises Undecided if the function has none, so it cannot read
+        sizes."""
         if all(name != "bufs" for _, name in self.params):
             raise Undecided(f"{self.name} cannot read sizes")
         return self.arg("bufs")

@@ -27,11 +27,8 @@ class NumbaMissing(ImportError):
 
 
 def user_kernel(node: Node, target: Target, most_tasks: int = _MOST_TASKS) -> KernelPlan:
-    """Return the plan of a `custom_kernel`, with at most this number of tasks.
-
-    Raises:
-        NumbaMissing: numba is not installed, or not one that it works with.
-        KernelError: numba cannot type it.
+    """Return the plan of a `custom_kernel`, with at most this number of tasks. Raises NumbaMissing
+    if numba is not installed, or not one that it works with; KernelError if numba cannot type it.
     """
     kernel = native(Source(**node.attrs), tuple(v.type for v in node.operands))
     numba = _numba_code()

@@ -268,10 +268,7 @@ def search(
     work: Workload, ranks: int, links: Links, options: Options | None = None
 ) -> list[Plan]:
     """Return the plans of all meshes of `ranks` ranks that fit the memory, by rows per second.
-
-    Raises:
-        CannotPlan: there is none.
-    """
+    Raises CannotPlan if there is none."""
     chosen = options or Options()
     found: list[Plan] = []
     why: list[str] = []
