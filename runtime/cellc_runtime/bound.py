@@ -201,11 +201,8 @@ class BoundProgram:
                 self._weights.wrote(self.updated, self.executable.device)
 
     def call(self, arrays: Sequence[Array], out: Sequence[Array | None] = ()) -> list[Array]:
-        """Run on these inputs; the outputs, as a list.
-
-        Args:
-            out: arrays for them; see `Executable.call`.
-        """
+        """Run on these inputs; the outputs, as a list. `out`: arrays for them; see
+        `Executable.call`."""
         if self.entry is not self:
             return self.executable.call(arrays, out)
         found: list[Array] = self._run(self.executable.call, arrays, out)

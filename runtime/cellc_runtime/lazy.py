@@ -129,12 +129,8 @@ with lazy_imports(__name__):
 
 
 def no_attribute(module: str, name: str, instead: str = "") -> AttributeError:
-    """The error for a name that a public module does not have.
-
-    Args:
-        instead: what does the work of the name here; without it the message names a similar name of
-            the module, if there is one.
-    """
+    """The error for a name that a public module does not have. `instead`: what does the work of the
+    name here; without it the message names a similar name of the module, if there is one."""
     text = f"module {module!r} has no attribute {name!r}"
     if instead:
         return AttributeError(f"{text}: cellc does not have it; use {instead}")

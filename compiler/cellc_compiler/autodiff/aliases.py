@@ -107,10 +107,7 @@ class _Uses:
 
     def renamed(self, values: Sequence[Value], shared: bool = False) -> list[Value]:
         """Values as one node reads them: each gets its contribution in the order of operands.
-
-        Args:
-            shared: one that is read twice gets the sum.
-        """
+        `shared`: one that is read twice gets the sum."""
         related = {v for v in values if v in self.known}
         related |= {v for z in related for v in self.others(z)}
         if not related:

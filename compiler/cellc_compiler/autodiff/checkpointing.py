@@ -82,11 +82,8 @@ class CheckpointedLoop:
     def run(
         self, b: Builder, trips: Value, init: Values, captures: Values, grads: Values
     ) -> list[Value]:
-        """The cotangents before the first of `trips` steps, from those after the last.
-
-        Args:
-            grads: of the carried values, then of captured ones as gathered so far.
-        """
+        """The cotangents before the first of `trips` steps, from those after the last. `grads`: of
+        the carried values, then of captured ones as gathered so far."""
         k, n, m = self.segment, len(init), len(grads)
         large = k * k
         operands = [_ceil_div(b, trips, large), *grads, trips, *init, *captures]

@@ -64,11 +64,8 @@ def answer(message: bytes) -> bytes:
 
 
 def main(*descriptors: int) -> None:
-    """Answer requests until the input ends, or nobody takes the answers.
-
-    Args:
-        descriptors: where a second process is asked and answers, if there is to be one.
-    """
+    """Answer requests until the input ends, or nobody takes the answers. `descriptors`: where a
+    second process is asked and answers, if there is to be one."""
     try:
         load_llvm()
     except MemoryError:

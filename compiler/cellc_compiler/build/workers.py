@@ -314,11 +314,8 @@ module with the name of one of ours or of Python's."""
 
 
 def isolated_environment(*roots: str) -> dict[str, str]:
-    """The environment for it: it finds the packages that this process uses.
-
-    Args:
-        roots: folders of further packages.
-    """
+    """The environment for it: it finds the packages that this process uses. `roots`: folders of
+    further packages."""
     own = [str(Path(p).parents[n]) for p, n in ((__file__, 2), (cellc_runtime.__file__, 1))]
     given = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*roots, *own, *given]))}

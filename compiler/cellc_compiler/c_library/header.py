@@ -19,11 +19,7 @@ def interface(name: str = "cellc.h") -> str:
 
 
 def header(network: Network, described: Mapping[str, Any]) -> str:
-    """The header of a network.
-
-    Args:
-        described: for each entry its inputs and outputs as texts.
-    """
+    """The header of a network. `described`: for each entry its inputs and outputs as texts."""
     name, upper = network.name, network.name.upper()
     numbers, lines = [], []
     for number, (entry, (inputs, outputs, served)) in enumerate(described.items()):

@@ -343,11 +343,8 @@ def leading_factors(node: Node, count: int) -> Factors:
 
 def line_factors(node: Node, axis: int, adds: bool = False) -> Factors:
     """Of what reads or writes a tensor element by element, by positions along an axis: the lines
-    where the positions have as many, then that axis and that of the positions.
-
-    Args:
-        adds: it makes sums of what it writes.
-    """
+    where the positions have as many, then that axis and that of the positions. `adds`: it makes
+    sums of what it writes."""
     x, index = node.operands[0].type, node.operands[1].type
     k, (along, at) = axis % x.rank, (x.rank, x.rank + 1)
     lines = tuple((a,) if m == n else ()

@@ -231,11 +231,7 @@ def _substitute(nest: Nest, table: dict[Var, Index]) -> None:
 
 
 def print_nest(nest: Nest, names: Callable[[Any], str] | None = None) -> str:
-    """The nest as readable text (for dumps).
-
-    Args:
-        names: what buffers are called; "" for a number.
-    """
+    """The nest as readable text (for dumps). `names`: what buffers are called; "" for a number."""
     return _Printer(names).nest(nest)
 
 

@@ -113,11 +113,8 @@ SMALL_COLUMNS = 64
 
 
 def product_segment(n: int, k: int, itemsize: int) -> int:
-    """Steps of k in a segment of a product with n columns; 0 if there is one segment.
-
-    Args:
-        itemsize: bytes of an accumulator.
-    """
+    """Steps of k in a segment of a product with n columns; 0 if there is one segment. `itemsize`:
+    bytes of an accumulator."""
     count = _segments(n, k, itemsize)
     return _segment(k, count) if count > 1 else 0
 

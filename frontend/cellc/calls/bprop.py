@@ -86,12 +86,8 @@ class custom_vjp:
         self.bprop: Callable[..., Any] | None = None
 
     def defbwd(self, bwd: Callable[..., Any]) -> None:
-        """Set the gradient.
-
-        Args:
-            bwd: called with the inputs, the output and its gradient; gives a tuple with the
-                gradient of each input.
-        """
+        """Set the gradient. `bwd`: called with the inputs, the output and its gradient; gives a
+        tuple with the gradient of each input."""
         self.bprop = bwd
 
     def __call__(self, *args: Any) -> Any:

@@ -93,11 +93,7 @@ def marked(layer: Any) -> dict[str, Any]:
 
 def within(layer: Any, here: Callable[[], bool]) -> Within | None:
     """Return the runner of a layer's ops while it is traced; None: its primitives have no settings,
-    or it is active already.
-
-    Args:
-        here: whether what runs is code of the layer itself.
-    """
+    or it is active already. `here`: whether what runs is code of the layer itself."""
     said = marked(layer)
     outer = dispatch.scope().around
     if not said or (isinstance(outer, Within) and outer.layer is layer):
@@ -217,11 +213,8 @@ class Within:
         self.outer = dispatch.scope().around
 
     def call(self, run: Callable[[list[Any]], Any], args: list[Any]) -> Any:
-        """`run(args)`, a method of the layer, its ops run here.
-
-        Args:
-            args: the layer, then what it is called with.
-        """
+        """`run(args)`, a method of the layer, its ops run here. `args`: the layer, then what it is
+        called with."""
         def laid() -> Any:
             with dispatch.saving(self):
                 out = run([args[0], *self._entered(args[1:])])

@@ -123,12 +123,8 @@ ANY_OBJECT = Given(Leaf(0, ObjectKind(object, held)), (OBJECT,))  # An object of
 
 
 def taken_apart(value: Any, call: CallLog, mode: str = "") -> tuple[Given, list[Tensor]]:
-    """A result of Python as numbers, tensors and places of objects.
-
-    Args:
-        mode: `"fixed"`: all of it is to be known when the graph is compiled; `"whole"`: it is one
-            object, whatever it is.
-    """
+    """A result of Python as numbers, tensors and places of objects. `mode`: `"fixed"`: all of it is
+    to be known when the graph is compiled; `"whole"`: it is one object, whatever it is."""
     if isinstance(value, _Raised):
         kind = ObjectKind(type(value.error), held)
         return Given(Leaf(0, kind), (OBJECT,), value.error), [call.hold(value.error)]

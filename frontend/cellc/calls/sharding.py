@@ -104,11 +104,8 @@ def called(
     fn: Callable[..., Any], what: str, args: Sequence[Any], kwargs: Mapping[str, Any],
     strategies: tuple[Any, Any],
 ) -> Any:
-    """`fn` called with tensors that lie as a strategy says, and so do its results.
-
-    Args:
-        strategies: of the tensors among the arguments, in order, and of the results.
-    """
+    """`fn` called with tensors that lie as a strategy says, and so do its results. `strategies`: of
+    the tensors among the arguments, in order, and of the results."""
     given, made = strategies
     size = ranks_of_a_stage()
     return _called(fn, what, args, kwargs, strategies, placements(given or (), what, size),

@@ -88,11 +88,8 @@ class FunctionSite:
         self, args: Sequence[Any], names: tuple[str, ...] | None, calls: Sequence[Call | None],
         out: Any, hot: bool,
     ) -> bool | None:
-        """Learn a call: whether it is learnt now; None if it never can be.
-
-        Args:
-            args: positional arguments, then those given by the names.
-        """
+        """Learn a call: whether it is learnt now; None if it never can be. `args`: positional
+        arguments, then those given by the names."""
         tensors = list(_tensors(args))
         results = out if type(out) is tuple else (out,)
         known = [c for c in calls if c is not None]

@@ -101,12 +101,8 @@ class OpSite:
         self, op: str, operands: Tensors, attrs: Attrs,
         executable: Executable, info: object, bound: tuple[int, int] | None = None,
     ) -> None:
-        """Answer such a call natively from now on, if it can be.
-
-        Args:
-            bound: the operand that the executable is bound to, and the weights version that this is
-                for.
-        """
+        """Answer such a call natively from now on, if it can be. `bound`: the operand that the
+        executable is bound to, and the weights version that this is for."""
         times = self._learnt.get(executable, 0)
         if times >= _AGAIN or self._budget <= 0:
             return

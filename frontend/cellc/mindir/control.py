@@ -142,11 +142,8 @@ _CARRIED = _Carried()
 
 
 def _row(values: Sequence[Any], numbers: bool = False) -> Row:
-    """The form of values: tensors are carried, but Parameters stay where they are.
-
-    Args:
-        numbers: whether numbers are carried, as tensors.
-    """
+    """The form of values: tensors are carried, but Parameters stay where they are. `numbers`:
+    whether numbers are carried, as tensors."""
     blank: list[Tensor] = []
 
     def form(value: Any) -> Any:
@@ -394,12 +391,8 @@ class Walk:
     def _carried(
         self, header: Body, args: list[Any], choice: Choice | None, leaving: int | None
     ) -> Any:
-        """A loop whose end the run decides.
-
-        Args:
-            leaving: which side of the choice leaves the loop: 0 where the condition holds, 1 where
-                it does not; None if it is left from within alone.
-        """
+        """A loop whose end the run decides. `leaving`: which side of the choice leaves the loop: 0
+        where the condition holds, 1 where it does not; None if it is left from within alone."""
         follows = None
         if choice is not None and leaving is not None:
             follows = (choice.on, choice.off)[leaving].body

@@ -14,12 +14,8 @@ def named(
     table: Table, module: str, place: str, texts: Mapping[str, str] | None = None
 ) -> dict[str, Callable[..., Any]]:
     """The functions of a table under their names: those of `ops` as they are, and one-line ones,
-    whose call is all that they do, without an entry of their own.
-
-    Args:
-        texts: docstrings of one-line functions that do not do what the function of `ops` with
-            their name does.
-    """
+    whose call is all that they do, without an entry of their own. `texts`: docstrings of one-line
+    functions that do not do what the function of `ops` with their name does."""
     out: dict[str, Callable[..., Any]] = {}
     for name, function in table.items():
         thin = function.__name__ == "<lambda>" or function.__module__.startswith("cellc.ops.")

@@ -93,10 +93,7 @@ def small_layers(
     skip: Sequence[str] | str,
 ) -> list[tuple[str, Cell, Cell]]:
     """The layers of a network that are not skipped, by name, and those with small weights for them.
-
-    Args:
-        what: the function that errors name; the others are those of `quantize`.
-    """
+    `what`: the function that errors name; the others are those of `quantize`."""
     names = (skip,) if isinstance(skip, str) else tuple(skip)
     layers: dict[str, Cell] = {}
     for name, cell in network.cells_and_names():

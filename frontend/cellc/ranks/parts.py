@@ -55,11 +55,7 @@ def batches_in_trace() -> int:
 @contextmanager
 def whole_shapes(batches: int) -> Iterator[None]:
     """Within the block a graph of all ranks is traced: parameters that are cut have the shapes of
-    the whole, and no elements.
-
-    Args:
-        batches: how many ranks feed parts of the batch.
-    """
+    the whole, and no elements. `batches`: how many ranks feed parts of the batch."""
     token = _batches.set(batches)
     held = [p for p in _cut.get(world().rank, ()) if p.shape != p.cut.shape]
     saved = [p.show_whole() for p in held]

@@ -165,11 +165,8 @@ _FAR = (
 
 
 def _fill(arr: Array, draw: Callable[[int, Array], None]) -> None:
-    """Fill an array block by block, on all processors; what is drawn is float32.
-
-    Args:
-        draw: given the first element of a block, and its elements.
-    """
+    """Fill an array block by block, on all processors; what is drawn is float32. `draw`: given the
+    first element of a block, and its elements."""
     direct = arr.flags.c_contiguous and arr.dtype == np.float32
     out = arr if direct else np.empty(arr.shape, np.float32)
     flat = out.reshape(-1)

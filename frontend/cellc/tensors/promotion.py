@@ -92,11 +92,8 @@ def default_dtype(scalar: Any) -> DType:
 
 
 def constant(value: Any, dtype: DType) -> Tensor:
-    """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it.
-
-    Args:
-        value: a number, or a Tensor of one, whose elements are those of now.
-    """
+    """A rank-0 Tensor for use as an operand; equal requests share one: do not write to it. `value`:
+    a number, or a Tensor of one, whose elements are those of now."""
     if is_symbolic(value):
         return apply_one("size_number", value=value, dtype=dtype)
     sign = math.copysign(1.0, value) if isinstance(value, float) else 0.0

@@ -607,11 +607,8 @@ def overwrite(x: Tensor, where: tuple[slice, ...], array: Any) -> None:
 
 
 def follow(root: Tensor, views: Sequence[Tensor], written: Array | None = None) -> None:
-    """Let views take the elements of their root as arrays: those that may have changed.
-
-    Args:
-        written: the part of the root's array that has been written; None: any.
-    """
+    """Let views take the elements of their root as arrays: those that may have changed. `written`:
+    the part of the root's array that has been written; None: any."""
     array = host_array(root)
     for view in views:
         window = _known(view).window(array)

@@ -86,11 +86,8 @@ def assert_close(
 
 
 def _differences(actual: Any, desired: Any, limits: _Limits, path: str = "") -> Iterator[str]:
-    """Yield the differences between two structures, in words.
-
-    Args:
-        path: of these parts in the whole: `[0]['logits']`.
-    """
+    """Yield the differences between two structures, in words. `path`: of these parts in the whole:
+    `[0]['logits']`."""
     if isinstance(desired, (list, tuple)) and isinstance(actual, (Tensor, np.ndarray)):
         desired = _weak(np.array(desired), _array(actual).dtype)
     at = f"at {path}: " if path else ""

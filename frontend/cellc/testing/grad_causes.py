@@ -85,10 +85,7 @@ def not_finite(
 
 def wrong_rule(at: GraphAt, point: Sequence[Array], bprops: bool = False) -> str:
     """The first op or `bprop` whose rule is wrong by itself, near this point; "" if none is.
-
-    Args:
-        bprops: only a `bprop` counts.
-    """
+    `bprops`: only a `bprop` counts."""
     report = Report()
     if bprops and not any(node.op == "custom_grad" for node in at.graph.walk()):
         return ""

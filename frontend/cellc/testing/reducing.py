@@ -189,11 +189,8 @@ def cut(
     graph: Graph, values: dict[Value, Array], kept: Sequence[int], few: bool = False
 ) -> Sample | None:
     """The graph of some nodes: what they read of others are inputs, what others read of them, or
-    nobody, are outputs. None if a value that they read is not known.
-
-    Args:
-        few: the graph's own outputs alone, if it has any of them.
-    """
+    nobody, are outputs. None if a value that they read is not known. `few`: the graph's own outputs
+    alone, if it has any of them."""
     out = Graph(graph.name)
     table: dict[Value, Value] = {}
     arrays: list[Array] = []
@@ -303,11 +300,8 @@ def _candidates(size: int) -> list[int]:
 
 
 def resized(sample: Sample, old: int, new: int, attrs: bool) -> Sample | None:
-    """The sample with every size `old` made `new`; None if that is no graph.
-
-    Args:
-        attrs: whether numbers in attributes are sizes too.
-    """
+    """The sample with every size `old` made `new`; None if that is no graph. `attrs`: whether
+    numbers in attributes are sizes too."""
     try:
         graph = _resized_graph(sample.graph, old, new, attrs)
         verify(graph)

@@ -45,11 +45,7 @@ class Stage:
 def find_stage(
     judge: Judge, graph: Graph, arrays: Sequence[Array], symptom: Symptom
 ) -> Stage:
-    """The stage of the compiler at which a graph goes wrong.
-
-    Args:
-        symptom: what is wrong with it.
-    """
+    """The stage of the compiler at which a graph goes wrong. `symptom`: what is wrong with it."""
     target = backends.backend().target_of(graph, judge.numerics)
     passes = driver.passes(judge.numerics, target)
     current = copy_graph(graph)

@@ -221,11 +221,8 @@ def _held(value: Any) -> Any:
 
 
 def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
-    """A copy of what can change in a value in place; None if nothing can.
-
-    Args:
-        outer: identities of the containers that it is in.
-    """
+    """A copy of what can change in a value in place; None if nothing can. `outer`: identities of
+    the containers that it is in."""
     if id(value) in outer:  # a container that contains itself
         return None
     value = _held(value)

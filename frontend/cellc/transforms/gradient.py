@@ -475,11 +475,7 @@ def _checked_positions(grad_position: Any) -> tuple[bool, tuple[int, ...] | None
 
 
 def check_distinct(positions: tuple[int, ...], before: str = "") -> None:
-    """Refuse positions below 0, or one twice.
-
-    Args:
-        before: what a message begins with.
-    """
+    """Refuse positions below 0, or one twice. `before`: what a message begins with."""
     if any(p < 0 for p in positions):
         raise ValueError(f"{before}'grad_position' must be >= 0, but got {min(positions)}.")
     if len(set(positions)) < len(positions):
@@ -505,11 +501,7 @@ def check_function(fn: Any) -> None:
 
 
 def check_flags(before: str = "", **flags: Any) -> None:
-    """Refuse flags that are no bools.
-
-    Args:
-        before: the name in the message.
-    """
+    """Refuse flags that are no bools. `before`: the name in the message."""
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise TypeError(f"{before}'{name}' must be bool, but got {type(value).__name__}.")

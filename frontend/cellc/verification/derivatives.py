@@ -50,11 +50,8 @@ def values_in(graph: Graph, arrays: Sequence[Array], precise: bool) -> dict[Valu
 
 
 def worst_part(count: int, error: Callable[[Sequence[int]], float]) -> int:
-    """The number below `count` whose part in an error is largest, found by halves.
-
-    Args:
-        error: that of some of the numbers together.
-    """
+    """The number below `count` whose part in an error is largest, found by halves. `error`: that of
+    some of the numbers together."""
     part: Sequence[int] = range(count)
     while len(part) > 1:
         half = len(part) // 2

@@ -51,11 +51,8 @@ class Code:
         self._kernels: dict[Any, int] = {}
 
     def document(self, seconds: Sequence[float] | None) -> Json:
-        """Everything but the texts of kernels.
-
-        Args:
-            seconds: what each timed instruction took, if that is known.
-        """
+        """Everything but the texts of kernels. `seconds`: what each timed instruction took, if that
+        is known."""
         arena = memory.plan(b for b in self.lowered.buffers if b.first >= 0)
         calls = [self._call(i) for i in self.timed]
         for call, time in zip(calls, seconds or (), strict=False):

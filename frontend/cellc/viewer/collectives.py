@@ -23,11 +23,7 @@ _LINK = Link(0.0, 1.0)
 
 def collectives(graph: Graph, number: Callable[[Node], int | None]) -> list[list[Any]]:
     """For each collective of a graph its node's number, its op, its ranks and the bytes that one
-    rank sends when it runs once.
-
-    Args:
-        number: of a node.
-    """
+    rank sends when it runs once. `number`: of a node."""
     return [[number(node), node.op, _ranks(node), round(_sent(node))]
             for node in graph.walk() if getattr(lookup(node.op), "collective", False)]
 

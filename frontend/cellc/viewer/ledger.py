@@ -101,10 +101,7 @@ class Ledger:
 
     def adopt(self, graph: Graph, before: Snapshot, placed: bool = True) -> Snapshot:
         """A stage that is another graph: its nodes are those of `before` where they are alike.
-
-        Args:
-            placed: nodes of other places in the source are others.
-        """
+        `placed`: nodes of other places in the source are others."""
         known: dict[Any, deque[int]] = defaultdict(deque)
         for uid in before.operands:
             known[self.rows[uid].key(placed)].append(uid)

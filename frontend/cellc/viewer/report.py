@@ -304,11 +304,8 @@ def kind_of(op: str) -> str:
 
 
 def _path(row: Row, updated: str | None = None) -> tuple[str, ...]:
-    """The boxes around a node; what lies deeper than `DEEPEST` is in one.
-
-    Args:
-        updated: the parameter whose new value the node is for.
-    """
+    """The boxes around a node; what lies deeper than `DEEPEST` is in one. `updated`: the parameter
+    whose new value the node is for."""
     cells = tuple(part for part in row.scope.split(".", DEEPEST) if part)
     if row.part == UPDATE:
         return (*(cells or (UPDATE_BOX,)), *((updated,) if updated else ()))

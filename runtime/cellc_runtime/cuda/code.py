@@ -122,11 +122,8 @@ class CudaCode:
         return next((i for i, k in enumerate(self._kernels) if k.function == function), None)
 
     def _run(self, main: Callable[[], int], stays: bool = False) -> int:
-        """Call a function of the image.
-
-        Args:
-            stays: that calls are checked, though this one goes well.
-        """
+        """Call a function of the image. `stays`: that calls are checked, though this one goes
+        well."""
         code = main()
         if code == DEVICE_FAILED:
             self._context.failed(self._checked.failure() or self._unnamed())

@@ -211,11 +211,7 @@ class Driver:
         return out.value
 
     def error(self, result: int, doing: str) -> CudaError:
-        """The exception for a result.
-
-        Args:
-            doing: the function, or what was done.
-        """
+        """The exception for a result. `doing`: the function, or what was done."""
         name = self._text("cuGetErrorName", result) or f"CUresult {result}"
         said = self._text("cuGetErrorString", result)
         text = f"{doing}: {name}" + (f" ({said})" if said else "")

@@ -345,11 +345,8 @@ class OnlineFinder(ProductFinder):
 
     def _plans(self, scores: Node, second: tuple[Node, bool], formulas: Formulas,
                backward: Backward | None) -> tuple[KernelPlan, KernelPlan | None]:
-        """Of both passes; one that is like another is made once.
-
-        Args:
-            second: a product with the values, and whether it is that of the weights.
-        """
+        """Of both passes; one that is like another is made once. `second`: a product with the
+        values, and whether it is that of the weights."""
         product, is_mix = second
         q, k, v = (*scores.operands, product.operands[1])
         (m, n), d = scores.result.shape[-2:], q.shape[-1]

@@ -17,11 +17,7 @@ class TextTransform(Fields, Transform):
     """Base of transforms of strings."""
 
     def _text(self, value: Any, axes: Sequence[int] | None = None) -> np.ndarray[Any, Any]:
-        """An array of strings.
-
-        Args:
-            axes: how many axes it may have; None for any number.
-        """
+        """An array of strings. `axes`: how many axes it may have; None for any number."""
         if value.dtype.kind == "S":
             value = np.char.decode(value, "utf-8")
         if value.dtype.kind != "U":

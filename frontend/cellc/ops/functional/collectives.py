@@ -179,11 +179,8 @@ def counts(given: Any) -> list[int]:
 
 
 def matrix_sizes(matrix: Any, group: str | None, what: str) -> tuple[list[int], list[int]]:
-    """How many elements this process sends to each and gets from each.
-
-    Args:
-        matrix: what rank i sends to rank j, at i * n + j.
-    """
+    """How many elements this process sends to each and gets from each. `matrix`: what rank i sends
+    to rank j, at i * n + j."""
     n, here = len(ranks_of(group, what)), rank_in(group, what)
     try:
         flat = counts(matrix)

@@ -52,11 +52,8 @@ def _text(op: Op) -> str:
 
 @cache
 def make_function(op: Op, called_x: bool = False) -> Callable[..., Any]:
-    """The functional form of an op: its operands, then its attributes.
-
-    Args:
-        called_x: whether the only operand is `x`, where MindSpore has that name.
-    """
+    """The functional form of an op: its operands, then its attributes. `called_x`: whether the only
+    operand is `x`, where MindSpore has that name."""
     signature = _signature(op)
     count = len(op.operands)
     plain = not op.attrs and not any(n.startswith("*") for n in op.operands)

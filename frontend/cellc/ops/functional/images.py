@@ -295,10 +295,7 @@ def volume_patches(x: Tensor, kernel_size: Any, strides: Any, padding: str) -> T
 
 def _borders(old: int, ratio: float, pseudo: bool, key: Tensor) -> tuple[Tensor, int]:
     """Borders of parts of an axis (Graham, 2014), int64 (parts + 1), and the longest part.
-
-    Args:
-        pseudo: they follow one number u: int(alpha (i + u)); else lengths stand in random order.
-    """
+    `pseudo`: they follow one number u: int(alpha (i + u)); else lengths stand in random order."""
     new = int(old / ratio)
     alpha, least = old / new, old // new
     if old == least * new:

@@ -551,11 +551,8 @@ class _Table:
 
 
 def _centers(n_in: int, n_out: int, align: bool, half: bool, step: float | None = None) -> Any:
-    """Where each output position lies among the input's.
-
-    Args:
-        step: how far apart they are, where the sizes do not say it.
-    """
+    """Where each output position lies among the input's. `step`: how far apart they are, where the
+    sizes do not say it."""
     i = _Table.positions(n_in, n_out)
     if align:
         return i * ((n_in - 1) / (n_out - 1) if n_out > 1 else 0.0)

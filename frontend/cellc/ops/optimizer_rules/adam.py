@@ -69,11 +69,8 @@ def adamax(
     weight: Any, gradient: Any, rate: Any, m: Any, v: Any, *, beta1: Decay, beta2: Any, eps: Any,
     average: Average = weighted, bounded: bool = False,
 ) -> tuple[Any, Any, Any]:
-    """v = max(beta2 v, |g|); p -= rate m / (v + eps): Adam with the infinity norm.
-
-    Args:
-        bounded: eps is added to |g| instead.
-    """
+    """v = max(beta2 v, |g|); p -= rate m / (v + eps): Adam with the infinity norm. `bounded`: eps
+    is added to |g| instead."""
     m, size = average(m, gradient, beta1), abs(gradient)
     v = maximum(v * beta2, size + eps if bounded else size)
     return weight - rate * m / (v if bounded else v + eps), m, v
@@ -89,10 +86,7 @@ def nadam(
 
 def rectification(t: Any, beta: float, rest: Any) -> tuple[Any, Any]:
     """Whether the variance of v is known well enough, and its correction (RAdam; Liu et al., 2020).
-
-    Args:
-        rest: 1 - beta**t.
-    """
+    `rest`: 1 - beta**t."""
     most = 2.0 / (1.0 - beta) - 1.0
     length = most - 2.0 * t * (1.0 - rest) / rest
     sure = length > 5.0

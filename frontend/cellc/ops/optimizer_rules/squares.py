@@ -13,11 +13,8 @@ def adagrad(
     weight: Any, gradient: Any, rate: Any, total: Any, *, epsilon: Any = None,
     update_slots: bool = True,
 ) -> tuple[Any, ...]:
-    """s += g**2; p -= rate g / (sqrt(s) + epsilon) (Duchi et al., 2011).
-
-    Args:
-        update_slots: whether s changes; if not, it is not returned.
-    """
+    """s += g**2; p -= rate g / (sqrt(s) + epsilon) (Duchi et al., 2011). `update_slots`: whether s
+    changes; if not, it is not returned."""
     if update_slots:
         total = total + square(gradient)
     root = sqrt(total) if epsilon is None else sqrt(total) + epsilon

@@ -210,11 +210,7 @@ def _nbytes(value: Value) -> int:
 
 def _parameters(traced: Traced, read: set[str]) -> tuple[dict[str, int], int, int]:
     """Bytes of trained parameters by the names of the graph's inputs; of the optimizer's state; of
-    parameters that are neither.
-
-    Args:
-        read: the names of those that the forward pass reads.
-    """
+    parameters that are neither. `read`: the names of those that the forward pass reads."""
     updated = {old.name for old, _ in traced.graph.updates}
     wanted = {p.name for p in traced.parameters if isinstance(p, Parameter) and p.requires_grad}
     inputs = [v for v in traced.graph.inputs if v.kind == "param"]

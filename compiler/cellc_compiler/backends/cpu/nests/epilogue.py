@@ -271,11 +271,7 @@ class BlockFused:
 
     def emitter(self, target: Target, first: int = OPERANDS_AT) -> BlockEpilogue:
         """Return the function that applies it to the accumulator at (block, row, column in the
-        tile).
-
-        Args:
-            first: where the kernel has the operands among its buffers.
-        """
+        tile). `first`: where the kernel has the operands among its buffers."""
         def emit(f: Function, acc: V, spot: Spot, at: tuple[int, int, int]) -> V:
             return _BlockEmitter(f, target, self, acc, spot, at, first).result(self.root)
 
@@ -310,11 +306,8 @@ class _BlockEmitter(_OnAccumulator):
 def classify_blocked(
     root: Expr, source: Value, full: tuple[Index, ...], border: tuple[int, int, int, int]
 ) -> BlockFused | None:
-    """The epilogue for an expression over a blocked image; None if it reads otherwise.
-
-    Args:
-        full: the canonical index of the result.
-    """
+    """The epilogue for an expression over a blocked image; None if it reads otherwise. `full`: the
+    canonical index of the result."""
     axes = [next(iter(variables(i)), None) for i in full]
     own = ravel(full, source.shape)
     found = _reads((root,), source, lambda offset: _where(offset, axes),

@@ -218,11 +218,7 @@ class NestKernel(NestWriter, ABC):
 
 def lanes_for(sizes: Sequence[int], extents: Sequence[int]) -> int:
     """Elements that a thread computes at once: as many as 16 bytes of the smallest have, and such
-    that extents are whole vectors.
-
-    Args:
-        sizes: bytes of adjacent elements along the lanes.
-    """
+    that extents are whole vectors. `sizes`: bytes of adjacent elements along the lanes."""
     lanes = min(VECTOR_BYTES // min(sizes, default=VECTOR_BYTES), _MOST_LANES)
     while lanes > 1 and any(n % lanes for n in extents):
         lanes //= 2

@@ -22,11 +22,8 @@ class Fusable(Protocol):
     def plan(
         self, target: Target, out: Sequence[Role], epilogue: Epilogue | None = None
     ) -> KernelPlan:
-        """The kernels.
-
-        Args:
-            out: its result; or the buffers of the epilogue, which is done instead of storing it.
-        """
+        """The kernels. `out`: its result; or the buffers of the epilogue, which is done instead of
+        storing it."""
 
 
 TiledRule = Callable[[Node, Target], Fusable | None]
