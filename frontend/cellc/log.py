@@ -24,7 +24,7 @@ class _Errors(logging.Handler):
         sys.stderr.write(self.format(record) + "\n")
 
 
-def _made() -> logging.Logger:
+def _make_logger() -> logging.Logger:
     logger = logging.getLogger("cellc.user")
     if not logger.handlers:
         handler = _Errors()
@@ -57,27 +57,27 @@ def get_log_config() -> dict[str, str]:
 
 def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
     """Write a message of level 0."""
-    _made().debug(msg, *args, stacklevel=2, **kwargs)
+    _make_logger().debug(msg, *args, stacklevel=2, **kwargs)
 
 
 def info(msg: Any, *args: Any, **kwargs: Any) -> None:
     """Write a message of level 1."""
-    _made().info(msg, *args, stacklevel=2, **kwargs)
+    _make_logger().info(msg, *args, stacklevel=2, **kwargs)
 
 
 def warning(msg: Any, *args: Any, **kwargs: Any) -> None:
     """Write a message of level 2."""
-    _made().warning(msg, *args, stacklevel=2, **kwargs)
+    _make_logger().warning(msg, *args, stacklevel=2, **kwargs)
 
 
 def error(msg: Any, *args: Any, **kwargs: Any) -> None:
     """Write a message of level 3."""
-    _made().error(msg, *args, stacklevel=2, **kwargs)
+    _make_logger().error(msg, *args, stacklevel=2, **kwargs)
 
 
 def critical(msg: Any, *args: Any, **kwargs: Any) -> None:
     """Write a message of level 4."""
-    _made().critical(msg, *args, stacklevel=2, **kwargs)
+    _make_logger().critical(msg, *args, stacklevel=2, **kwargs)
 
 
 class _LogActionOnce:

@@ -53,7 +53,7 @@ class CallLog:
     def once(self, what: str, act: Callable[[], Any]) -> Any:
         """Return the result of `act`, or its earlier result from the log."""
         if self.place == len(self.done):
-            self.done.append((what, _kept(act())))
+            self.done.append((what, _copy_elements(act())))
         known, value = self.done[self.place]
         if known != what:
             raise RuntimeError(
@@ -69,7 +69,7 @@ class CallLog:
         return tensor_of(np.array(len(self.objects) - 1))
 
 
-def _kept(value: Any) -> Any:
+def _copy_elements(value: Any) -> Any:
     """A result as it is now: the elements of a Tensor may be written later."""
     return copy_of(value) if isinstance(value, Tensor) else value
 
@@ -239,8 +239,9 @@ class Piece:
         fixed = self.mode == "fixed" or given.error or (before is not None and before.error)
         if before is not None and not fixed and _kinds(given) != _kinds(before):
             raise TypeError(
-                f"{self.what} at {self.where} gives {_told(given)} now, but gave {_told(before)} "
-                "when the graph was compiled: it must give the same type in every call"
+                f"{self.what} at {self.where} gives {_describe(given)} now, but gave "
+                f"{_describe(before)} when the graph was compiled: it must give the same type in "
+                "every call"
             )
         raise Changed((self.key, repr((given.structure, given.types, given.error is None))), given)
 
@@ -250,7 +251,7 @@ def _kinds(given: Given) -> Any:
     return given.structure, tuple(t.dtype for t in given.types)
 
 
-def _told(given: Given) -> str:
+def _describe(given: Given) -> str:
     """A result in words."""
     def walk(part: Structure) -> str:
         if isinstance(part, Known):

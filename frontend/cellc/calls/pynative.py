@@ -25,8 +25,8 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
         except Exception as error:
             naming.raise_told_of_cell(error, cell, args, kwargs)
     if cell.requires_grad and not active_recordings() and implicit_recording.wanted(cell):
-        return implicit_recording.call(cell, partial(_around, cell), args, kwargs)
-    return _around(cell, args, kwargs)
+        return implicit_recording.call(cell, partial(_call_wrapped, cell), args, kwargs)
+    return _call_wrapped(cell, args, kwargs)
 
 
 def _usual(cell: Any) -> bool:
@@ -39,18 +39,18 @@ def _usual(cell: Any) -> bool:
     )
 
 
-def _around(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    recomputed = None if cell._recompute_options is None else partial(_recomputed, cell)
-    return call_around(cell, args, kwargs, partial(_run, cell), recomputed)
+def _call_wrapped(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    recomputed = None if cell._recompute_options is None else partial(_call_recomputed, cell)
+    return call_around(cell, args, kwargs, partial(_run_construct, cell), recomputed)
 
 
-def _recomputed(cell: Any, call: Within, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_recomputed(cell: Any, call: Within, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not active_recordings():
         return call(args, kwargs)
     return recompute.recorded(call, args, kwargs, list(cell.get_parameters()))
 
 
-def _run(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def _run_construct(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     if active_recordings():
         if getattr(type(cell), "bprop", None) is not None:
             return call_with_bprop(cell, args)

@@ -109,12 +109,12 @@ def recorded(
     notes.before = {id(t): notes.before[id(t)] for t in written}
     again = Replay(call, structure, leaves, notes, dispatch.scope())
     for r, mark in marks:
-        if python or not _noted(r, mark, results, written):
+        if python or not _note_folded(r, mark, results, written):
             again.note(r, mark, results, written, parameters)
     return out
 
 
-def _noted(r: Recording, mark: Mark, results: Tensors, written: Tensors) -> bool:
+def _note_folded(r: Recording, mark: Mark, results: Tensors, written: Tensors) -> bool:
     """Let a recording know what it has recorded since the mark as one op, if that can be."""
     standing: dict[int, list[Tensor]] = {}
     overwritten: list[tuple[Tensor, int]] = []
@@ -158,10 +158,10 @@ def _step_by_step(
         numbers = [r.track(t) for t in own]
         outs = replay.replay(region, own)
         ends = [r.value_of(t) for t in outs]
-    return _continued(r, numbers, so_far, wanted, ends, dys)
+    return _continue_gradients(r, numbers, so_far, wanted, ends, dys)
 
 
-def _continued(
+def _continue_gradients(
     r: Recording, numbers: Sequence[int], so_far: Grads, wanted: Sequence[bool],
     ends: Sequence[int | None], dys: Grads,
 ) -> list[Tensor | None]:
@@ -226,7 +226,7 @@ class Replay:
                 out = take_apart(self.call(args, kwargs))[1]
                 results = list({id(t): t for t in out}.values())
                 ends = [*(r.value_of(results[i]) for i in own), *map(r.value_of, changed)]
-            return _continued(r, numbers, so_far, wanted, ends, dys)
+            return _continue_gradients(r, numbers, so_far, wanted, ends, dys)
 
 
 def _track(r: Recording, many: Tensors) -> int:

@@ -128,7 +128,7 @@ def all_to_all_with_output_shape(
             handle(async_op, what))
 
 
-def _said(sizes: Any) -> Any:
+def _nonempty(sizes: Any) -> Any:
     """An empty list says nothing."""
     return None if isinstance(sizes, (list, tuple)) and not sizes else sizes
 
@@ -150,8 +150,8 @@ def all_to_all_single_with_output_shape(
     shape = output_shape.shape if isinstance(output_shape, Tensor) else \
         shape_of(output_shape, what, "output_shape")
     send = row_counts(
-        tensor.shape, _said(input_split_sizes), "input_split_sizes", what, group)
-    receive = row_counts(shape, _said(output_split_sizes), "output_split_sizes", what, group)
+        tensor.shape, _nonempty(input_split_sizes), "input_split_sizes", what, group)
+    receive = row_counts(shape, _nonempty(output_split_sizes), "output_split_sizes", what, group)
     return _exchange(
         what, async_op, tensor, lambda x: collectives.all_to_all_rows(x, send, receive, group),
         lambda: _rows(tensor, sum(receive)))

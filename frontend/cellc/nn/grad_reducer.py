@@ -89,7 +89,7 @@ class DistributedGradReducer(Cell):
     def reduced(self, grads: Any) -> Any:
         """The sums, or means, of gradients that the processes share."""
         if self.size == 1:
-            return _scaled(grads, self.degree) if self.mean and self.degree != 1.0 else grads
+            return _scale(grads, self.degree) if self.mean and self.degree != 1.0 else grads
         types = [g.dtype for g in grads]
         sent = [g.astype(float32) if self.wide and g.dtype in (float16, bfloat16) else g
                 for g in grads]
@@ -97,12 +97,12 @@ class DistributedGradReducer(Cell):
         for bucket in buckets([g.dtype for g in sent], [g.size for g in sent], self.fusions,
                               list(zip(self.scattered, self.stages, strict=True)), self.limit,
                               self.ends):
-            add_up = _scattered if self.scattered[bucket[0]] else summed
+            add_up = _scatter if self.scattered[bucket[0]] else summed
             for place, total in zip(bucket, add_up([sent[i] for i in bucket], self.group),
                                     strict=True):
                 sums[place] = total
         if self.mean:
-            sums = _scaled(sums, self.degree)
+            sums = _scale(sums, self.degree)
         return tuple([s.astype(t) for s, t in zip(sums, types, strict=True)])
 
 
@@ -119,7 +119,7 @@ def _stages(parameter: Parameter) -> Any:
     return tuple(parameter.pipeline_stages) or id(parameter)
 
 
-def _scaled(grads: Any, factor: float) -> Any:
+def _scale(grads: Any, factor: float) -> Any:
     return [g * factor for g in grads]
 
 
@@ -157,19 +157,19 @@ def summed(grads: Sequence[Tensor], group: str) -> list[Tensor]:
     # Those of whole cache lines first: each begins at one, so its kernel writes where it is sent.
     order = sorted(range(len(grads)), key=lambda i: grads[i].nbytes % _CACHE_LINE != 0)
     joined = ops.concat([grads[i].reshape(-1) for i in order])
-    sums = _taken(collectives.all_reduce(joined, "sum", group), [grads[i].shape for i in order])
+    sums = _split(collectives.all_reduce(joined, "sum", group), [grads[i].shape for i in order])
     return [sums[order.index(i)] for i in range(len(grads))]
 
 
-def _scattered(grads: Sequence[Tensor], group: str) -> list[Tensor]:
+def _scatter(grads: Sequence[Tensor], group: str) -> list[Tensor]:
     """This rank's rows of the sums of some gradients, by one collective."""
     count = len(ranks_of(group, "DistributedGradReducer"))
     rows = ops.concat([g.reshape(count, -1) for g in grads], 1)
     total = collectives.reduce_scatter(rows, "sum", group).reshape(-1)
-    return _taken(total, [(g.shape[0] // count, *g.shape[1:]) for g in grads])
+    return _split(total, [(g.shape[0] // count, *g.shape[1:]) for g in grads])
 
 
-def _taken(total: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+def _split(total: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
     """Tensors that lie one after the other."""
     out, start = [], 0
     for shape in shapes:

@@ -119,7 +119,7 @@ def run_loaded(
     if structure != loaded.arguments:
         raise TypeError(
             "the loaded network is called otherwise than when it was exported; it takes "
-            f"{_described(loaded)}"
+            f"{_describe(loaded)}"
         )
     if loaded.run is not None:
         return loaded.run(leaves, parameters)
@@ -132,5 +132,5 @@ def run_loaded(
     return put_together(loaded.results, results)
 
 
-def _described(loaded: LoadedGraph) -> str:
+def _describe(loaded: LoadedGraph) -> str:
     return ", ".join(f"{v.name}: {v.type}" for v in loaded.inputs) or "no tensors"

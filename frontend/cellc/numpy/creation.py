@@ -179,7 +179,7 @@ class _Grid:
     def __getitem__(self, keys: Any) -> Any:
         """One vector for each slice; a step like `5j` is a number of points."""
         single = not isinstance(keys, tuple)
-        vectors = [_spaced(k) for k in ((keys,) if single else keys)]
+        vectors = [_make_spaced(k) for k in ((keys,) if single else keys)]
         if single:
             return vectors[0]
         whole = builtins.all(v.dtype is int32 for v in vectors)
@@ -188,7 +188,7 @@ class _Grid:
         return joining.stack(list(made)) if self.dense else made
 
 
-def _spaced(key: slice) -> Tensor:
+def _make_spaced(key: slice) -> Tensor:
     if not isinstance(key, slice) or key.stop is None:
         raise TypeError(f"'numpy.mgrid' and 'ogrid' are indexed by slices, but got {key!r}.")
     start = 0 if key.start is None else key.start
@@ -320,7 +320,7 @@ def pad(
         _per_axis(stat_length, x.ndim, "stat_length")
     for axis, (before, after) in enumerate(widths):
         if mode in ("edge", "reflect", "symmetric", "wrap"):
-            x = _mirrored(x, axis, before, after, mode, reflect_type)
+            x = _mirror(x, axis, before, after, mode, reflect_type)
         else:
             ends = [_end(x, axis, n, i, mode, fills[axis][i], lengths[axis][i])
                     for i, n in enumerate((before, after))]
@@ -343,7 +343,7 @@ def _per_axis(given: Any, rank: int, name: str) -> list[Any]:
     return pairs
 
 
-def _mirrored(x: Tensor, axis: int, before: int, after: int, mode: str, kind: str) -> Tensor:
+def _mirror(x: Tensor, axis: int, before: int, after: int, mode: str, kind: str) -> Tensor:
     n = x.shape[axis]
     where = np.pad(np.arange(n), (before, after), mode)  # type: ignore[call-overload]  # checked
     out: Tensor = apply("gather", x, from_array(where, int32), axis=axis)

@@ -126,7 +126,7 @@ def _coefficients(p: Any, what: str) -> Tensor:
     return shapes.ravel(as_tensor(p, what, "p"))
 
 
-def _padded(p: Tensor, length: int) -> Tensor:
+def _pad_left(p: Tensor, length: int) -> Tensor:
     missing = length - p.shape[0]
     if missing <= 0:
         return p
@@ -137,14 +137,14 @@ def polyadd(a1: Any, a2: Any) -> Tensor:
     """The sum of polynomials."""
     x, y = together([_coefficients(a1, "polyadd"), _coefficients(a2, "polyadd")])
     n = max(x.shape[0], y.shape[0])
-    return _padded(x, n) + _padded(y, n)
+    return _pad_left(x, n) + _pad_left(y, n)
 
 
 def polysub(a1: Any, a2: Any) -> Tensor:
     """The difference of polynomials."""
     x, y = together([_coefficients(a1, "polysub"), _coefficients(a2, "polysub")])
     n = max(x.shape[0], y.shape[0])
-    return _padded(x, n) - _padded(y, n)
+    return _pad_left(x, n) - _pad_left(y, n)
 
 
 def polymul(a1: Any, a2: Any) -> Tensor:

@@ -219,7 +219,7 @@ def _slopes(x: Tensor, a: int) -> Tensor:
 # --- without NaN ----------------------------------------------------------------------------------
 
 
-def _known(x: Tensor) -> Tensor:
+def _mask_known(x: Tensor) -> Tensor:
     return arith.logical_not(arith.isnan(x))
 
 
@@ -227,7 +227,7 @@ def nansum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     """The sum of what is not NaN."""
     x = as_tensor(a, "nansum", "a")
     to = x.dtype if dtype is None else to_dtype(dtype, "nansum")
-    x = arith.where(_known(x), x, 0) if x.dtype.is_float else x
+    x = arith.where(_mask_known(x), x, 0) if x.dtype.is_float else x
     return reductions.sum(x, axis, keepdims, dtype=int32 if to is bool_ else to)
 
 
@@ -237,7 +237,7 @@ def _nan_extreme(what: str, a: Any, axis: Any, dtype: Any, keepdims: bool) -> Te
     reduce = reductions.amax if up else reductions.amin
     if not x.dtype.is_float:
         return finished(reduce(x, axis, keepdims), dtype, what)
-    known = _known(x)
+    known = _mask_known(x)
     out = reduce(arith.where(known, x, -math.inf if up else math.inf), axis, keepdims)
     out = arith.where(reductions.any(known, axis, keepdims), out, math.nan)
     return finished(out, dtype, what)
@@ -254,7 +254,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False)
 
 
 def _nan_mean(x: Tensor, axis: Any, keepdims: bool) -> tuple[Tensor, Tensor]:
-    known = _known(x)
+    known = _mask_known(x)
     count = reductions.sum(cast_to(known, x.dtype), axis, keepdims)
     return reductions.sum(arith.where(known, x, 0), axis, keepdims) / count, count
 
@@ -265,8 +265,8 @@ def nanvar(
     """The variance of what is not NaN."""
     x = _wide(as_tensor(a, "nanvar", "a"))
     center, _ = _nan_mean(x, axis, True)
-    apart = arith.where(_known(x), x - center, 0)
-    count = reductions.sum(cast_to(_known(x), x.dtype), axis, keepdims)
+    apart = arith.where(_mask_known(x), x - center, 0)
+    count = reductions.sum(cast_to(_mask_known(x), x.dtype), axis, keepdims)
     out = reductions.sum(apart * apart, axis, keepdims) / arith.sub(count, ddof)
     return finished(out, dtype, "nanvar")
 
@@ -344,10 +344,10 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, length: int | None
     else:
         count = length
     w = None if weights is None else shapes.ravel(as_tensor(weights, "bincount", "weights"))
-    return _counted(t, w, count)
+    return _sum_weights(t, w, count)
 
 
-def _counted(index: Tensor, weights: Tensor | None, count: int) -> Tensor:
+def _sum_weights(index: Tensor, weights: Tensor | None, count: int) -> Tensor:
     """The sum of weights (or ones) for each number below `count`, float32."""
     places = shapes.reshape(linspace_ints(count), (count, 1))
     hits = places == cast_to(shapes.ravel(index), int32)
@@ -407,7 +407,7 @@ def histogram(
     edges = histogram_bin_edges(x, bins, range)
     index, n = _bin_of(x, edges)
     w = None if weights is None else shapes.ravel(as_tensor(weights, "histogram", "weights"))
-    count = _counted(index, w, n)
+    count = _sum_weights(index, w, n)
     if density:
         count = count / diff(edges) / reductions.sum(count)
     return count, edges
@@ -446,7 +446,7 @@ def histogramdd(
     assert flat is not None
     w = None if weights is None else shapes.ravel(as_tensor(weights, "histogramdd", "weights"))
     count = shapes.reshape(
-        _counted(arith.where(inside, flat, -1), w, math.prod(shape)), tuple(shape))
+        _sum_weights(arith.where(inside, flat, -1), w, math.prod(shape)), tuple(shape))
     if density:
         count = count / reductions.sum(count)
         for axis, edge in enumerate(edges):

@@ -238,7 +238,7 @@ def set_comm_ops_inplace(is_enable: bool, func_list: Sequence[str] | None = None
     changed(OPTIONS, "ranks")
 
 
-def _into(
+def _store(
     out: Any, what: str, async_op: bool, x: Tensor, exchange: Callable[[Tensor], Tensor]
 ) -> Any:
     """A collective whose result is written into `out`: its handle, or None; where writing is off,
@@ -299,7 +299,7 @@ def all_reduce(
     what = "all_reduce"
     ranks_of(group, what)
     collectives.checked_reduction(op, what)
-    return _into(tensor, what, async_op, tensor, lambda x: collectives.all_reduce(x, op, group))
+    return _store(tensor, what, async_op, tensor, lambda x: collectives.all_reduce(x, op, group))
 
 
 def reduce(
@@ -346,8 +346,8 @@ def all_gather_into_tensor(
     or None."""
     what = "all_gather_into_tensor"
     ranks_of(group, what)
-    return _into(output_tensor, what, async_op, as_tensor(input_tensor, what, "input_tensor"),
-                 lambda x: collectives.all_gather(x, group))
+    return _store(output_tensor, what, async_op, as_tensor(input_tensor, what, "input_tensor"),
+                  lambda x: collectives.all_gather(x, group))
 
 
 def all_gather_into_tensor_uneven(
@@ -385,8 +385,8 @@ def reduce_scatter_tensor(
     what = "reduce_scatter_tensor"
     ranks_of(group, what)
     collectives.checked_reduction(op, what)
-    return _into(output, what, async_op, as_tensor(input, what, "input"),
-                 lambda x: collectives.reduce_scatter(x, op, group))
+    return _store(output, what, async_op, as_tensor(input, what, "input"),
+                  lambda x: collectives.reduce_scatter(x, op, group))
 
 
 def reduce_scatter_tensor_uneven(
@@ -612,14 +612,14 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[CommHandle]:
 # --- collectives of objects -----------------------------------------------------------------------
 
 
-def _pickled(obj: Any) -> Tensor:
+def _pickle(obj: Any) -> Tensor:
     """An object as bytes. The processes are parts of one program: they trust one another."""
     return tensor_of(np.frombuffer(pickle.dumps(obj), np.uint8).copy())
 
 
 def _all_objects(obj: Any, group: Any) -> list[Any]:
     """The object of each process."""
-    own = _pickled(obj)
+    own = _pickle(obj)
     count = len(ranks_of(group, "all_gather_object"))
     sizes = collectives.all_gather(tensor_of(np.array([own.size], np.int64)), group).asnumpy()
     copies = joining.concat([own] * count, 0)
@@ -687,7 +687,7 @@ def send_object_list(
     object_list: list[Any], dst: int, group: str | None = None, device: Any = None
 ) -> None:
     """Send a list of objects, pickled, to the process `dst`, which calls `recv_object_list`."""
-    data = _pickled(object_list)
+    data = _pickle(object_list)
     collectives.send(tensor_of(np.array([data.size], np.int64)), dst, 0, group)
     collectives.send(data, dst, 0, group)
 

@@ -84,12 +84,12 @@ def kernel(
                         f"but got {type(reg_info)}.")
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        return _decorated(function, reg_info)
+        return _decorate(function, reg_info)
 
     return decorated if fn is None else decorated(fn)
 
 
-def _decorated(function: Any, reg_info: Any) -> Callable[..., Any]:
+def _decorate(function: Any, reg_info: Any) -> Callable[..., Any]:
     if not isinstance(function, FunctionType):
         raise TypeError(f"@kernel decorates a function written with def, but got "
                         f"{type(function).__name__}.")
@@ -274,13 +274,13 @@ def run_kernel(source: Source, *operands: Tensor) -> list[Tensor]:
         shown = [apply("slice", status, start=(i,), stop=(i + 1,)) for i in range(4)]
         tracer.check(shown[0], "IndexError", _message(source), [_scalar(s) for s in shown[1:]],
                      low=-1 << 31, high=1)
-        tracer.check(shown[0], "UnboundLocalError", _unassigned(source), [_scalar(shown[3])],
+        tracer.check(shown[0], "UnboundLocalError", _find_unassigned(source), [_scalar(shown[3])],
                      low=0, high=1)
         return results
     dispatch.elements_read()
     if known[0]:
         if known[0] < 0:
-            text = message_text(_unassigned(source), known[0], [int(known[3])], str)
+            text = message_text(_find_unassigned(source), known[0], [int(known[3])], str)
             raise run_error("UnboundLocalError", text, source.file, int(known[3]))
         text = message_text(_message(source), known[0], known[1:].tolist(), str)
         raise run_error("IndexError", text, source.file, int(known[0]))
@@ -291,7 +291,7 @@ def _scalar(one: Tensor) -> Tensor:
     return apply_one("reshape", one, shape=())
 
 
-def _unassigned(source: Source) -> tuple[str | int | None, ...]:
+def _find_unassigned(source: Source) -> tuple[str | int | None, ...]:
     return (f"the kernel {read(source).name}() reads a variable before it is assigned "
             f"({source.file}:", None, ")")
 

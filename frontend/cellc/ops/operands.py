@@ -50,11 +50,11 @@ def operands_of(what: str, declared: str, *given: Any) -> list[Tensor]:
     if len(shaped) == 1:
         t, name, shape = shaped[0]
         raise misuse(what, f"'{name}' must have shape ({shape}), but has shape {t.shape}")
-    wanted = _listed(f"'{name}' ({shape})" for _, name, shape in shaped)
-    raise misuse(what, f"{wanted} are needed", _listed(str(t.shape) for t, _, _ in shaped))
+    wanted = _join_words(f"'{name}' ({shape})" for _, name, shape in shaped)
+    raise misuse(what, f"{wanted} are needed", _join_words(str(t.shape) for t, _, _ in shaped))
 
 
-def _listed(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     *first, last = words
     return f"{', '.join(first)} and {last}"
 

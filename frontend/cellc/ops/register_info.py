@@ -230,17 +230,17 @@ class TBERegOp(_RegOp):
         param_type: str | None = None, shape: str | None = None, **kwargs: Any,
     ) -> Self:
         """Tell of one input, and how TBE compiles it; itself."""
-        return super().input(index, name, param_type, **_told(kwargs, need_compile, shape))
+        return super().input(index, name, param_type, **_pick(kwargs, need_compile, shape))
 
     def output(  # type: ignore[override]  # as above
         self, index: int | None = None, name: str | None = None, need_compile: bool | None = None,
         param_type: str | None = None, shape: str | None = None, **kwargs: Any,
     ) -> Self:
         """Tell of one output, and how TBE compiles it; itself."""
-        return super().output(index, name, param_type, **_told(kwargs, need_compile, shape))
+        return super().output(index, name, param_type, **_pick(kwargs, need_compile, shape))
 
 
-def _told(more: dict[str, Any], need_compile: bool | None, shape: str | None) -> dict[str, Any]:
+def _pick(more: dict[str, Any], need_compile: bool | None, shape: str | None) -> dict[str, Any]:
     """The facts of a tensor that are given."""
     given = {"need_compile": need_compile, "shape": shape}
     return {**more, **{k: v for k, v in given.items() if v is not None}}
@@ -317,15 +317,15 @@ def get_vm_impl_fn(prim: Any) -> Any:
     Args:
         prim: the primitive, or its name.
     """
-    return _made(vm_impl_registry, prim)
+    return _make_info(vm_impl_registry, prim)
 
 
 def get_bprop_fn(prim: Any) -> Any:
     """Return the Python gradient registered for a primitive; None if there is none."""
-    return _made(bprop_getters, prim)
+    return _make_info(bprop_getters, prim)
 
 
-def _made(registry: Registry, prim: Any) -> Any:
+def _make_info(registry: Registry, prim: Any) -> Any:
     make = registry.get(prim)
     return None if make is None else make(prim)
 

@@ -89,7 +89,7 @@ def _same_shape(a: Any, b: Any, what: str) -> None:
 # --- what all of them have ------------------------------------------------------------------------
 
 
-def _shown(t: Tensor) -> str:
+def _show(t: Tensor) -> str:
     """A tensor inside of the text of a sparse one: as its `repr`, without commas."""
     array = known_elements(t)
     if array is None:
@@ -99,7 +99,7 @@ def _shown(t: Tensor) -> str:
 
 
 def _text(name: str, shape: Shape, dtype: DType, **parts: Tensor) -> str:
-    shown = ", ".join(f"{key}={_shown(t)}" for key, t in parts.items())
+    shown = ", ".join(f"{key}={_show(t)}" for key, t in parts.items())
     return f"{name}(shape={list(shape)}, dtype={dtype!s}, {shown})"
 
 

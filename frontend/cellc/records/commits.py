@@ -60,7 +60,7 @@ class Pending:
             _sync(file.path)
         sync_directory(self.folder)
         finish(str(self._name))
-        os.rename(self.folder, _committed(self._name))  # the commit point
+        os.rename(self.folder, _commit_path(self._name))  # the commit point
         sync_directory(self._name.parent)
         self.close()
         finish(str(self._name))
@@ -81,7 +81,7 @@ def _sync(path: str) -> None:
         os.close(handle)
 
 
-def _committed(name: Path) -> Path:
+def _commit_path(name: Path) -> Path:
     return name.with_name(f".{name.name}{_COMMITTED}")
 
 
@@ -100,7 +100,7 @@ def finish(name: str) -> None:
     """Move the files that are committed for a dataset into their places. Raises OSError if the
     folder cannot be written."""
     place = Path(os.path.abspath(name))
-    folder = _committed(place)
+    folder = _commit_path(place)
     if not folder.is_dir():
         return
     own = re.compile(re.escape(place.name) + r"\d{0,3}(\.db)?")

@@ -192,7 +192,7 @@ class Shard:
         row: dict[str, Any] = {}
         try:
             if raws:
-                found = _unpacked(self._bytes(raw_page, raw_start, raw_end))
+                found = _unpack(self._bytes(raw_page, raw_start, raw_end))
                 for field in raws:
                     value = found[field.name]
                     if why := field.fault(value) or field.out_of_range(value):
@@ -219,7 +219,7 @@ class Shard:
             os.close(self._file)
 
 
-def _unpacked(data: bytes) -> dict[str, Any]:
+def _unpack(data: bytes) -> dict[str, Any]:
     try:
         found = msgpack.unpackb(data)
     except Exception as error:

@@ -19,7 +19,7 @@ _SHIFTS = np.array([6, 4, 2, 0], np.uint8)
 _EMPTY = bytes(4)
 
 
-def _kept(codes: Array) -> Array:
+def _kept_bytes(codes: Array) -> Array:
     """Which of the eight bytes of each integer are written."""
     return np.arange(8) < (1 << codes.astype(np.int64))[:, None]
 
@@ -34,7 +34,7 @@ def pack_integers(values: Array) -> bytes:
     flags = np.zeros(-(-wide.size // 4) * 4, np.uint8)
     flags[: wide.size] = codes
     marks = np.bitwise_or.reduce(flags.reshape(-1, 4) << _SHIFTS, axis=1).astype(np.uint8)
-    kept: bytes = wide.view(np.uint8).reshape(-1, 8)[_kept(codes)].tobytes()
+    kept: bytes = wide.view(np.uint8).reshape(-1, 8)[_kept_bytes(codes)].tobytes()
     flags_bytes: bytes = marks.tobytes()
     return struct.pack(">I", wide.size) + flags_bytes + kept
 
@@ -49,7 +49,7 @@ def unpack_integers(data: bytes, dtype: np.dtype[Any]) -> Array:
     if marks.size != marked - 4:
         raise ValueError(f"{count} integers are more than {len(data)} bytes hold")
     codes = ((marks[:, None] >> _SHIFTS) & 3).ravel()[:count]
-    kept = _kept(codes)
+    kept = _kept_bytes(codes)
     given = np.frombuffer(data[marked:], np.uint8)
     if given.size != int(kept.sum()):
         raise ValueError(f"{count} integers have {int(kept.sum())} bytes, not {given.size}")

@@ -116,7 +116,7 @@ class TFRecordFile:
 
     def __init__(self, path: str, compression: str = "") -> None:
         self.path, self._file = path, -1
-        self._data = _decompressed(path, compression) if compression else None
+        self._data = _decompress(path, compression) if compression else None
         self.places = list(self._found())
 
     def _size(self) -> int:
@@ -172,7 +172,7 @@ class TFRecordFile:
                                f"{error}.") from error
 
 
-def _decompressed(path: str, compression: str) -> bytes:
+def _decompress(path: str, compression: str) -> bytes:
     with open(path, "rb") as stream:
         data = stream.read()
     try:

@@ -45,30 +45,30 @@ class Owner(Lease):
     __slots__ = ()
 
 
-def _made(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _make_array(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array over bytes that `make` gives; from `LEAST_OWNED` on they have an `Owner`."""
     # numpy's own object of the type: native entries compare it
     kind = dtypes.from_numpy(dtype).numpy
     size = math.prod(shape) * kind.itemsize
-    raw = _aligned(make(size + 64, np.uint8), size)
+    raw = _align(make(size + 64, np.uint8), size)
     memory = Owner(raw).view() if raw.nbytes >= LEAST_OWNED else raw
     out: Array = memory.view(kind).reshape(shape)
     return out
 
 
-def _aligned(raw: Array, size: int) -> Array:
+def _align(raw: Array, size: int) -> Array:
     start = -raw.ctypes.data % 64
     return raw[start : start + size]
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Zeros that start on a 64-byte boundary; the system gives the memory when it is written."""
-    return _made(np.zeros, shape, dtype)
+    return _make_array(np.zeros, shape, dtype)
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Memory not written yet that starts on a 64-byte boundary."""
-    return _made(np.empty, shape, dtype)
+    return _make_array(np.empty, shape, dtype)
 
 
 def aligned_copy(array: Array) -> Array:
@@ -82,7 +82,7 @@ def aligned_block(arrays: Sequence[Array]) -> list[Array]:
     """Copies as `aligned_copy` makes them, of arrays of one type, one after another in memory."""
     dtype = dtypes.from_numpy(arrays[0].dtype).numpy
     sizes = [-(-a.size * dtype.itemsize // 64) * 64 for a in arrays]
-    raw = _aligned(np.empty(sum(sizes) + 64, np.uint8), sum(sizes))
+    raw = _align(np.empty(sum(sizes) + 64, np.uint8), sum(sizes))
     start, out = 0, []
     for array, size in zip(arrays, sizes, strict=True):
         flat = raw[start : start + array.size * dtype.itemsize].view(dtype)

@@ -303,14 +303,14 @@ def _value(value: Any, x: Tensor) -> Tensor:
     if is_scalar(value):
         return constant(value, x.dtype)
     if isinstance(value, (list, tuple, np.ndarray)):
-        return cast_to(_listed(value), x.dtype)
+        return cast_to(_tensor_of_list(value), x.dtype)
     raise TypeError(
         f"only a Tensor, a number, a list or an array can be written into a tensor, got "
         f"{type(value).__name__}"
     )
 
 
-def _listed(value: Any) -> Tensor:
+def _tensor_of_list(value: Any) -> Tensor:
     """The tensor of a list, which may hold tensors of the graph."""
     if isinstance(value, (list, tuple)) and any(
             isinstance(v, Tensor) and known_elements(v) is None for v in value):
@@ -468,11 +468,11 @@ def _source(root: Tensor) -> tuple[Tensor, Any] | None:
 def write(x: Tensor, key: Any, value: Any) -> None:
     """`x[key] = value`: the object `x`, and all that share its elements, hold the updated value
     afterwards. So does the tensor that it was taken from."""
-    if not _overwritten(x, key, value):
+    if not _overwrite_part(x, key, value):
         _write(x, key, lambda t, k: setitem(t, k, value))
 
 
-def _overwritten(x: Tensor, key: Any, value: Any) -> bool:
+def _overwrite_part(x: Tensor, key: Any, value: Any) -> bool:
     """Write the part alone, where no thread traces, records or changes how ops run."""
     held = x._host
     if not STATE.idle() or type(x) not in (Tensor, Parameter) or held is None or not held.ndim:

@@ -49,14 +49,14 @@ def _value(array: Array, dtype: DType) -> str:
         return gap
     if array.ndim == 0:
         return gap + _scalar(array[()], dtype)
-    cells = _cells(_shown(array), dtype)
+    cells = _cells(_select_printed(array), dtype)
     if array.ndim == 1:
         broken = 12 if (dtype.is_float and dtype is not bfloat16) or dtype is bool_ else 24
         return gap + _vector(cells, array.shape[0], broken)
-    return gap + _nested(cells, array.shape, 1)
+    return gap + _format_nested(cells, array.shape, 1)
 
 
-def _shown(array: Array) -> Array:
+def _select_printed(array: Array) -> Array:
     """The elements that are printed: the edges of long axes."""
     limit = _LONG_VECTOR if array.ndim == 1 else _LONG_AXIS
     for axis, d in enumerate(array.shape):
@@ -116,11 +116,11 @@ def _vector(cells: Array, length: int, broken: int) -> str:
     return "[" + ", \n ".join(lines) + ("\n " if length % broken == 0 else "") + "]"
 
 
-def _nested(cells: Array, shape: tuple[int, ...], depth: int) -> str:
+def _format_nested(cells: Array, shape: tuple[int, ...], depth: int) -> str:
     if len(shape) == 1:
         return f"[{_row(cells, shape[0])}]"
     pad = "\n" + " " * depth
-    parts = [_nested(c, shape[1:], depth + 1) for c in cells]
+    parts = [_format_nested(c, shape[1:], depth + 1) for c in cells]
     if shape[0] > len(parts):
         head, tail = f",{pad}".join(parts[:_EDGE]), f",{pad}".join(parts[_EDGE:])
         return f"[{head},{pad}...{pad}{tail}]"

@@ -197,7 +197,7 @@ def operands(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
             return x, y
         dtype = _meeting(x, y)
         return cast_to(x, dtype), cast_to(y, dtype)
-    return _mixed(what, operand(x, what, "input"), operand(y, what, "other"))
+    return _convert_pair(what, operand(x, what, "input"), operand(y, what, "other"))
 
 
 def _meeting(x: Tensor, y: Tensor) -> DType:
@@ -210,7 +210,7 @@ def _meeting(x: Tensor, y: Tensor) -> DType:
     return promoted(default_dtype(of_x(0)), default_dtype(of_y(0)))
 
 
-def _mixed(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+def _convert_pair(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     if isinstance(x, Tensor):
         if isinstance(y, Tensor):
             return operands(what, x, y)

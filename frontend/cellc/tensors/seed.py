@@ -34,7 +34,7 @@ def _random_seed() -> int:
     return int.from_bytes(os.urandom(4), "little")
 
 
-def _checked(seed: Any) -> None:
+def _check_seed(seed: Any) -> None:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise misuse("Generator", "Seed must be an integer", type(seed).__name__, TypeError)
 
@@ -53,7 +53,7 @@ class Generator:
     __module__ = "cellc.common.generator"  # MindSpore's import path, which printed forms show
 
     def __init__(self, seed: int = 0, name: str = "generator") -> None:
-        _checked(seed)
+        _check_seed(seed)
         if not isinstance(name, str):
             raise misuse("Generator", "'name' must be a str", type(name).__name__)
         self.state = Parameter(
@@ -63,7 +63,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from a seed; itself."""
-        _checked(seed)
+        _check_seed(seed)
         host_array(self.state)[:] = (int(seed) % 2**64, 0)
         return self
 
@@ -134,7 +134,7 @@ class _Global:
     streams: dict[int, Generator] = {}  # Of functions with a seed of their own, by that seed
 
 
-def _mixed(seed: int) -> int:
+def _mix_seeds(seed: int) -> int:
     """Where the stream of a function's seed starts: that seed with the global one mixed in.
 
     The finaliser of splitmix64 (Steele, Lea, Flood, 2014), so near seeds give far streams.
@@ -149,7 +149,7 @@ def stream_of(seed: int) -> Generator:
     """The stream that functions called with this seed draw from."""
     found = _Global.streams.get(seed)
     if found is None:
-        found = _Global.streams[seed] = Generator(_mixed(seed), f"seed_{seed}")
+        found = _Global.streams[seed] = Generator(_mix_seeds(seed), f"seed_{seed}")
     return found
 
 
@@ -183,7 +183,7 @@ def set_seed(seed: int) -> None:
     np.random.seed(_Global.seed)
     _Global.generator.manual_seed(_Global.seed)
     for own, stream in _Global.streams.items():
-        stream.manual_seed(_mixed(own))
+        stream.manual_seed(_mix_seeds(own))
 
 
 def streams() -> dict[int, Generator]:

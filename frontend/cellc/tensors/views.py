@@ -160,10 +160,10 @@ def _piece_replaced(whole: Tensor, part: Tensor, step: Step) -> Tensor:
 
 
 def _diagonal_replaced(whole: Tensor, part: Tensor, step: Step) -> Tensor:
-    return _placed(whole, part, lambda numbers: _ARRAYS[step.op](numbers, **step.attrs))
+    return _replace_elements(whole, part, lambda numbers: _ARRAYS[step.op](numbers, **step.attrs))
 
 
-def _placed(whole: Tensor, part: Tensor, view: Callable[[Array], Array]) -> Tensor:
+def _replace_elements(whole: Tensor, part: Tensor, view: Callable[[Array], Array]) -> Tensor:
     """`whole` with a view replaced, by the row-major numbers of its elements."""
     numbers = view(np.arange(whole.size).reshape(whole.shape))
     flat = apply("scatter_nd", apply("reshape", whole, shape=(whole.size,)),
@@ -206,7 +206,7 @@ class Recipe:
         if not part.size:
             return root
         if any(step.op not in _WRITES for step in self.steps):
-            return _placed(root, part, self.window)
+            return _replace_elements(root, part, self.window)
         wholes = [root]
         for step in self.steps[:-1]:
             wholes.append(step.read(wholes[-1]))
@@ -232,14 +232,14 @@ class Recipe:
         return True
 
 
-def _made(key: Key, array: Array) -> tuple[list[Step], Array]:
+def _apply_key(key: Key, array: Array) -> tuple[list[Step], Array]:
     """Return the effect of a key on the array of a root: the ops, and numpy's view.
 
     Raises:
         _Copied: it is a copy.
     """
     above, fn, args, kwargs, index = key
-    steps, array = ([], array) if above is None else _made(above, array)
+    steps, array = ([], array) if above is None else _apply_key(above, array)
     origin: dict[int, tuple[Tensor, Tensor, Step]] = {}
 
     def around(op: str, operands: Tensors, attrs: Any) -> Any:
@@ -272,7 +272,7 @@ def _recipe(shape: Ints, key: Key) -> Recipe | None:
     """The recipe of a view of a root of a shape; None if it is a copy."""
     memory = np.empty(int(np.prod(shape, dtype=np.int64)), np.bool_)  # never touched
     try:
-        steps, view = _made(key, memory.reshape(shape))
+        steps, view = _apply_key(key, memory.reshape(shape))
     except _Copied:
         return None
     offset = view.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
@@ -365,11 +365,11 @@ def is_fixed(x: Tensor) -> bool:
     return x._eager or all(type(d) is int for d in x.shape)
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     """An argument as a part of a key. Raises TypeError if it cannot be one: a tensor, whose
     elements decide, or a type, by which the elements are others."""
     if type(value) in (list, tuple):
-        return tuple([_frozen(v) for v in value])
+        return tuple([_freeze(v) for v in value])
     if isinstance(value, (Tensor, DType)):
         raise TypeError
     hash(value)
@@ -399,7 +399,7 @@ def viewing(fn: F, by: Callable[..., Any] | None = None) -> F:
             return out
         rest, named = args[1:], kwargs if args else dict(list(kwargs.items())[1:])
         try:
-            given, options = _frozen(rest), tuple([(k, _frozen(v)) for k, v in named.items()])
+            given, options = _freeze(rest), tuple([(k, _freeze(v)) for k, v in named.items()])
         except TypeError:
             return out  # places that elements decide
         if type(out) in (tuple, list):
@@ -556,7 +556,7 @@ def change(x: Tensor, new: Tensor, also: Sequence[Tensor] = ()) -> None:
     else:
         become(root, new)
     for view in views:
-        become(view, new if view is x else _read(view, root))
+        become(view, new if view is x else _recompute(view, root))
     _let_go(root)
 
 
@@ -566,7 +566,7 @@ def recipe_of(x: Tensor) -> Recipe | None:
     return None if view is None else view.recipe()
 
 
-def _read(view: Tensor, root: Tensor) -> Tensor:
+def _recompute(view: Tensor, root: Tensor) -> Tensor:
     """Recompute a view."""
     return _known(view).read(root)
 
@@ -654,7 +654,7 @@ def rewritten(x: Tensor) -> None:
             become(root, _known(x).written(root, x))
         for view in views:
             if view is not x:
-                become(view, _read(view, root))
+                become(view, _recompute(view, root))
 
 
 def settle(parameters: Sequence[Tensor]) -> None:
@@ -667,4 +667,4 @@ def settle(parameters: Sequence[Tensor]) -> None:
             follow(root, views)
         else:
             for view in views:
-                become(view, _read(view, root))
+                become(view, _recompute(view, root))

@@ -91,14 +91,14 @@ class Bisection:
             count = sum(not n.is_constant for n in self.case.graph.nodes)
             lines += [f"smallest graph: {counted(count, 'node')}, "
                       f"{counted(self.tried, 'graph')} tried",
-                      *map(_cut, self.case.text().splitlines())]
+                      *map(_shorten, self.case.text().splitlines())]
         return "\n".join(lines)
 
 
 _WIDE = 400
 
 
-def _cut(line: str) -> str:
+def _shorten(line: str) -> str:
     """A line of a report; the elements of a large input are in what `save` writes."""
     return line if len(line) <= _WIDE else f"{line[:_WIDE]} ... ({len(line)} characters)"
 

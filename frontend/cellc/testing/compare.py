@@ -210,7 +210,7 @@ def ulps_apart(a: Array, d: Array) -> Array:
     if not is_inexact(a):
         return np.asarray(np.abs(a.astype(np.float64) - d.astype(np.float64))
                           + ((a != d) & (a.astype(np.float64) == d.astype(np.float64))))
-    x, y = _ordered(a), _ordered(d)
+    x, y = _order_floats(a), _order_floats(d)
     apart = np.where(x > y, x - y, y - x).astype(np.float64)
     wide = a.astype(np.float64), d.astype(np.float64)
     odd = ~(np.isfinite(wide[0]) & np.isfinite(wide[1]))
@@ -218,7 +218,7 @@ def ulps_apart(a: Array, d: Array) -> Array:
     return np.asarray(np.where(same, 0.0, np.where(odd, _FAR, apart)))
 
 
-def _ordered(a: Array) -> Array:
+def _order_floats(a: Array) -> Array:
     """Floats as unsigned integers in the same order, neighbours next to each other."""
     bits = np.ascontiguousarray(a).reshape(a.shape).view(_UNSIGNED[a.dtype.itemsize])
     sign = np.asarray(1 << (8 * a.dtype.itemsize - 1), bits.dtype)

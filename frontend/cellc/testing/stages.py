@@ -50,7 +50,7 @@ def find_stage(
     passes = driver.passes(judge.numerics, target)
     current = copy_graph(graph)
     want, floor = _reference(current, arrays)
-    bits = _alone(judge, current, arrays)
+    bits = _run_alone(judge, current, arrays)
     for number, p in enumerate(passes):
         try:
             p.run(current)
@@ -59,12 +59,12 @@ def find_stage(
             return Stage(f"pass {p.name}", f"its graph breaks a rule: {str(e).splitlines()[0]}")
         except Exception as e:
             return Stage(f"pass {p.name}", f"{type(e).__name__}: {e}")
-        changed = _changed(want, _reference(current, arrays)[0], floor)
+        changed = _describe_change(want, _reference(current, arrays)[0], floor)
         if changed:
             return Stage(f"pass {p.name}", f"{_position(number, passes)} changes what the graph "
                          f"computes: {changed}")
         if judge.numerics == "strict" and bits is not None:
-            now = _alone(judge, current, arrays)
+            now = _run_alone(judge, current, arrays)
             different = _other_bits(bits, now)
             if different:
                 return Stage(f"pass {p.name}", f"{_position(number, passes)} changes bits: "
@@ -97,7 +97,7 @@ def _reference(graph: Graph, arrays: Sequence[Array]) -> tuple[list[Array] | Non
 _ROUNDING = 1e-11
 
 
-def _changed(want: list[Array] | None, got: list[Array] | None, floor: float) -> str:
+def _describe_change(want: list[Array] | None, got: list[Array] | None, floor: float) -> str:
     """How the reference's values differ; rewrites may change the last digits of float64."""
     if want is None or got is None:
         return ""
@@ -112,7 +112,7 @@ def _changed(want: list[Array] | None, got: list[Array] | None, floor: float) ->
     return ""
 
 
-def _alone(judge: Judge, graph: Graph, arrays: Sequence[Array]) -> list[Array] | None:
+def _run_alone(judge: Judge, graph: Graph, arrays: Sequence[Array]) -> list[Array] | None:
     try:
         values = judge.alone(graph, arrays)
     except NodeError:  # nodes that passes write need not run alone
@@ -162,7 +162,7 @@ def _goes_away(
     judge: Judge, graph: Graph, arrays: Sequence[Array], symptom: Symptom, passes: Sequence[Pass]
 ) -> str:
     """The pass without which the compiled graph is right; "" if there is none."""
-    want = _alone(judge, graph, arrays)
+    want = _run_alone(judge, graph, arrays)
     for p in dict.fromkeys(passes):
         try:
             out = judge.compiled(graph, arrays, without=p)

@@ -58,7 +58,7 @@ def _nan(seen: Seen, result: Array) -> Finding | None:
     is_nan = np.isnan(result)
     if not is_nan.any():
         return None
-    made = is_nan & ~_known(seen, result, np.isnan)
+    made = is_nan & ~_inherited(seen, result, np.isnan)
     if made.any():
         return _finding("NaN", made, result)
     source = next(o for o in seen.operands if np.isnan(o.array).any())
@@ -69,7 +69,7 @@ def _infinity(seen: Seen, result: Array) -> Finding | None:
     if any(_is_infinite(v) for v in seen.attrs.values()):
         return None
     is_infinite = np.isinf(result)
-    made = is_infinite & ~_known(seen, result, lambda a: ~np.isfinite(a))
+    made = is_infinite & ~_inherited(seen, result, lambda a: ~np.isfinite(a))
     if made.any():
         return _finding("infinity", made, result)
     for o in seen.operands:
@@ -79,7 +79,7 @@ def _infinity(seen: Seen, result: Array) -> Finding | None:
     return None
 
 
-def _known(seen: Seen, result: Array, kind: Callable[[Array], Array]) -> Array:
+def _inherited(seen: Seen, result: Array, kind: Callable[[Array], Array]) -> Array:
     """Where an op did not make what its result has, because an operand has it."""
     known = np.zeros(result.shape, np.bool_)
     for operand in seen.operands:

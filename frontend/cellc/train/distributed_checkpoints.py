@@ -94,10 +94,11 @@ def load_distributed_checkpoint(
     instance(Cell)(network, what, "network")
     assert network is not None, "checked above"
     found, have = _parts(checkpoint_filenames, train_strategy_filename, what)
-    want = _wanted(predict_strategy, what) if predict_strategy is not None else layouts_of(network)
+    want = layouts_of(network) if predict_strategy is None else \
+        _wanted_layouts(predict_strategy, what)
     names = {p.name for p in network.get_parameters()}
-    load_param_into_net(network, _taken({n: p for n, p in found.items() if n in names}, have, want),
-                        strict_load)
+    known = {n: p for n, p in found.items() if n in names}
+    load_param_into_net(network, _assemble_parameters(known, have, want), strict_load)
     return True
 
 
@@ -149,7 +150,7 @@ def _trained(strategy: str | None, files: Any, what: str) -> dict[str, PartLayou
     return have
 
 
-def _wanted(given: Any, what: str) -> dict[str, PartLayout]:
+def _wanted_layouts(given: Any, what: str) -> dict[str, PartLayout]:
     """The layouts of a `predict_strategy`."""
     if isinstance(given, str):
         return by_parameter(read(given, what).layouts, world().rank)
@@ -157,7 +158,7 @@ def _wanted(given: Any, what: str) -> dict[str, PartLayout]:
     return {name: layout_of(own, f"predict_strategy[{name!r}]") for name, own in given.items()}
 
 
-def _taken(
+def _assemble_parameters(
     found: Mapping[str, Mapping[int, Any]], have: Mapping[str, PartLayout],
     want: Mapping[str, PartLayout],
 ) -> dict[str, Any]:
@@ -187,9 +188,9 @@ def _load_unified(
     if network is None and target is None:
         raise ValueError(f"For '{what}', 'dst_safetensors_dir' can not be None when network is "
                          "None.")
-    want = None if strategy is None else _wanted(strategy, what)
+    want = None if strategy is None else _wanted_layouts(strategy, what)
     if network is not None:
-        taken = _taken(found, {}, layouts_of(network) if want is None else want)
+        taken = _assemble_parameters(found, {}, layouts_of(network) if want is None else want)
         return taken if as_dict else load_param_into_net(network, taken)
     count = next(iter(want.values())).count if want else 1
     for each in range(count) if rank is None else (rank,):
@@ -332,12 +333,12 @@ def parameter_broadcast(
     for name in sorted(known):
         if name not in own:
             raise ValueError(f"For '{what}', the network has no parameter {name!r}.")
-        ranks = _alike(known[name], own[name], range(initial_rank, initial_rank + size))
+        ranks = _equal_ranks(known[name], own[name], range(initial_rank, initial_rank + size))
         if len(ranks) > 1:
             own[name].set_data(collectives.broadcast_ranks(own[name].value(), ranks))
 
 
-def _alike(layout: PartLayout, part: Parameter, stage: range) -> tuple[int, ...]:
+def _equal_ranks(layout: PartLayout, part: Parameter, stage: range) -> tuple[int, ...]:
     """The ranks of a stage that have the same part of a parameter as this one."""
     shape = part.shape if part.cut is None and not part.sliced else layout.whole(part.shape)
     first = stage.start

@@ -100,7 +100,7 @@ def completed(
 ) -> dict[str, Parameter]:
     """Parameters together with those that only other ranks' files have. All ranks do it."""
     everyone = tuple(range(world().size))
-    said = [set(json.loads(t)) for t in _told("names of a checkpoint", json.dumps(sorted(given)))]
+    said = [set(json.loads(t)) for t in _swap("names of a checkpoint", json.dumps(sorted(given)))]
     out = dict(given)
     for name in sorted(own):
         layout, ranks = layouts.get(name), everyone
@@ -149,7 +149,7 @@ def save(
         OSError: a rank could not write its part; no part has got its name.
     """
     name = os.path.basename(path)
-    folders = _told(f"the folder of the checkpoint {name}", os.path.dirname(path))
+    folders = _swap(f"the folder of the checkpoint {name}", os.path.dirname(path))
     rank = world().rank
     if len(set(folders)) == 1:
         folders = [os.path.join(folder, f"rank_{r}") for r, folder in enumerate(folders)]
@@ -157,10 +157,10 @@ def save(
                       for n in (name, f".{name}.{os.urandom(6).hex()}{_PART}"))
     if not redundant:
         entries = once(entries, layouts)
-    report = _written(final, pending, entries, format, crc, metadata(layouts, redundant))
+    report = _write_part(final, pending, entries, format, crc, metadata(layouts, redundant))
     report["layouts"] = {n: own.as_json() for n, own in layouts.items()}
-    reports = [json.loads(r) for r in _told(f"the part of the checkpoint {name}",
-                                            json.dumps(report))]
+    reports = [json.loads(r) for r in _swap(f"the part of the checkpoint {name}",
+                                                      json.dumps(report))]
     failed = [f"rank {r}: {p['error']}" for r, p in enumerate(reports) if "error" in p]
     manifest = os.path.join(os.path.commonpath([*folders, os.path.dirname(folders[0])]),
                             name + SUFFIX)
@@ -170,7 +170,7 @@ def save(
             _write_manifest(manifest, reports)
         except OSError as e:
             said = f"rank 0: {e}"
-    failed = [text for text in _told(f"the checkpoint {name} is whole", said) if text]
+    failed = [text for text in _swap(f"the checkpoint {name} is whole", said) if text]
     if failed:
         with suppress(OSError):
             os.unlink(pending)
@@ -181,7 +181,7 @@ def save(
         if file.endswith(_PART):
             os.unlink(file)  # of a save that was killed
     sync_directory(Path(final).parent)
-    _told(f"parts of {name} named", "")
+    _swap(f"parts of {name} named", "")
     return manifest
 
 
@@ -195,12 +195,12 @@ def _write_manifest(manifest: str, parts: list[dict[str, Any]]) -> None:
     write_text(manifest, json.dumps(content, indent=1))
 
 
-def _told(step: str, text: str) -> list[str]:
+def _swap(step: str, text: str) -> list[str]:
     """Return the text of each rank at a step that all reach."""
     return collectives.gathered_texts(Step(step, tuple(range(world().size))), text)
 
 
-def _written(
+def _write_part(
     final: str, pending: str, entries: Entries, format: str, crc: bool, more: Mapping[str, str]
 ) -> dict[str, Any]:
     """Write a part under a new name; return its entry for the others."""
@@ -216,10 +216,10 @@ def _written(
 def remove(manifest: str) -> None:
     """Remove a checkpoint: the manifest first, so that what is left is none. All ranks do it."""
     parts = Manifest(manifest).parts if os.path.isfile(manifest) else []  # of this version
-    _told(f"parts of {os.path.basename(manifest)} known", "")
+    _swap(f"parts of {os.path.basename(manifest)} known", "")
     if world().rank == 0:
         Path(manifest).unlink(missing_ok=True)
-    _told(f"{os.path.basename(manifest)} removed", "")
+    _swap(f"{os.path.basename(manifest)} removed", "")
     for part in parts[world().rank : world().rank + 1]:
         for file in part.names:
             Path(file).unlink(missing_ok=True)

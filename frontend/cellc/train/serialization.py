@@ -101,7 +101,7 @@ def save_checkpoint(
         raise IsADirectoryError(
             f"For 'save_checkpoint', 'ckpt_file_name' must be a file, but {path} is a directory."
         )
-    entries = _chosen(_entries_of(save_obj), choice_func)
+    entries = _choose(_entries_of(save_obj), choice_func)
     entries |= _appended(append_dict)
     path = with_suffix(path, format)
     single = kwargs.get("remove_redundancy")
@@ -203,7 +203,7 @@ def _array_of(tensor: Tensor) -> Array:
     return array
 
 
-def _chosen(entries: dict[str, Array | str], choice: Choice | None) -> dict[str, Array | str]:
+def _choose(entries: dict[str, Array | str], choice: Choice | None) -> dict[str, Array | str]:
     if choice is None:
         return entries
     FUNCTION(choice, "save_checkpoint", "choice_func")

@@ -135,7 +135,7 @@ def load_torch_weights(
         1.beta    1.bias    (2,)
         4 matched, 0 differ in shape, 0 missing, 0 unused
     """
-    given = _renamed(_arrays(source), rename)
+    given = _rename(_arrays(source), rename)
     layouts = _parted(net)
     own = list(_own(net))
     values: dict[str, Parameter] = {}
@@ -163,7 +163,7 @@ def load_torch_weights(
     report = WeightsReport(**{k: tuple(v) for k, v in found.items()}, unused=tuple(
         n for n in given if n not in taken and n.rpartition(".")[2] != _OPTIONAL))
     if not values or (strict and not report.is_complete):
-        raise RuntimeError(_explained(report))
+        raise RuntimeError(_explain(report))
     load_param_into_net(net, values)
     return report
 
@@ -244,7 +244,7 @@ def _array(name: Any, value: Any) -> Array:
     return array
 
 
-def _renamed(given: dict[str, Array], rename: Rename) -> dict[str, Array]:
+def _rename(given: dict[str, Array], rename: Rename) -> dict[str, Array]:
     """The weights by the names of the module."""
     if not callable(rename) and not isinstance(rename, (Mapping, NoneType)):
         raise misuse("load_torch_weights", "'rename' must be a dict of beginnings or a function",
@@ -266,7 +266,7 @@ def _renamed(given: dict[str, Array], rename: Rename) -> dict[str, Array]:
     return out
 
 
-def _explained(report: WeightsReport) -> str:
+def _explain(report: WeightsReport) -> str:
     """Why the weights do not fit, with the first of each kind."""
     def listed(title: str, lines: Iterable[str]) -> list[str]:
         every = list(lines)

@@ -81,7 +81,7 @@ def merge_pipeline_strategys(src_strategy_dirs: str, dst_strategy_file: str) -> 
 # --- which ranks --------------------------------------------------------------------------------
 
 
-def _stated(given: Any, what: str) -> dict[str, ParallelLayouts] | None:
+def _read_layouts(given: Any, what: str) -> dict[str, ParallelLayouts] | None:
     """The layouts of a strategy file, or those given."""
     if given is None or isinstance(given, dict):
         return given
@@ -101,7 +101,7 @@ def _ranks(layouts: Layouts | None) -> int:
     return _per_stage(layouts) * len(stages)
 
 
-def _cut(have: Layouts | None, want: Layouts | None, rank: int) -> tuple[Any, Any]:
+def _stage_layouts(have: Layouts | None, want: Layouts | None, rank: int) -> tuple[Any, Any]:
     """The layouts of the parameters that the stage of a rank has."""
     if want is None:
         return have, want
@@ -128,24 +128,25 @@ def rank_list_for_transform(
     if not isinstance(rank_id, int):
         raise TypeError("The rank_id should be a int.")
     what = "rank_list_for_transform"
-    return _rank_list(rank_id, _stated(src_strategy_file, what), _stated(dst_strategy_file, what))
+    return _rank_list(rank_id, _read_layouts(src_strategy_file, what),
+                      _read_layouts(dst_strategy_file, what))
 
 
 def _rank_list(rank_id: int, source: Any, target: Any) -> list[int]:
     """`rank_list_for_transform` from layouts."""
     if source is None:
         return [0]
-    have, want = _cut(by_parameter(source),
-                      None if target is None else by_parameter(target, rank_id), rank_id)
+    have, want = _stage_layouts(by_parameter(source),
+                                None if target is None else by_parameter(target, rank_id), rank_id)
     if not have:
         raise ValueError("The src_strategy_file is empty.")
     count = _per_stage(want)
-    needed = _needed(rank_id % count if count > 1 else rank_id, have, want)
+    needed = _needed_ranks(rank_id % count if count > 1 else rank_id, have, want)
     stages = {s for own in have.values() for s in own.stages}
     return sorted({s * _per_stage(have) + rank for s in stages for rank in needed}, reverse=True)
 
 
-def _needed(rank: int, have: Layouts, want: Layouts | None) -> set[int]:
+def _needed_ranks(rank: int, have: Layouts, want: Layouts | None) -> set[int]:
     """The ranks of a stage that have what a rank of another stage wants."""
     out: set[int] = set()
     for name, own in have.items():
@@ -245,7 +246,7 @@ def transform_checkpoint_by_rank(
         if not os.path.exists(name):
             raise ValueError(f"Checkpoint file {name} in rank {rank} not exits: ")
     _transform_one(rank_id, checkpoint_files_map, save_checkpoint_file_name,
-                   _stated(src_strategy_file, what), _stated(dst_strategy_file, what))
+                   _read_layouts(src_strategy_file, what), _read_layouts(dst_strategy_file, what))
 
 
 def _transform_one(
@@ -253,7 +254,7 @@ def _transform_one(
 ) -> None:
     origin_have = None if source is None else by_parameter(source)
     origin_want = None if target is None else by_parameter(target, rank)
-    have, want = _cut(origin_have, origin_want, rank)
+    have, want = _stage_layouts(origin_have, origin_want, rank)
     found = _Files(names, _per_stage(origin_have)).parameters(sorted(names))
     elsewhere = set() if origin_want is None else origin_want.keys() - want.keys()
     found = {name: parts for name, parts in found.items() if name not in elsewhere}
@@ -327,7 +328,7 @@ def transform_checkpoints(
         raise NotADirectoryError(
             f"src_checkpoints_dir {src_checkpoints_dir} is not a directory.")
     names, _ = _one_kind(src_checkpoints_dir, what)
-    source, target = (_stated(f, what) for f in (src_strategy_file, dst_strategy_file))
+    source, target = (_read_layouts(f, what) for f in (src_strategy_file, dst_strategy_file))
     for rank in range(_ranks(None if target is None else by_parameter(target))):
         needed = _rank_list(rank, source, target)
         for other in needed:
@@ -369,7 +370,7 @@ def unified_safetensors(
     """
     what = "unified_safetensors"
     names = collected(src_dir, FORMATS[1], file_suffix)
-    layouts = by_parameter(_stated(src_strategy_file, what) or {})
+    layouts = by_parameter(_read_layouts(src_strategy_file, what) or {})
     for rank in rank_list_for_transform(0, src_strategy_file):
         if rank not in names:
             raise ValueError(f"The safetensor file of rank{rank} is needed for converting rank0's "
@@ -396,7 +397,7 @@ def _write_unified(folder: str, merged: Mapping[str, Array], share: Sequence[int
     """The files of merged parameters, and which parameter is where."""
     sizes = {name: value.nbytes for name, value in merged.items()}
     count = max(1, min(math.ceil(sum(sizes.values()) / _PART_BYTES), len(sizes)))
-    groups = _balanced(sizes, count)
+    groups = _balance(sizes, count)
     for i, group in enumerate(groups):
         if not share or i % share[1] == share[0] - 1:
             write_weights(os.path.join(folder, f"part{i}.safetensors"),
@@ -407,7 +408,7 @@ def _write_unified(folder: str, merged: Mapping[str, Array], share: Sequence[int
         write_atomically(os.path.join(folder, MAP_FILE), [json.dumps(content, indent=4).encode()])
 
 
-def _balanced(sizes: Mapping[str, int], count: int) -> list[list[str]]:
+def _balance(sizes: Mapping[str, int], count: int) -> list[list[str]]:
     """Return the names in `count` groups, the largest first, each to the group that has least."""
     groups: list[list[str]] = [[] for _ in range(count)]
     totals = [0] * count

@@ -173,14 +173,14 @@ def _units(t: Tensor) -> Iterator[Tensor]:
         yield tensor_of(hot.reshape(t.shape))
 
 
-def _stacked(rows: Tensors, like: Tensor) -> Tensor:
+def _stack(rows: Tensors, like: Tensor) -> Tensor:
     """Tensors along a new first axis."""
     if not rows:
         return tensor_of(np.zeros((0, *like.shape), like.dtype.numpy))
     return apply_one("stack", *rows, axis=0)
 
 
-def _derived(
+def _derive(
     run: Recorded, kind: str, given: Tensors,
     build: Callable[[Derivative, Sequence[Value]], list[Value]],
 ) -> tuple[list[int], list[Tensor]] | None:
@@ -210,7 +210,7 @@ def _derived(
 
 
 def _eager_tangents(run: Recorded, tangents: Tensors) -> list[Tensor]:
-    found = _derived(run, "jvp", tangents, lambda map_, given: map_.tangents(given))
+    found = _derive(run, "jvp", tangents, lambda map_, given: map_.tangents(given))
     if found is None:
         return Transposed(run).push(tangents)
     moved = dict(zip(*found, strict=True))
@@ -219,8 +219,8 @@ def _eager_tangents(run: Recorded, tangents: Tensors) -> list[Tensor]:
 
 def _eager_jacobians(run: Recorded, chosen: Sequence[int], forward: bool) -> list[Tensor]:
     """For each differentiated output, for each chosen input: the Jacobian."""
-    found = _derived(run, "jacfwd" if forward else "jacrev", [],
-                     lambda map_, _: map_.jacobians(forward))
+    found = _derive(run, "jacfwd" if forward else "jacrev", [],
+                    lambda map_, _: map_.jacobians(forward))
     if found is None:
         return _by_rows(run, chosen, forward)
     rows = iter(found[1])
@@ -242,29 +242,29 @@ def _by_rows(run: Recorded, chosen: Sequence[int], forward: bool) -> list[Tensor
             rows = [run.pull(number, u) for u in _units(output)]
             for k, source in enumerate(sources):
                 full = [g if (g := row[k]) is not None else zeros_of(source) for row in rows]
-                out.append(apply("reshape", _stacked(full, source),
-                                 shape=(*output.shape, *source.shape)))
+                out.append(apply("reshape", _stack(full, source),
+                               shape=(*output.shape, *source.shape)))
         return out
     map_ = Transposed(run)
     by_input: list[list[Tensor]] = []
     for k, source in enumerate(sources):
         pushed = [map_.push([u if j == k else None for j in range(len(sources))])
                   for u in _units(source)]
-        by_input.append([_transposed([p[i] for p in pushed], source, o)
-                         for i, o in enumerate(seeded)])
+        by_input.append([_transpose([p[i] for p in pushed], source, o)
+                        for i, o in enumerate(seeded)])
     return [row[i] for i in range(len(seeded)) for row in by_input]
 
 
-def _transposed(rows: Tensors, source: Tensor, output: Tensor) -> Tensor:
+def _transpose(rows: Tensors, source: Tensor, output: Tensor) -> Tensor:
     perm = (*range(1, output.ndim + 1), 0)
-    turned = apply("transpose", _stacked(rows, output), perm=perm)
+    turned = apply("transpose", _stack(rows, output), perm=perm)
     return apply_one("reshape", turned, shape=(*output.shape, *source.shape))
 
 
 # --- traced --------------------------------------------------------------------------------------
 
 
-def _traced(
+def _trace(
     tracer: Tracer, name: str, fn: Any, args: Sequence[Any], has_aux: bool,
     transform: Callable[[Graph, Outputs], Graph], more: Tensors = (),
 ) -> tuple[Outputs, list[Tensor], list[Tensor]]:
@@ -337,7 +337,7 @@ def _jvp(fn: Any, has_aux: bool) -> Transformed:
         chosen = list(range(len(args)))
         tracer = active_tracer()
         if tracer is not None:
-            out, tensors, moved = _traced(
+            out, tensors, moved = _trace(
                 tracer, "jvp", fn, args, has_aux,
                 lambda graph, out: tangent_graph(graph, chosen, out.seeds), tangents)
         else:
@@ -398,7 +398,7 @@ def _evaluate_jacobian(
     chosen = _places(name, args, positions)
     tracer = active_tracer()
     if tracer is not None:
-        out, tensors, flat = _traced(
+        out, tensors, flat = _trace(
             tracer, name, fn, args, has_aux,
             lambda graph, out: jacobian_graph(graph, chosen, out.seeds, forward))
     else:

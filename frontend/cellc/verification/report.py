@@ -168,17 +168,17 @@ class Report:
                   if key.startswith(f"{stage}: ")}
         kinds = {f.kind for f in self.findings if f"{stage}:" in f"{f.where}:"}
         lines = []
-        whole = [_counted(n, what) for what, n in counts.items() if what not in (*NODES, *RULES)]
+        whole = [_count(n, what) for what, n in counts.items() if what not in (*NODES, *RULES)]
         if whole:
             alike = "agree to the bit" if kinds.isdisjoint(END_TO_END) else "compared"
             lines.append(f"{stage}: PyNative and compiled {alike}: {', '.join(whole)}")
         nodes = [counts.get(what, 0) for what in NODES]
         if nodes[0]:
             alike = "agree" + "s" * (nodes[0] == 1) if kinds.isdisjoint(NODE_KINDS) else "compared"
-            regions = f", {_counted(nodes[2], 'regions')} gone into" if nodes[2] else ""
-            lines.append(f"{stage}: {_counted(nodes[0], 'nodes')} {alike}: graph and eager to the "
+            regions = f", {_count(nodes[2], 'regions')} gone into" if nodes[2] else ""
+            lines.append(f"{stage}: {_count(nodes[0], 'nodes')} {alike}: graph and eager to the "
                          f"bit, {nodes[1]} with the float64 reference{regions}")
-        rules = [_counted(counts[what], what) for what in RULES if what in counts]
+        rules = [_count(counts[what], what) for what in RULES if what in counts]
         if rules:
             one = len(rules) == 1 and rules[0].startswith("1 ")
             alike = "compared with" if "rule" in kinds else f"agree{'s' * one} with"
@@ -234,7 +234,7 @@ def place_of(op: str, scope: str | None, span: str | None) -> str:
     return f"{op} ({scope or 'top'}) at {span}"
 
 
-def _counted(n: int, what: str) -> str:
+def _count(n: int, what: str) -> str:
     return f"{n} {re.sub(r's(?= |$)', '', what, count=1) if n == 1 else what}"
 
 

@@ -91,7 +91,7 @@ class _Run:
     ) -> None:
         """Every stage."""
         eager, compiled, graph = self.stage(
-            Stage("forward", self.net, _compiled(self.net), self.inputs, {"net": self.net},
+            Stage("forward", self.net, _compile(self.net), self.inputs, {"net": self.net},
                   _output), self.net)
         if grad and eager.error is None and compiled.error is None:
             if eager.results.types() == compiled.results.types():
@@ -182,11 +182,11 @@ class _Run:
             if not callable(step):
                 raise TypeError(f"train_step must be a Cell, or a function that makes one of the "
                                 f"network, but it gave {type(step).__name__}")
-            self.stage(Stage("train", step, _compiled(step), inputs,
-                             {"net": self.net, "step": step}, _output), step)
+            self.stage(Stage("train", step, _compile(step), inputs,
+                            {"net": self.net, "step": step}, _output), step)
 
 
-def _compiled(fn: Any) -> Callable[..., Any]:
+def _compile(fn: Any) -> Callable[..., Any]:
     """Return the callable that runs compiled in graph mode: a Cell or a jitted function itself."""
     return fn if isinstance(fn, (Cell, Jitted, GradFunction)) else Jitted(fn)
 

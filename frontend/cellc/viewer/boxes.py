@@ -188,7 +188,7 @@ def _layout(count: int, edges: Sequence[tuple[int, int]]) -> Json:
         layer = _layers(graph, component)
         routes, spare = _routes(graph, component, layer, spare)
         drawn += routes
-        parts.append(_ordered(component, layer, routes))
+        parts.append(_order_layers(component, layer, routes))
     return {"p": parts, "e": drawn}
 
 
@@ -222,7 +222,7 @@ def _routes(
     return routes, spare
 
 
-def _ordered(
+def _order_layers(
     component: Sequence[int], layer: Mapping[int, int], routes: Sequence[Sequence[int]]
 ) -> list[list[int]]:
     """Layers, each in the order that barycentres give."""

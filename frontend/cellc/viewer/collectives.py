@@ -24,7 +24,7 @@ _LINK = Link(0.0, 1.0)
 def collectives(graph: Graph, number: Callable[[Node], int | None]) -> list[list[Any]]:
     """For each collective of a graph its node's number, its op, its ranks and the bytes that one
     rank sends when it runs once. `number`: of a node."""
-    return [[number(node), node.op, _ranks(node), round(_sent(node))]
+    return [[number(node), node.op, _ranks(node), round(_bytes_sent(node))]
             for node in graph.walk() if getattr(lookup(node.op), "collective", False)]
 
 
@@ -33,7 +33,7 @@ def _ranks(node: Node) -> list[int]:
     return list(node.attrs.get("ranks", (node.attrs.get("rank"),)))
 
 
-def _sent(node: Node) -> float:
+def _bytes_sent(node: Node) -> float:
     nbytes = sum(v.type.size * v.dtype.itemsize for v in node.operands)
     formula, count = _SENT.get(node.op), len(_ranks(node))
     return formula(_LINK, count, nbytes).nbytes if formula is not None else nbytes

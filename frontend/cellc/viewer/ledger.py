@@ -170,10 +170,10 @@ def _row(node: Node, first: int) -> Row:
     span = ("", 0, 0, 0, 0) if s is NOWHERE or s.line <= 0 else (
         s.file, s.line, s.column, s.end_line or s.line, s.end_column or s.column)
     return Row(node.op, node.scope, span, [str(r.type) for r in node.results],
-               {k: _shown(v) for k, v in node.attrs.items()}, first)
+               {k: _show(v) for k, v in node.attrs.items()}, first)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     """An attribute for people; a large literal by its type."""
     if isinstance(value, Literal) and value.array.size > 16:
         return f"{value.type}, {value.array.size} elements, {value.digest.hex()[:12]}"

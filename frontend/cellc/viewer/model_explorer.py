@@ -52,7 +52,7 @@ class _Writer:
         self.made[value] = number, "0"
         space = {"input": "inputs", "value": "inputs"}.get(value.kind, "weights")
         return {"id": number, "label": value.name or "input", "namespace": space,
-                "attrs": [_pair("kind", value.kind)], "outputsMetadata": [_typed(0, value)]}
+                "attrs": [_pair("kind", value.kind)], "outputsMetadata": [_output_type(0, value)]}
 
     def _node(self, node: Node, name: str, inner: list[tuple[Graph, str]]) -> Json:
         number = self._fresh()
@@ -65,7 +65,7 @@ class _Writer:
         return {
             "id": number, "label": node.op, "namespace": node.scope.replace(".", "/"),
             "attrs": attrs, "incomingEdges": self._edges(node.operands),
-            "outputsMetadata": [_typed(i, r) for i, r in enumerate(node.results)],
+            "outputsMetadata": [_output_type(i, r) for i, r in enumerate(node.results)],
             **({"subgraphIds": [own for _, own in regions]} if regions else {}),
         }
 
@@ -86,6 +86,6 @@ def _pair(key: str, value: str) -> Json:
     return {"key": key, "value": value}
 
 
-def _typed(number: int, value: Value) -> Json:
+def _output_type(number: int, value: Value) -> Json:
     """The type of an output, in the key that Model Explorer shows on edges."""
     return {"id": str(number), "attrs": [_pair("tensor_shape", str(value.type))]}

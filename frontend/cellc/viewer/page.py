@@ -30,14 +30,14 @@ def page(data: Mapping[str, Any], texts: Iterable[str]) -> str:
         data: as `report.document` gives it.
         texts: of kernels, by number.
     """
-    script = "\n".join(_scoped(_file(name)) for name in SCRIPTS)
+    script = "\n".join(_scope(_file(name)) for name in SCRIPTS)
     style = _file("style.css")
     policy = (f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
               f"script-src '{_hash(script)}'")
     parts = {
         "title": html.escape(str(data["title"])), "policy": html.escape(policy), "style": style,
         "script": script, "data": embedded(data),
-        "texts": "\n".join(_packed(i, t) for i, t in enumerate(texts)),
+        "texts": "\n".join(_pack(i, t) for i, t in enumerate(texts)),
     }
     out = _file("index.html")
     first, *rest = out.split("{{")
@@ -56,7 +56,7 @@ def embedded(data: Any) -> str:
     return text
 
 
-def _packed(number: int, text: str) -> str:
+def _pack(number: int, text: str) -> str:
     packed = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
     return f'<script type="application/gzip" id="text{number}">{packed}</script>'
 
@@ -65,7 +65,7 @@ def _file(name: str) -> str:
     return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _scoped(script: str) -> str:
+def _scope(script: str) -> str:
     """Names of one file do not meet those of another, but for what is put into `viewer`."""
     return f'(() => {{\n"use strict";\n{script}\n}})();'
 

@@ -90,9 +90,9 @@ def summary(ledger: Ledger, change: Change) -> str:
         parts.append(f"{count} place{'s' if count > 1 else ''} rewritten: "
                      f"{'; '.join(named)}{more}")
     if change.gone:
-        parts.append(f"{len(change.gone)} gone ({_counted(ledger, change.gone)})")
+        parts.append(f"{len(change.gone)} gone ({_count_text(ledger, change.gone)})")
     if change.new:
-        parts.append(f"{len(change.new)} new ({_counted(ledger, change.new)})")
+        parts.append(f"{len(change.new)} new ({_count_text(ledger, change.new)})")
     if change.rewired and not parts:
         parts.append(f"{len(change.rewired)} read other values")
     return " · ".join(parts) or "no change"
@@ -103,7 +103,7 @@ def _ops(ledger: Ledger, uids: Iterable[int]) -> str:
     return ", ".join([*names[:4], *(["…"] if len(names) > 4 else [])])
 
 
-def _counted(ledger: Ledger, uids: Iterable[int]) -> str:
+def _count_text(ledger: Ledger, uids: Iterable[int]) -> str:
     kinds = Counter(ledger.rows[u].op for u in uids)
     named = [f"{op} ×{n}" if n > 1 else op for op, n in kinds.most_common(MOST)]
     return ", ".join([*named, *(["…"] if len(kinds) > MOST else [])])

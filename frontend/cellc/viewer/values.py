@@ -66,14 +66,14 @@ def describe(a: Array) -> dict[str, Any]:
     if finite.size:
         low, high = float(finite.min()), float(finite.max())
         with np.errstate(over="ignore"):
-            out |= {"min": low, "max": high, "mean": _known(float(finite.mean())),
-                    "std": _known(float(finite.std()))}
+            out |= {"min": low, "max": high, "mean": _as_finite(float(finite.mean())),
+                    "std": _as_finite(float(finite.std()))}
         out["zeros"] = int(np.count_nonzero(finite == 0))
         if low < high and np.isfinite(high - low):
             out["bins"] = np.histogram(finite, BINS, (low, high))[0].tolist()
     return out
 
 
-def _known(x: float) -> float | None:
+def _as_finite(x: float) -> float | None:
     """JSON has no infinities."""
     return x if np.isfinite(x) else None

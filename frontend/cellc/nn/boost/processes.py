@@ -36,7 +36,7 @@ def given_params(optimizer: Any) -> Any:
     return optimizer.init_params["params"]
 
 
-def _listed(params: Any) -> list[Any]:
+def _as_list(params: Any) -> list[Any]:
     """Parameters or groups as a list."""
     found = list(params or ())
     if not found:
@@ -94,7 +94,7 @@ class OptimizerProcess:
 
     def add_grad_centralization(self, network: Cell) -> None:
         """Let gradients of weights have a mean of zero, where Parameters are in groups."""
-        groups = _listed(self.origin_params)
+        groups = _as_list(self.origin_params)
         if isinstance(groups[0], Mapping):
             self.origin_params = self.build_gc_params_group(
                 self.build_params_dict(network), groups)
@@ -120,7 +120,7 @@ class ParameterProcess:
                 the group with most of them.
             origin_params: the optimizer's Parameters, or groups of them.
         """
-        groups = _listed(origin_params)
+        groups = _as_list(origin_params)
         if isinstance(groups[0], Parameter):
             return [{"params": list(parameters)}]
         left = {p.name: p for p in parameters}

@@ -161,7 +161,7 @@ class Parallel(Compiling):
                 raise _wrong(f"params['{name}']", "Parameter", parameter)
             layout = self.parameter_layout_dict.get(name)
             if layout and int(np.prod(layout[0])) > 1:
-                _cut(name, parameter, layout)
+                _cut_parameter(name, parameter, layout)
 
     def set_parallel_input_with_inputs(self, *inputs: Any) -> None:
         """Keep this process's slices of inputs, equal parts, in `_parallel_inputs_run`."""
@@ -245,7 +245,7 @@ class Parallel(Compiling):
         _settings(self)["merge"] = value
 
 
-def _cut(name: str, parameter: Parameter, layout: Any) -> None:
+def _cut_parameter(name: str, parameter: Parameter, layout: Any) -> None:
     """Leave a whole parameter the part that this rank has."""
     here, parted = world(), layouts.layout_of(layout, f"parameter_layout_dict[{name!r}]")
     if here.size % parted.count:
@@ -275,7 +275,7 @@ def sharded(
     if not settings.cuts_networks():
         return fn
     for name, strategy in (parameter_plan or {}).items():
-        _planned(fn, name, strategy)
+        _plan_cut(fn, name, strategy)
 
     def laid_out(*args: Any, **kwargs: Any) -> Any:
         return laying.called(fn, "shard", args, kwargs, (in_strategy, out_strategy))
@@ -288,7 +288,7 @@ def sharded(
     return call
 
 
-def _planned(cell: Parallel, name: str, strategy: Any) -> None:
+def _plan_cut(cell: Parallel, name: str, strategy: Any) -> None:
     """Note how a parameter is to be cut."""
     own = name.removeprefix("self.")
     found = {**dict(cell.parameters_and_names()), **cell.parameters_dict()}.get(own)

@@ -37,7 +37,7 @@ from .activation import get_activation
 from .base import Family, Layer, OfInput, OfX, parameter
 
 
-def _checked(
+def _make_parameter(
     init: Any, default: Any, shape: tuple[int, ...], dtype: DType, name: str, what: str
 ) -> Parameter:
     """A parameter from an initial value, whose shape must fit if it is a Tensor; None: a default.
@@ -65,10 +65,11 @@ class _Affine(Cell):
         dtype: DType,
     ) -> None:
         what = self.cls_name
-        self.weight = _checked(
+        self.weight = _make_parameter(
             weight_init, HeUniform(math.sqrt(5)), (outputs, inputs), dtype, "weight", what)
-        self.bias = _checked(bias_init, Uniform(1 / math.sqrt(inputs)), (outputs,), dtype, "bias",
-                             what) if has_bias else None
+        self.bias = _make_parameter(
+            bias_init, Uniform(1 / math.sqrt(inputs)), (outputs,), dtype, "bias", what,
+        ) if has_bias else None
 
 
 class Dense(_Affine):
@@ -166,8 +167,8 @@ class BiDense(Cell):
         self.has_bias = has_bias
         shape = (self.out_channels, self.in1_channels, self.in2_channels)
         what, bound = self.cls_name, 1 / math.sqrt(self.in1_channels)
-        self.weight = _checked(weight_init, Uniform(bound), shape, dtype, "weight", what)
-        self.bias = _checked(
+        self.weight = _make_parameter(weight_init, Uniform(bound), shape, dtype, "weight", what)
+        self.bias = _make_parameter(
             bias_init, Uniform(bound), shape[:1], dtype, "bias", what) if has_bias else None
 
     def construct(self, input1: Tensor, input2: Tensor) -> Tensor:

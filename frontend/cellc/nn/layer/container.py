@@ -13,7 +13,7 @@ from ..cell import Cell
 from ..cell.naming import name, naming, rename
 
 
-def _checked(cell: Any, what: str) -> Cell:
+def _check_cell(cell: Any, what: str) -> Cell:
     if not isinstance(cell, Cell):
         raise misuse(what, "each cell must be subclass of Cell", type(cell).__name__, TypeError)
     return cell
@@ -72,7 +72,7 @@ class _Numbered(Cell):
         return out
 
     def __setitem__(self, index: int, cell: Cell) -> None:
-        _checked(cell, type(self).__name__)
+        _check_cell(cell, type(self).__name__)
         key = list(self._cells)[self._place(index, len(self))]
         self._named(cell, key)
         self._cells[key] = cell
@@ -115,14 +115,14 @@ class _Numbered(Cell):
     def append(self, cell: Cell) -> None:
         """Add a cell at the end."""
         place = len(self)
-        self._named(_checked(cell, type(self).__name__), place)
+        self._named(_check_cell(cell, type(self).__name__), place)
         self._set([*self, cell])
 
     def insert(self, index: int, cell: Cell) -> None:
         """Put a cell before a position."""
         place = self._place(index, len(self) + 1) if index >= 0 else \
             self._place(index, max(len(self), 1))
-        _checked(cell, type(self).__name__)
+        _check_cell(cell, type(self).__name__)
         prefix, part = naming(self._cells.items())
         cells = list(self)
         for i in range(len(cells), place if self._auto_prefix else len(cells), -1):
@@ -140,7 +140,7 @@ class _Numbered(Cell):
                          type(cells).__name__, TypeError)
         prefix = naming(self._cells.items())[0]
         for cell in cells:
-            _no_dict(_checked(cell, type(self).__name__), type(self).__name__)
+            _no_dict(_check_cell(cell, type(self).__name__), type(self).__name__)
             if self._auto_prefix:
                 name(cell, f"{prefix}{len(self)}.")
             self._set([*self, cell])
@@ -166,11 +166,11 @@ class SequentialCell(_Numbered):
             given = [given]
         if isinstance(given, list):
             for i, cell in enumerate(given):
-                name(_checked(cell, "SequentialCell"), f"{i}.")
+                name(_check_cell(cell, "SequentialCell"), f"{i}.")
             self._set(given)
         elif isinstance(given, OrderedDict):
             for key, cell in given.items():
-                name(_checked(cell, "SequentialCell"), f"{key}.")
+                name(_check_cell(cell, "SequentialCell"), f"{key}.")
                 self._cells[key] = cell
             self.cell_list = tuple(self._cells.values())
         else:
@@ -247,7 +247,7 @@ class CellDict(Cell):
 
     def __setitem__(self, key: str, cell: Cell) -> None:
         self._check_key(key)
-        if isinstance(_checked(cell, "CellDict"), (CellDict, CellList, SequentialCell)):
+        if isinstance(_check_cell(cell, "CellDict"), (CellDict, CellList, SequentialCell)):
             raise misuse("CellDict",
                          "the type of cell can not be CellDict, CellList or SequentialCell",
                          type(cell).__name__, TypeError)

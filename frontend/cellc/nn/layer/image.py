@@ -123,7 +123,7 @@ class _Structure(Cell):
                              img1.shape[axis])
 
 
-def _smoothed(conv: Cell, x: Tensor) -> Tensor:
+def _smooth(conv: Cell, x: Tensor) -> Tensor:
     """Each channel of (N, C, H, W) convolved on its own."""
     n, c, h, w = x.shape
     out = conv(ops.reshape(x, (n * c, 1, h, w)))
@@ -132,12 +132,12 @@ def _smoothed(conv: Cell, x: Tensor) -> Tensor:
 
 def _terms(conv: Cell, x: Tensor, y: Tensor, c1: float, c2: float) -> tuple[Tensor, Tensor]:
     """The terms of luminance and of contrast and structure of (N, C, H, W), for each window."""
-    mean_x, mean_y = _smoothed(conv, x), _smoothed(conv, y)
+    mean_x, mean_y = _smooth(conv, x), _smooth(conv, y)
     product = mean_x * mean_y * 2.0
     squares = ops.square(mean_x) + ops.square(mean_y)
     luminance = (product + c1) / (squares + c1)
-    together = _smoothed(conv, x * y) * 2.0
-    apart = _smoothed(conv, ops.square(x) + ops.square(y))
+    together = _smooth(conv, x * y) * 2.0
+    apart = _smooth(conv, ops.square(x) + ops.square(y))
     return luminance, (together - product + c2) / (apart - squares + c2)
 
 

@@ -104,7 +104,7 @@ class _Group:
     centralize: bool = False
 
 
-def _placed(
+def _order_groups(
     groups: Sequence[_Group], order: Sequence[Parameter] | None
 ) -> list[tuple[Parameter, _Group]]:
     """Each parameter with its group, in the given order."""
@@ -221,7 +221,7 @@ class Optimizer(SteadySteps):
         self.hyper_map, self.hyper_map_reverse = HyperMap(), HyperMap(None, True)
         self.is_group = not isinstance(parameters[0], Parameter)
         self.is_group_params_ordered = order is not None
-        placed = _placed(groups, order)
+        placed = _order_groups(groups, order)
         self._init_rates(learning_rate, groups, placed)
         self.parameters = ParameterTuple(p for p, _ in placed)
         self.param_length = len(self.parameters)

@@ -110,13 +110,13 @@ def layouts(
     group among which the first axis is parted, whole shape).
     """
     return {
-        p.name: ([world().size], [-1] * p.ndim, list(p.shape), 0, True, _named(part.ranks),
+        p.name: ([world().size], [-1] * p.ndim, list(p.shape), 0, True, _group_name(part.ranks),
                  [part.rows * len(part.ranks), *p.shape[1:]])
         for p, part in zip(state, parts, strict=True) if part is not None
     }
 
 
-def _named(ranks: tuple[int, ...]) -> str:
+def _group_name(ranks: tuple[int, ...]) -> str:
     """The name of a group of ranks; made if there is none."""
     here = world()
     if len(ranks) == here.size:

@@ -364,7 +364,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -
 # --- clipping -------------------------------------------------------------------------------------
 
 
-def _listed(x: Any) -> tuple[list[Tensor], bool]:
+def _as_list(x: Any) -> tuple[list[Tensor], bool]:
     many = isinstance(x, (list, tuple))
     return [tensor(t, "clip") for t in (x if many else [x])], many
 
@@ -384,7 +384,7 @@ def clip_by_norm(
         norm_type: the order of the norm.
         error_if_nonfinite: raise a RuntimeError for a norm that is NaN or infinite (eager only).
     """
-    xs, many = _listed(x)
+    xs, many = _as_list(x)
     total = _total_norm(xs, float(number(norm_type, "clip_by_norm", "norm_type")))
     if error_if_nonfinite and not bool(arith.isfinite(total)):
         raise RuntimeError("For clip_by_norm, the total norm of the tensors is not finite.")

@@ -23,7 +23,7 @@ _ALIGN = ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT")
 # --- bands ----------------------------------------------------------------------------------------
 
 
-def _known(x: Any, what: str, name: str) -> Any:
+def _known_ints(x: Any, what: str, name: str) -> Any:
     """An int or several from a number, a sequence or a Tensor of known elements."""
     if isinstance(x, Tensor):
         x = need_known(x, what).tolist()
@@ -35,7 +35,7 @@ def _known(x: Any, what: str, name: str) -> Any:
 
 def _band(k: Any, what: str) -> tuple[int, int]:
     """The lowest and the highest diagonal."""
-    given = _known(k, what, "k")
+    given = _known_ints(k, what, "k")
     low, high = (given, given) if is_int(given) else given if len(given) == 2 else (1, 0)
     if low > high:
         raise misuse(what, "'k' must be an int or two in ascending order", k)
@@ -63,7 +63,7 @@ def _places(rows: int, cols: int, low: int, high: int, align: str) -> tuple[Any,
     return at, there, longest
 
 
-def _gathered(x: Tensor, at: Any, there: Any, padding: Any) -> Tensor:
+def _gather_or_pad(x: Tensor, at: Any, there: Any, padding: Any) -> Tensor:
     """Elements of the last axis at positions of any shape; `padding` where there is none."""
     index = tensor_of(np.ascontiguousarray(at, np.int64))
     found: Tensor = apply("gather", x, index, axis=x.ndim - 1)
@@ -103,7 +103,7 @@ def matrix_diag(
                      f"{f'{high - low + 1}, ' if several else ''}length), but has shape {t.shape}")
     longest = t.shape[-1]
     least_rows, least_cols = longest - min(high, 0), longest + max(low, 0)
-    rows, cols = _known(num_rows, what, "num_rows"), _known(num_cols, what, "num_cols")
+    rows, cols = _known_ints(num_rows, what, "num_rows"), _known_ints(num_cols, what, "num_cols")
     if rows == -1 and cols == -1:
         rows = cols = max(least_rows, least_cols)
     rows, cols = least_rows if rows == -1 else rows, least_cols if cols == -1 else cols
@@ -115,8 +115,8 @@ def matrix_diag(
     source[at[there]] = np.flatnonzero(there)
     set_[at[there]] = True
     flat = shapes.reshape(t, (*t.shape[: t.ndim - 1 - several], -1))
-    return _gathered(flat, source.reshape(rows, cols), set_.reshape(rows, cols),
-                     _pad_value(padding_value, t, what))
+    return _gather_or_pad(flat, source.reshape(rows, cols), set_.reshape(rows, cols),
+                          _pad_value(padding_value, t, what))
 
 
 def _matrices(x: Any, what: str) -> Tensor:
@@ -150,7 +150,7 @@ def matrix_diag_part(
     flat = shapes.reshape(t, (*t.shape[:-2], -1))
     if low == high:
         at, there = at[0], there[0]
-    return _gathered(flat, at, there, _pad_value(padding_value, t, what))
+    return _gather_or_pad(flat, at, there, _pad_value(padding_value, t, what))
 
 
 def matrix_set_diag(x: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
@@ -219,7 +219,7 @@ def col2im(
     """
     what = "col2im"
     t = tensor(input_x, what, "input_x")
-    size = _known(output_size, what, "output_size")
+    size = _known_ints(output_size, what, "output_size")
     sizes = (size, size) if is_int(size) else size
     kernel = positive(kernel_size, 2, what, "kernel_size")
     gaps, steps = positive(dilation, 2, what, "dilation"), positive(stride, 2, what, "stride")

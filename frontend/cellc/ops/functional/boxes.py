@@ -224,7 +224,7 @@ def unravelled(place: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
 # --- crops ----------------------------------------------------------------------------------------
 
 
-def _picked(images: Tensor, image: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+def _pick_pixels(images: Tensor, image: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Pixels (n, h, w, channels) of images (N, H, W, channels) at int rows (n, h) and columns
     (n, w), of one image for each of the n."""
     _, height, width, channels = images.shape
@@ -249,7 +249,7 @@ def _blend(images: Tensor, image: Tensor, ys: Tensor, xs: Tensor) -> Tensor:
         (down, (*down.shape, 1, 1)), (across, (across.shape[0], 1, -1, 1))))
 
     def line(rows: Tensor) -> Tensor:
-        a, b = _picked(images, image, rows, left), _picked(images, image, rows, right)
+        a, b = _pick_pixels(images, image, rows, left), _pick_pixels(images, image, rows, right)
         return a + arith.mul(b - a, across)
 
     first, second = line(top), line(bottom)
@@ -312,8 +312,8 @@ def crop_and_resize(
               for t, n in ((ys, rows), (xs, columns))]
     ys, xs = (arith.where(ok, t, 0.0) for ok, t in zip(inside, (ys, xs), strict=True))
     if method == "nearest":
-        out = _picked(x, places,
-                      *(cast_to(arith.floor(arith.add(t, 0.5)), int64) for t in (ys, xs)))
+        out = _pick_pixels(x, places,
+                           *(cast_to(arith.floor(arith.add(t, 0.5)), int64) for t in (ys, xs)))
     else:
         out = _blend(x, places, ys, xs)
     ok = arith.logical_and(shapes.expand_dims(inside[0], 2), shapes.expand_dims(inside[1], 1))

@@ -40,7 +40,7 @@ def _counts(num_sampled: Any, range_max: Any, unique: Any, what: str) -> tuple[i
     return sampled, classes, once
 
 
-def _expected(chances: np.ndarray[Any, Any], sampled: int, once: bool) -> np.ndarray[Any, Any]:
+def _expect(chances: np.ndarray[Any, Any], sampled: int, once: bool) -> np.ndarray[Any, Any]:
     """How often each class is expected among `sampled` draws of these probabilities.
 
     Without repetition: the chance that it is among as many draws with repetition as have `sampled`
@@ -77,7 +77,7 @@ def _candidates(
     else:
         drawn = reductions.argmax(keys, 1)
     drawn = cast_to(drawn, true.dtype)
-    expected = tensor_of(_expected(chances, sampled, once).astype(np.float32))
+    expected = tensor_of(_expect(chances, sampled, once).astype(np.float32))
     # A class out of range has the count of the last one, as no candidate equals it.
     of_true: Tensor = apply("gather", expected, arith.clamp(true, 0, n - 1), axis=0)
     return drawn, of_true, apply("gather", expected, drawn, axis=0)
@@ -196,7 +196,7 @@ def not_zero(x: Tensor) -> Tensor:
     return arith.where(arith.eq(x, 0.0), 1e-300, x)
 
 
-def _regularized(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+def _regularized_gamma(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """P(a, x) and Q(a, x) in float64, for broadcast operands: the series below a + 1, the continued
     fraction above (Numerical Recipes, 6.2)."""
     valid = arith.logical_and(a > 0.0, x >= 0.0)
@@ -258,10 +258,10 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
         other: the upper bound x >= 0, of the same float type; the two broadcast.
     """
     a, x, to = _gammas(input, other, "igamma")
-    return cast_to(_regularized(a, x)[0], to)
+    return cast_to(_regularized_gamma(a, x)[0], to)
 
 
 def igammac(input: Tensor, other: Tensor) -> Tensor:
     """The upper regularized incomplete gamma function: 1 - `igamma`, without cancellation."""
     a, x, to = _gammas(input, other, "igammac")
-    return cast_to(_regularized(a, x)[1], to)
+    return cast_to(_regularized_gamma(a, x)[1], to)

@@ -32,7 +32,7 @@ def checked_reduction(op: Any, what: str) -> str:
     return op
 
 
-def _reduced(op: str, kind: str, x: Tensor, ranks: Sequence[int], **attrs: Any) -> Tensor:
+def _reduce(op: str, kind: str, x: Tensor, ranks: Sequence[int], **attrs: Any) -> Tensor:
     total = apply_one(kind, x, reduction="sum" if op == "avg" else op, ranks=tuple(ranks),
                           **attrs)
     return total / len(ranks) if op == "avg" else total
@@ -44,8 +44,8 @@ def all_reduce(x: Tensor, op: str = "sum", group: str | None = HCCL_WORLD_COMM_G
     The gradient of a sum adds up the cotangents of all processes.
     """
     what = "all_reduce"
-    return _reduced(checked_reduction(op, what), what, tensor(x, what, "tensor"),
-                    ranks_of(group, what))
+    return _reduce(checked_reduction(op, what), what, tensor(x, what, "tensor"),
+                   ranks_of(group, what))
 
 
 def all_reduce_ranks(x: Tensor, ranks: tuple[int, ...]) -> Tensor:
@@ -76,8 +76,8 @@ def own_ranks(groups: Any, what: str) -> tuple[int, ...]:
 def reduce_scatter(x: Tensor, op: str = "sum", group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """This process's rows of the sum (or `op`) over the processes."""
     what = "reduce_scatter"
-    return _reduced(checked_reduction(op, what), what, tensor(x, what, "tensor"),
-                    ranks_of(group, what))
+    return _reduce(checked_reduction(op, what), what, tensor(x, what, "tensor"),
+                   ranks_of(group, what))
 
 
 def reduce(
@@ -87,8 +87,8 @@ def reduce(
     the others."""
     what = "reduce"
     ranks = ranks_of(group, what)
-    return _reduced(checked_reduction(op, what), "reduce_to", tensor(x, what, "tensor"), ranks,
-                    root=a_rank(dst, "dst", what, ranks))
+    return _reduce(checked_reduction(op, what), "reduce_to", tensor(x, what, "tensor"), ranks,
+                   root=a_rank(dst, "dst", what, ranks))
 
 
 def all_gather(x: Tensor, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
@@ -99,20 +99,20 @@ def all_gather(x: Tensor, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
 
 def broadcast(x: Tensor, src: int = 0, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """The tensor of the process `src` (its number among all), on each."""
-    return _rooted("broadcast", "broadcast_from", x, ("src", src), group)
+    return _apply_rooted("broadcast", "broadcast_from", x, ("src", src), group)
 
 
 def gather(x: Tensor, dst: int = 0, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """The tensors of the processes along the first axis, on the process `dst`; zeros elsewhere."""
-    return _rooted("gather", "gather_to", x, ("dst", dst), group)
+    return _apply_rooted("gather", "gather_to", x, ("dst", dst), group)
 
 
 def scatter(x: Tensor, src: int = 0, group: str | None = HCCL_WORLD_COMM_GROUP) -> Tensor:
     """This process's rows of the tensor of the process `src`."""
-    return _rooted("scatter", "scatter_from", x, ("src", src), group)
+    return _apply_rooted("scatter", "scatter_from", x, ("src", src), group)
 
 
-def _rooted(what: str, kind: str, x: Any, given: tuple[str, Any], group: Any) -> Tensor:
+def _apply_rooted(what: str, kind: str, x: Any, given: tuple[str, Any], group: Any) -> Tensor:
     ranks, (name, root) = ranks_of(group, what), given
     return apply_one(kind, tensor(x, what, "tensor"), root=a_rank(root, name, what, ranks),
                      ranks=ranks)

@@ -101,7 +101,7 @@ def move_to(input: Any, to: str = "CPU", blocking: bool = True) -> Tensor:
     return overloaded.move_to(input if isinstance(input, Tensor) else Tensor(input), to, blocking)
 
 
-def _written(name: str) -> Callable[..., Tensor]:
+def _make_in_place(name: str) -> Callable[..., Tensor]:
     """The method of Tensor that writes its result into the tensor, as a function."""
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         out: Tensor = getattr(tensor(input, name), name)(*args, **kwargs)
@@ -115,9 +115,9 @@ def _written(name: str) -> Callable[..., Tensor]:
 
 
 zero_, tanh_, put_, uniform_, exponential_, bernoulli_ = map(
-    _written, ("zero_", "tanh_", "put_", "uniform_", "exponential_", "bernoulli_"))
-clamp_, erfinv_, normal_, random_ = map(_written, ("clamp_", "erfinv_", "normal_", "random_"))
-inplace_sigmoid = _written("sigmoid_")
+    _make_in_place, ("zero_", "tanh_", "put_", "uniform_", "exponential_", "bernoulli_"))
+clamp_, erfinv_, normal_, random_ = map(_make_in_place, ("clamp_", "erfinv_", "normal_", "random_"))
+inplace_sigmoid = _make_in_place("sigmoid_")
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from ..arguments import (
 from . import arith
 
 
-def _filled(shape: Ints, value: Any, dtype: DType) -> Tensor:
+def _fill(shape: Ints, value: Any, dtype: DType) -> Tensor:
     cell = constant(value, dtype)
     return apply_one("broadcast_to", cell, shape=shape) if shape else copy_of(cell)
 
@@ -52,13 +52,13 @@ def zeros(size: Any, dtype: DType | None = None) -> Tensor:
         size: its shape: an int, a list or tuple of ints, or a Tensor of ints.
         dtype: the type of its elements, float32 if None.
     """
-    return _filled(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
+    return _fill(shape_of(size, "zeros", "size"), 0, dtype_of(dtype or float32, "zeros"))
 
 
 @native
 def ones(shape: Any, dtype: DType | None = None) -> Tensor:
     """A tensor of ones of a shape, an int or a tuple of ints; float32 if `dtype` is None."""
-    return _filled(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
+    return _fill(shape_of(shape, "ones"), 1, dtype_of(dtype or float32, "ones"))
 
 
 @native
@@ -68,13 +68,13 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
     shape = shape_of(size, "full", "size")
     if not is_scalar(fill_value):
         raise misuse("full", "'fill_value' must be a number", repr(fill_value), TypeError)
-    return _filled(shape, fill_value, dtype_of(dtype or int64, "full"))
+    return _fill(shape, fill_value, dtype_of(dtype or int64, "full"))
 
 
 @native
 def fill(type: DType, shape: Any, value: Any) -> Tensor:
     """A tensor of the element type `type` and the shape `shape`, filled with the number `value`."""
-    return _filled(shape_of(shape, "fill"), value, dtype_of(type, "fill", "type"))
+    return _fill(shape_of(shape, "fill"), value, dtype_of(type, "fill", "type"))
 
 
 def fills(x: Tensor, value: Any) -> Tensor:
@@ -103,7 +103,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> 
     if isinstance(fill_value, Tensor):
         cell = apply("reshape", cast_to(fill_value, to), shape=())
         return apply_one("broadcast_to", cell, shape=x.shape)
-    return _filled(x.shape, fill_value, to)
+    return _fill(x.shape, fill_value, to)
 
 
 def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | None = None) -> Tensor:
@@ -116,7 +116,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: DType | Non
     if dtype is None and type(start) is type(end) is type(step) is int and step > 0 \
             and -(2**62) < start <= end < 2**62:
         return tensor_of(np.arange(start, end, step, dtype=np.int64))  # the usual case
-    a, z, s = (_bound(v, "arange") for v in (start, end, step))
+    a, z, s = (_check_bound(v, "arange") for v in (start, end, step))
     if not builtins.all(is_symbolic(v) or abs(v) < 2**63 for v in (a, z, s)):  # nor a NaN
         raise misuse("arange", "'start', 'end' and 'step' must be finite and fit 64 bits",
                      f"{a}, {z} and {s}")
@@ -141,7 +141,7 @@ def _open_arange(a: Any, z: Any, s: Any, to: DType) -> Tensor:
     return out if to is int64 else apply_one("cast", out, dtype=to)
 
 
-def _bound(v: Any, what: str) -> int | float:
+def _check_bound(v: Any, what: str) -> int | float:
     if isinstance(v, Tensor) and (v.dtype.is_integer or v.dtype.is_float) and v.size == 1:
         v = need_known(v, what).item()
     x = number(v, what, "bound")
@@ -189,7 +189,7 @@ def _linspace_of(n: int, start: Tensor, end: Tensor) -> Tensor:
 def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: DType = float32) -> Tensor:
     """`steps` numbers base ** x for x evenly spaced from `start` to `end`, both included; base 10
     by default."""
-    a, z, b = (float(finite(_bound(v, "logspace"), "logspace", name))
+    a, z, b = (float(finite(_check_bound(v, "logspace"), "logspace", name))
                for v, name in ((start, "start"), (end, "end"), (base, "base")))
     values = b ** np.linspace(a, z, size(steps, "logspace", "steps"))
     return tensor_of(values.astype(dtype_of(dtype, "logspace").numpy))

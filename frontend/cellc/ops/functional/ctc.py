@@ -60,8 +60,8 @@ def forward(log_probs: Tensor, states: Tensor, reach: Tensor, blank: int) -> lis
     alphas = [arith.where(creation.arange(count) < 2, emitted[0], never)]
     for t in range(1, steps):
         alpha = alphas[-1]
-        one = _shifted(never, alpha, 1)
-        two = arith.where(skips, _shifted(never, alpha, 2), IMPOSSIBLE) if count > 1 else never
+        one = _shift(never, alpha, 1)
+        two = arith.where(skips, _shift(never, alpha, 2), IMPOSSIBLE) if count > 1 else never
         most = arith.maximum(arith.maximum(alpha, one), two)
         parts = [apply("exp", arith.sub(x, most)) for x in (alpha, one, two)]
         total: Tensor = apply("log", arith.add(arith.add(parts[0], parts[1]), parts[2]))
@@ -70,7 +70,7 @@ def forward(log_probs: Tensor, states: Tensor, reach: Tensor, blank: int) -> lis
     return alphas
 
 
-def _shifted(never: Tensor, alpha: Tensor, by: int) -> Tensor:
+def _shift(never: Tensor, alpha: Tensor, by: int) -> Tensor:
     return joining.concat(
         (joining.part(never, 1, 0, by), joining.part(alpha, 1, 0, alpha.shape[1] - by)), 1)
 

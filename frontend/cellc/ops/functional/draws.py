@@ -120,7 +120,7 @@ def standard_normal(shape: Any, seed: Seed = None) -> Tensor:
     return randn(shape_of(shape, "standard_normal"), seed=seed)
 
 
-def _over(shape: Any, what: str, *params: Any) -> tuple[Ints, list[Tensor]]:
+def _broadcast_parameters(shape: Any, what: str, *params: Any) -> tuple[Ints, list[Tensor]]:
     """The shape of a draw with tensor parameters, and those as tensors."""
     ps = [inexact(p) for p in common(what, *params)]
     dims = broadcast_all(shape_of(shape, what), *(p.shape for p in ps))
@@ -142,14 +142,14 @@ def uniform(
         span = arith.sub(maxval, minval)
         unit = _draw("random_uniform", drawing_key(seed, "uniform"), dims, float32)
         return cast_to(arith.add(cast_to(arith.floor(unit * span), dtype), minval), dtype)
-    dims, (low, high) = _over(shape, "uniform", minval, maxval)
+    dims, (low, high) = _broadcast_parameters(shape, "uniform", minval, maxval)
     unit = _draw("random_uniform", drawing_key(seed, "uniform"), dims, dtype)
     return unit * cast_to(arith.sub(high, low), dtype) + cast_to(low, dtype)
 
 
 def normal(shape: Any, mean: Any, stddev: Any, seed: Seed = None) -> Tensor:
     """Normal numbers of given mean and standard deviation (tensors or numbers), float32."""
-    dims, (center, spread) = _over(shape, "normal", mean, stddev)
+    dims, (center, spread) = _broadcast_parameters(shape, "normal", mean, stddev)
     unit = _draw("random_normal", drawing_key(seed, "normal"), dims, float32)
     return unit * cast_to(spread, float32) + cast_to(center, float32)
 
@@ -165,7 +165,7 @@ def standard_laplace(shape: Any, seed: Seed = None) -> Tensor:
 def laplace(shape: Any, mean: Any, lambda_param: Any, seed: Seed = None) -> Tensor:
     """Numbers with the density exp(-|x - mean| / lambda_param) / (2 lambda_param), float32, of the
     shape `shape`."""
-    dims, (center, scale) = _over(shape, "laplace", mean, lambda_param)
+    dims, (center, scale) = _broadcast_parameters(shape, "laplace", mean, lambda_param)
     return arith.add(arith.mul(standard_laplace(dims, seed), scale), center)
 
 

@@ -98,7 +98,7 @@ def _by_convolution(x: Tensor) -> Tensor:
     kernel[:n] = chirp.conj()
     kernel[size - n + 1:] = chirp.conj()[:0:-1]
     first, known = (tensor_of(v.astype(x.dtype.numpy)) for v in (chirp, np.fft.fft(kernel) / size))
-    product = _forward(_resized(x * first, x.ndim - 1, size)) * known
+    product = _forward(_resize(x * first, x.ndim - 1, size)) * known
     return joining.part(_backward(product), x.ndim - 1, 0, n) * first
 
 
@@ -107,7 +107,7 @@ def _backward(x: Tensor) -> Tensor:
     return arith.conj(_forward(arith.conj(x)))
 
 
-def _resized(x: Tensor, axis: int, n: int) -> Tensor:
+def _resize(x: Tensor, axis: int, n: int) -> Tensor:
     """An axis cut off or filled with zeros."""
     now = x.shape[axis]
     if n <= now:
@@ -122,7 +122,7 @@ def _along(x: Tensor, axis: int, function: Callable[[Tensor], Tensor]) -> Tensor
     return shapes.swapaxes(function(shapes.swapaxes(x, axis, -1)), axis, -1)
 
 
-def _scaled(x: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
+def _scale(x: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
     if norm == "ortho":
         return x * (1.0 / math.sqrt(n))
     return x * (1.0 / n) if (norm == "backward") == inverse else x
@@ -130,8 +130,8 @@ def _scaled(x: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
 
 def _once(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
     """A complex transform along an axis, resized first."""
-    out = _along(_resized(x, axis, n), axis, _backward if inverse else _forward)
-    return _scaled(out, n, norm, inverse)
+    out = _along(_resize(x, axis, n), axis, _backward if inverse else _forward)
+    return _scale(out, n, norm, inverse)
 
 
 def _half(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
@@ -141,7 +141,7 @@ def _half(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
 
 def _whole(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
     """The real values whose transform begins with x."""
-    half = _resized(x, axis, n // 2 + 1)
+    half = _resize(x, axis, n // 2 + 1)
     rest = shapes.flip(joining.part(half, axis, 1, (n + 1) // 2), (axis,))
     full = joining.concat((half, arith.conj(rest)), axis) if n > 2 else half
     return arith.real(_once(full, axis, n, norm, inverse))
@@ -150,7 +150,7 @@ def _whole(x: Tensor, axis: int, n: int, norm: str, inverse: bool) -> Tensor:
 # --- arguments ------------------------------------------------------------------------------------
 
 
-def _given(input: Any, what: str, norm: Any, kinds: Sequence[DType] = _ALL) -> tuple[Tensor, str]:
+def _check(input: Any, what: str, norm: Any, kinds: Sequence[DType] = _ALL) -> tuple[Tensor, str]:
     x = tensor(input, what)
     if x.dtype not in kinds:
         raise misuse(what, f"'input' must be one of {', '.join(map(str, kinds))}", x.dtype,
@@ -189,7 +189,7 @@ _Step = Callable[[Tensor, int, int, str, bool], Tensor]
 
 def _one(step: _Step, what: str, inverse: bool, input: Any, n: Any, dim: Any, norm: Any) -> Tensor:
     """`_once`, `_half` or `_whole` along an axis."""
-    x, how = _given(input, what, norm, _REAL if step is _half else _ALL)
+    x, how = _check(input, what, norm, _REAL if step is _half else _ALL)
     axis = own_axis(dim, x.ndim, what, "dim")
     known = 2 * (x.shape[axis] - 1) if step is _whole else x.shape[axis]
     return step(x, axis, _length(n, known, what), how, inverse)
@@ -250,7 +250,7 @@ def _several(
     step: _Step, what: str, inverse: bool, input: Any, s: Any, dim: Any, norm: Any
 ) -> Tensor:
     """`_once` along axes; the last one to half of its transform at first, or from it at last."""
-    x, how = _given(input, what, norm, _REAL if step is _half else _ALL)
+    x, how = _check(input, what, norm, _REAL if step is _half else _ALL)
     axes = _lengths(x, s, dim, what, step is _whole)
     steps: list[tuple[_Step, int, int]] = [(_once, *axis) for axis in axes]
     if step is not _once:
@@ -345,7 +345,7 @@ def rfftfreq(n: int, d: float = 1.0, dtype: DType | None = None) -> Tensor:
     return _frequencies(np.arange(count // 2 + 1), count, d, dtype, "rfftfreq")
 
 
-def _shifted(input: Any, dim: Any, what: str, back: bool) -> Tensor:
+def _shift(input: Any, dim: Any, what: str, back: bool) -> Tensor:
     x = tensor(input, what)
     axes = axes_of(dim, x.ndim, what, "dim")
     steps = [x.shape[a] // 2 for a in axes]
@@ -358,10 +358,10 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     Args:
         dim: an axis, several, or None: all.
     """
-    return _shifted(input, dim, "fftshift", False)
+    return _shift(input, dim, "fftshift", False)
 
 
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The inverse of `fftshift`: the zero frequency moved from the middle of the axes `dim` (all if
     None) to their start."""
-    return _shifted(input, dim, "ifftshift", True)
+    return _shift(input, dim, "ifftshift", True)

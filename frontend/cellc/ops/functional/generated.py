@@ -32,7 +32,7 @@ def _signature(op: Op) -> inspect.Signature:
     return inspect.Signature(params)
 
 
-def _prepared(op: Op, given: tuple[Any, ...]) -> list[Tensor]:
+def _promote_operands(op: Op, given: tuple[Any, ...]) -> list[Tensor]:
     """Operands promoted to one type; ints in float32 where the op takes floats only."""
     xs = [tensor(given[0], op.name)] if len(given) == 1 else common(op.name, *given)
     if not xs[0].dtype.is_inexact and not any(d in op.dtypes for d in INTS):
@@ -60,7 +60,7 @@ def make_function(op: Op, called_x: bool = False) -> Callable[..., Any]:
 
     @native_body(any_shape=True)
     def promoted(*operands: Any, **attrs: Any) -> Any:
-        return apply(op.name, *_prepared(op, operands), **attrs)
+        return apply(op.name, *_promote_operands(op, operands), **attrs)
 
     def unary(input: Any) -> Any:
         return promoted(input)

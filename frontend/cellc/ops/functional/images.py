@@ -342,7 +342,7 @@ def fractional_pool(
         key = tensor_of(np.array([1, axis], np.uint64)) if deterministic else \
             draws.drawing_key(seed, what)
         ends, longest = _borders(t.shape[axis], ratio, bool(pseudo_random), key)
-        wide, lengths = _pooled(kind, wide, axis, ends, longest, bool(overlapping))
+        wide, lengths = _pool_axis(kind, wide, axis, ends, longest, bool(overlapping))
         shape = tuple(-1 if i == axis else 1 for i in range(4))
         lengths = cast_to(shapes.reshape(lengths, shape), wide.dtype)
         counts = lengths if counts is None else arith.mul(counts, lengths)
@@ -352,8 +352,8 @@ def fractional_pool(
     return cast_to(wide, t.dtype), found[0], found[1]
 
 
-def _pooled(kind: str, x: Tensor, axis: int, ends: Tensor, longest: int, overlapping: bool
-            ) -> tuple[Tensor, Tensor]:
+def _pool_axis(kind: str, x: Tensor, axis: int, ends: Tensor, longest: int, overlapping: bool
+               ) -> tuple[Tensor, Tensor]:
     """Sums or largest elements of parts along an axis, through the places of their elements; and
     how many these are."""
     parts, old = ends.shape[0] - 1, x.shape[axis]

@@ -159,7 +159,7 @@ def embedding(
     table = ranked(weight, 2, 2, "embedding", "weight")
     check_index(index, table.shape[0], "embedding")
     if max_norm is not None:
-        table = _renormed(table, index, float(max_norm), float(norm_type))
+        table = _renormalize(table, index, float(max_norm), float(norm_type))
     pad = None if padding_idx is None else axis_of(
         padding_idx, table.shape[0], "embedding", "padding_idx")
     out: Tensor = apply("embedding", table, index, padding_idx=pad)
@@ -172,7 +172,7 @@ def embedding(
     return apply_one("stop_gradient", out) + (share - apply("stop_gradient", share))
 
 
-def _renormed(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
+def _renormalize(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:
     """The table with every row that is read scaled to at most `limit`."""
     size = apply("norm", table, axes=(1,), keepdims=True, p=float(p))
     scale = arith.where(arith.gt(size, limit), limit / arith.add(size, 1e-7), 1.0)
@@ -304,7 +304,7 @@ def index_add(
     a = axis_of(axis, t.ndim, "index_add")
     check_index(i, t.shape[a], "index_add")
     new: Tensor = apply("scatter", t, i, cast_to(y, t.dtype), axis=a, mode="add")
-    return _written(t, new)
+    return _write(t, new)
 
 
 @native
@@ -376,7 +376,7 @@ def _neutral(mode: str, x: Tensor) -> Any:
 # --- updates of parameters ------------------------------------------------------------------------
 
 
-def _written(x: Tensor, new: Tensor) -> Tensor:
+def _write(x: Tensor, new: Tensor) -> Tensor:
     """The new value, which a Parameter is given too."""
     if isinstance(x, Parameter):
         become(x, new)
@@ -423,7 +423,7 @@ def _scatter_rows(input_x: Any, indices: Any, updates: Any, mode: str, what: str
     if new.shape != want:
         new = shapes.broadcast_to(new, want)
     check_index(i, x.shape[0], what)
-    return _written(
+    return _write(
         x, apply("scatter", x, shapes.ravel(i), shapes.reshape(new, (i.size, *x.shape[1:])),
                  axis=0, mode=mode))
 
@@ -455,7 +455,7 @@ scatter_min = _at_rows(
 def scatter_nd_update(input_x: Parameter, indices: Tensor, updates: Tensor) -> Tensor:
     """Replace slices of a Parameter: indices (..., k) address its first k axes; the last of equal
     ones stays. Returns the new value."""
-    return _written(input_x, tensor_scatter_update(input_x, indices, updates))
+    return _write(input_x, tensor_scatter_update(input_x, indices, updates))
 
 
 class _ScatterAt(Protocol):
@@ -470,7 +470,7 @@ def at_points_of_a_parameter(name: str, doc: str, mode: str) -> _ScatterAt:
         input_x: Parameter, indices: Tensor, updates: Tensor, use_locking: bool = False
     ) -> Tensor:
         what = f"tensor_scatter_{mode}"
-        return _written(input_x, _scatter_nd(input_x, indices, updates, mode, what))
+        return _write(input_x, _scatter_nd(input_x, indices, updates, mode, what))
 
     return named(function, name, f"{doc} Returns the new value; {_POINTS}")
 

@@ -132,12 +132,12 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 # --- with an addend -------------------------------------------------------------------------------
 
 
-def _scaled(x: Tensor, by: Any) -> Tensor:
+def _scale(x: Tensor, by: Any) -> Tensor:
     return x if by == 1 else arith.mul(x, by)
 
 
 def _add_product(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return _scaled(input, beta) + _scaled(product, alpha)
+    return _scale(input, beta) + _scale(product, alpha)
 
 
 @native

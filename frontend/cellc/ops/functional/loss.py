@@ -25,7 +25,7 @@ from . import arith, indexing, reductions, shapes, statistics
 _REDUCTIONS = ("mean", "sum", "none")
 
 
-def _reduced(x: Tensor, reduction: str, what: str) -> Tensor:
+def _reduce(x: Tensor, reduction: str, what: str) -> Tensor:
     mode = choice(reduction, _REDUCTIONS, what, "reduction")
     if mode == "none":
         return x
@@ -39,7 +39,7 @@ def _floats(what: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
 
 def _pointwise(op: str, input: Any, target: Any, reduction: str, what: str, **attrs: Any) -> Tensor:
     x, y = _floats(what, input, target)
-    return _reduced(apply(op, x, y, **attrs), reduction, what)
+    return _reduce(apply(op, x, y, **attrs), reduction, what)
 
 
 # --- regression -----------------------------------------------------------------------------------
@@ -98,8 +98,8 @@ def gaussian_nll_loss(
         v = shapes.expand_dims(v, -1)
     d = a - b
     out = (apply("log", v) + d * d / v) * 0.5
-    return _reduced(out + 0.5 * math.log(2 * math.pi) if full else out, reduction,
-                    "gaussian_nll_loss")
+    return _reduce(out + 0.5 * math.log(2 * math.pi) if full else out, reduction,
+                   "gaussian_nll_loss")
 
 
 # --- classification -------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def softmax_cross_entropy(
     wide = arith.wide(inexact(x))
     each = apply_one(SoftmaxCrossEntropy.name, wide, indexing.stop_gradient(cast_to(t, wide.dtype)),
                      axis=1)
-    return cast_to(_reduced(each, reduction, what), inexact(x).dtype)
+    return cast_to(_reduce(each, reduction, what), inexact(x).dtype)
 
 
 def sparse_softmax_cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
@@ -252,7 +252,7 @@ def _soft_targets(
     loss = -reductions.sum(terms, axis)
     if reduction == "mean":
         return reductions.sum(loss) / float(max(loss.size, 1))
-    return _reduced(loss, reduction, what)
+    return _reduce(loss, reduction, what)
 
 
 @native
@@ -292,10 +292,10 @@ def _nll(
     _check_labels(index, ignored, logp.shape[axis], what)
     counts = arith.ne(index, ignored)
     index = arith.where(counts, index, 0)  # any class will do where the target does not count
-    picked = _picked(logp, index, axis)
+    picked = _pick_class(logp, index, axis)
     table = None if weight is None else _per_class(weight, logp, axis, what)
     w = cast_to(counts, logp.dtype) if table is None \
-        else _picked(shapes.broadcast_to(table, logp.shape), index, axis) * \
+        else _pick_class(shapes.broadcast_to(table, logp.shape), index, axis) * \
         cast_to(counts, logp.dtype)
     loss = arith.where(counts, -(picked * w), 0.0)
     if smoothing > 0:
@@ -308,7 +308,7 @@ def _nll(
     return loss if mode == "none" else reductions.sum(loss)
 
 
-def _picked(x: Tensor, index: Tensor, axis: int) -> Tensor:
+def _pick_class(x: Tensor, index: Tensor, axis: int) -> Tensor:
     """x at the class each index names, the class axis dropped."""
     found: Tensor = apply("gather_elements", x, shapes.expand_dims(index, axis), dim=axis)
     return shapes.squeeze(found, axis)
@@ -325,7 +325,7 @@ def binary_cross_entropy(
     if p.shape != y.shape:
         raise misuse(what, f"shapes {p.shape} and {y.shape} must be equal")
     loss: Tensor = apply("bce", p, y)
-    return _reduced(loss if weight is None else arith.mul(loss, weight), reduction, what)
+    return _reduce(loss if weight is None else arith.mul(loss, weight), reduction, what)
 
 
 @native
@@ -348,7 +348,7 @@ def binary_cross_entropy_with_logits(
         softplus = apply("log1p", apply("exp", -arith.abs(x))) + arith.maximum(-x, 0.0)
         factor = arith.sub(pos_weight, 1.0) * y + 1.0
         loss = (1.0 - y) * x + factor * softplus
-    return _reduced(loss if weight is None else arith.mul(loss, weight), reduction, what)
+    return _reduce(loss if weight is None else arith.mul(loss, weight), reduction, what)
 
 
 @native
@@ -365,7 +365,7 @@ def kl_div(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     choice(reduction, (*_REDUCTIONS, "batchmean"), "kl_div", "reduction")
     if reduction == "batchmean":
         return reductions.sum(loss) / float(loss.shape[0] if loss.ndim else 1)
-    return _reduced(loss, reduction, "kl_div")
+    return _reduce(loss, reduction, "kl_div")
 
 
 # --- similarity and margins -----------------------------------------------------------------------
@@ -396,7 +396,7 @@ def cosine_embedding_loss(
     loss = arith.where(arith.eq(target, 1), 1.0 - cos,
                        arith.where(arith.eq(target, -1), arith.maximum(cos - float(margin), 0.0),
                                    0.0))
-    return _reduced(loss, reduction, "cosine_embedding_loss")
+    return _reduce(loss, reduction, "cosine_embedding_loss")
 
 
 @native
@@ -407,7 +407,7 @@ def margin_ranking_loss(
     for the opposite. Reduced by "mean" (default), "sum" or "none"."""
     d = tensor(input1, "margin_ranking_loss") - tensor(input2, "margin_ranking_loss")
     loss = arith.maximum(-tensor(target, "margin_ranking_loss", "target") * d + float(margin), 0.0)
-    return _reduced(loss, reduction, "margin_ranking_loss")
+    return _reduce(loss, reduction, "margin_ranking_loss")
 
 
 @native
@@ -419,7 +419,7 @@ def hinge_embedding_loss(
     x, y = _floats("hinge_embedding_loss", inputs, targets)
     far = arith.maximum(float(margin) - x, 0.0)
     loss = arith.where(y == 1, x, arith.where(y == -1, far, 0.0))
-    return _reduced(loss, reduction, "hinge_embedding_loss")
+    return _reduce(loss, reduction, "hinge_embedding_loss")
 
 
 @native
@@ -448,7 +448,7 @@ def triplet_margin_loss(
     if isinstance(least, Tensor):
         least = cast_to(least, near.dtype)
     loss = arith.maximum(arith.add(arith.sub(near, far), least), 0.0)
-    return _reduced(loss, reduction, "triplet_margin_loss")
+    return _reduce(loss, reduction, "triplet_margin_loss")
 
 
 @native
@@ -458,7 +458,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     x, y = _floats("soft_margin_loss", input, target)
     z = -(y * x)
     out = arith.maximum(z, 0.0) + apply("log1p", apply("exp", -arith.abs(z)))
-    return _reduced(out, reduction, "soft_margin_loss")
+    return _reduce(out, reduction, "soft_margin_loss")
 
 
 @native
@@ -467,7 +467,7 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """The mean over classes of the binary cross entropy with logits, reduced over the batch."""
     loss = binary_cross_entropy_with_logits(input, target, weight, None, "none")
-    return _reduced(reductions.mean(loss, -1), reduction, "multilabel_soft_margin_loss")
+    return _reduce(reductions.mean(loss, -1), reduction, "multilabel_soft_margin_loss")
 
 
 @native
@@ -500,7 +500,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     each = reductions.sum(arith.where(wanted, arith.maximum(gap, 0.0), 0.0), (1, 2)) / float(count)
     if x.ndim == 1:
         each = shapes.squeeze(each, 0)
-    return _reduced(cast_to(each, x.dtype), reduction, what)
+    return _reduce(cast_to(each, x.dtype), reduction, what)
 
 
 @native
@@ -528,4 +528,4 @@ def multi_margin_loss(
         hinge = hinge * apply("gather", weight, label, axis=0)
     cells = apply("iota", shape=x.shape, axis=1, dtype=int64)
     each = reductions.sum(arith.where(arith.eq(cells, label), 0.0, hinge), 1)
-    return _reduced(each / float(x.shape[1]), reduction, "multi_margin_loss")
+    return _reduce(each / float(x.shape[1]), reduction, "multi_margin_loss")

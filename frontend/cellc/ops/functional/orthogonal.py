@@ -238,13 +238,13 @@ def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> 
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
     wide = columns > rows
     flat = as_batch(shapes.swapaxes(x, -1, -2) if wide else x)
-    s, u, v = _decomposed(flat, full_matrices)
+    s, u, v = _decompose(flat, full_matrices)
     u, v = (v, u) if wide else (u, v)
     return (shapes.reshape(s, (*lead, *s.shape[1:])), shapes.reshape(u, (*lead, *u.shape[1:])),
             shapes.reshape(v, (*lead, *v.shape[1:])))
 
 
-def _decomposed(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _decompose(flat: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """s (B, n), u (B, m, n or m) and v (B, n, n) of (B, m, n), m >= n."""
     n = flat.shape[2]
     if not flat.size:

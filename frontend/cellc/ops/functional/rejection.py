@@ -97,7 +97,7 @@ def gamma(shape: Any, alpha: Tensor, beta: Tensor, seed: Seed = None) -> Tensor:
     return _standard_gamma(shapes.broadcast_to(a, dims), seed, what) / b
 
 
-def _repeated(shape: Any, x: Tensor, what: str) -> Tensor:
+def _repeat(shape: Any, x: Tensor, what: str) -> Tensor:
     """A parameter for draws of `shape` for each of its elements: (*shape, *x.shape)."""
     return shapes.broadcast_to(x, (*shape_of(shape, what), *x.shape))
 
@@ -113,7 +113,7 @@ def random_gamma(shape: Any, alpha: Tensor, seed: Seed = None) -> Tensor:
         (*shape, *alpha.shape) of the type of `alpha`.
     """
     what = "random_gamma"
-    return _standard_gamma(_repeated(shape, _parameter(alpha, what, "alpha"), what), seed, what)
+    return _standard_gamma(_repeat(shape, _parameter(alpha, what, "alpha"), what), seed, what)
 
 
 # --- Poisson --------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def random_poisson(
     """
     what = "random_poisson"
     mean, to = tensor(rate, what, "rate"), dtype_of(dtype, what)
-    return cast_to(_poisson(_repeated(shape, mean, what), seed, what), to)
+    return cast_to(_poisson(_repeat(shape, mean, what), seed, what), to)
 
 
 # --- others ---------------------------------------------------------------------------------------

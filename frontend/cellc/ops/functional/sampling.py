@@ -103,7 +103,7 @@ def grid_sample(
         at = shapes.squeeze(joining.part(points, points.ndim - 1, i, i + 1), -1)
         places.insert(0, _pixel(at, n, padding_mode, bool(align_corners)))
     if mode == "nearest":
-        return _read(x, [arith.round(p) for p in places], None, places[0].shape)
+        return _pick(x, [arith.round(p) for p in places], None, places[0].shape)
     return blended(x, places)
 
 
@@ -112,7 +112,7 @@ def blended(x: Tensor, places: list[Tensor]) -> Tensor:
     def corner(offsets: tuple[int, ...]) -> Tensor:
         index = [arith.floor(p) + float(c) for p, c in zip(places, offsets, strict=True)]
         share = [1.0 - arith.abs(arith.sub(p, v)) for p, v in zip(places, index, strict=True)]
-        return _read(x, index, reduce(arith.mul, share), places[0].shape)
+        return _pick(x, index, reduce(arith.mul, share), places[0].shape)
 
     return reduce(arith.add, map(corner, itertools.product((0, 1), repeat=len(places))))
 
@@ -131,7 +131,7 @@ def _pixel(at: Tensor, n: int, padding: str, align: bool) -> Tensor:
     return p if padding == "zeros" else arith.clamp(p, 0.0, last)
 
 
-def _read(x: Tensor, index: list[Tensor], weight: Tensor | None, shape: tuple[int, ...]) -> Tensor:
+def _pick(x: Tensor, index: list[Tensor], weight: Tensor | None, shape: tuple[int, ...]) -> Tensor:
     """Elements at whole positions, 0 outside, times a weight: (N, C, ...)."""
     flat, inside = None, None
     for p, n in zip(index, x.shape[2:], strict=True):

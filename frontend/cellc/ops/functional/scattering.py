@@ -31,8 +31,8 @@ def argwhere(input: Tensor) -> Tensor:
 # --- parts replaced by a tensor of their shape ----------------------------------------------------
 
 
-def _replaced(what: str, x: Tensor, src: Any, key: tuple[Any, ...], shape: tuple[int, ...]
-              ) -> Tensor:
+def _replace(what: str, x: Tensor, src: Any, key: tuple[Any, ...], shape: tuple[int, ...]
+             ) -> Tensor:
     new = tensor(src, what, "src")
     if new.shape != shape:
         raise misuse(what, f"'src' must have the shape {shape} of the part it replaces", new.shape)
@@ -48,7 +48,7 @@ def select_scatter(input: Tensor, src: Tensor, axis: int, index: int) -> Tensor:
     x = tensor(input, "select_scatter")
     a = axis_of(axis, x.ndim, "select_scatter")
     shape = (*x.shape[:a], *x.shape[a + 1 :])
-    return _replaced("select_scatter", x, src, (slice(None),) * a + (index,), shape)
+    return _replace("select_scatter", x, src, (slice(None),) * a + (index,), shape)
 
 
 def slice_scatter(
@@ -64,7 +64,7 @@ def slice_scatter(
     part = slice(first, last, size(step, "slice_scatter", "step", 1))
     count = len(range(*part.indices(x.shape[a])))
     shape = (*x.shape[:a], count, *x.shape[a + 1 :])
-    return _replaced("slice_scatter", x, src, (slice(None),) * a + (part,), shape)
+    return _replace("slice_scatter", x, src, (slice(None),) * a + (part,), shape)
 
 
 def diagonal_scatter(

@@ -181,14 +181,14 @@ def csr_mm(
     for name, flag in (("trans_a", trans_a), ("trans_b", trans_b), ("adjoint_a", adjoint_a),
                        ("adjoint_b", adjoint_b)):
         boolean(flag, what, name)
-    left = _turned(_csr(a, what), trans_a, adjoint_a)
+    left = _transpose(_csr(a, what), trans_a, adjoint_a)
     if isinstance(b, Tensor):
         right = shapes.swapaxes(b, -1, -2) if trans_b or adjoint_b else b
         return left.mm(arith.conj(right) if adjoint_b else right)
-    return csr_product(left, _turned(_csr(b, what), trans_b, adjoint_b))
+    return csr_product(left, _transpose(_csr(b, what), trans_b, adjoint_b))
 
 
-def _turned(x: CSRTensor, transpose: bool, adjoint: bool) -> CSRTensor:
+def _transpose(x: CSRTensor, transpose: bool, adjoint: bool) -> CSRTensor:
     turned = csr_transposed(x) if transpose or adjoint else x
     return with_values(turned, arith.conj(turned.values)) if adjoint else turned
 

@@ -52,7 +52,7 @@ def _check(x: Any, kind: type, what: str) -> None:
         raise TypeError(f"Expects {kind.__name__} for {what}, but got {type(x).__name__}.")
 
 
-def _named(name: str, function: Callable[..., Any], kind: type) -> Callable[..., Any]:
+def _name(name: str, function: Callable[..., Any], kind: type) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"`ops.{name[4:]}` of the values of a `{kind.__name__}`; its places stay.\n\n"
@@ -62,8 +62,8 @@ def _named(name: str, function: Callable[..., Any], kind: type) -> Callable[...,
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{f"coo_{n}": _named(f"coo_{n}", _coo(n, f), COOTensor) for n, f in _OF_VALUES.items()},
-    **{f"csr_{n}": _named(f"csr_{n}", _csr(n, f), CSRTensor) for n, f in _OF_VALUES.items()},
+    **{f"coo_{n}": _name(f"coo_{n}", _coo(n, f), COOTensor) for n, f in _OF_VALUES.items()},
+    **{f"csr_{n}": _name(f"csr_{n}", _csr(n, f), CSRTensor) for n, f in _OF_VALUES.items()},
 }
 __all__ = sorted(FUNCTIONS)
 __getattr__ = names_of(__name__, FUNCTIONS)

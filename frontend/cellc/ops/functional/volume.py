@@ -279,15 +279,15 @@ def conv3d_transpose(
     s = positive(stride, 3, what, "stride")
     g = positive(dilation, 3, what, "dilation")
     more = repeated(output_padding, 3, what, "output_padding")
-    size, pads = _transposed(x.shape[2:], w.shape[2:], s, g, str(pad_mode).lower(), padding, more,
-                             what)
+    size, pads = _transposed_sizes(x.shape[2:], w.shape[2:], s, g, str(pad_mode).lower(), padding,
+                                   more, what)
     groups = integer(group, what, "group")
     if groups < 1 or x.shape[1] % groups:
         raise misuse(what, f"{x.shape[1]} channels cannot be divided into {group} groups")
     return conv3d_adjoint(x, w, size, s, pads, g, groups)
 
 
-def _transposed(
+def _transposed_sizes(
     size: Ints, kernel: Ints, stride: Ints, dilation: Ints, pad_mode: str, padding: Any,
     more: Ints, what: str,
 ) -> tuple[Ints, Ints]:
@@ -344,7 +344,7 @@ def _max_unpool(
     s = k if stride is None or stride == 0 else positive(stride, spatial, what, "stride")
     p = repeated(padding, spatial, what, "padding")
     size = t.shape[-spatial:]
-    full = _unpooled(output_size, tuple(
+    full = _unpooled_sizes(output_size, tuple(
         (d - 1) * b - 2 * c + a for d, a, b, c in zip(size, k, s, p, strict=True)), s, what)
     lead = t.shape[:-spatial]
     flat = (*lead, math.prod(size))
@@ -354,7 +354,7 @@ def _max_unpool(
     return shapes.reshape(out, (*lead, *full))
 
 
-def _unpooled(given: Any, least: Ints, stride: Ints, what: str) -> Ints:
+def _unpooled_sizes(given: Any, least: Ints, stride: Ints, what: str) -> Ints:
     """The spatial size before a pooling."""
     if given is None or given == ():
         return least

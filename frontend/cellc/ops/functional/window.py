@@ -103,7 +103,7 @@ def conv2d(
     attrs = (_known_conv2d if known else _conv2d_attrs)(
         x.shape, w.shape, stride, pad_mode, padding, dilation, groups)
     out: Tensor = apply("conv2d", x, w, **attrs)
-    return _biased(out, bias, "conv2d")
+    return _add_bias(out, bias, "conv2d")
 
 
 def _is_plain(option: Any) -> bool:
@@ -138,7 +138,7 @@ def _groups(channels: int, weight: Ints, groups: Any, what: str) -> int:
     return n
 
 
-def _biased(x: Tensor, bias: Tensor | None, what: str) -> Tensor:
+def _add_bias(x: Tensor, bias: Tensor | None, what: str) -> Tensor:
     if bias is None:
         return x
     _, b = operands_of(what, "input (n, c, ...), bias (c)", x, bias)
@@ -185,7 +185,7 @@ def conv3d(
         total = out if total is None else arith.add(total, out)
     assert total is not None
     shaped = shapes.reshape(total, (n, count, *total.shape[1:]))
-    return _biased(shapes.swapaxes(shaped, 1, 2), bias, "conv3d")
+    return _add_bias(shapes.swapaxes(shaped, 1, 2), bias, "conv3d")
 
 
 @native
@@ -209,8 +209,8 @@ def conv_transpose2d(
         (d - 1) * s - 2 * p + g * (k - 1) + e + 1 for d, s, p, g, k, e in
         zip(x.shape[2:], steps, pads, gaps, w.shape[2:], extra, strict=True)
     )
-    return _biased(_adjoint(x, w, size, steps, tuple(p for p in pads for _ in (0, 1)), gaps,
-                            integer(groups, what, "groups")), bias, what)
+    return _add_bias(_adjoint(x, w, size, steps, tuple(p for p in pads for _ in (0, 1)), gaps,
+                              integer(groups, what, "groups")), bias, what)
 
 
 def _adjoint(

@@ -78,7 +78,7 @@ def _operator(name: str, fn_: Callable[[Any, Any], Tensor]) -> Callable[[Tensor,
     return method
 
 
-def _reflected(
+def _make_reflected(
     name: str, fn_: Callable[[Any, Any], Tensor], plain: Callable[[Any, Any], Any]
 ) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
@@ -121,7 +121,7 @@ def _operators() -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, (fn_, plain) in _BINARY.items():
         out[f"__{name}__"] = _operator(name, fn_)
-        out[f"__r{name}__"] = _reflected(name, fn_, plain)
+        out[f"__r{name}__"] = _make_reflected(name, fn_, plain)
     for name, compare, unequal in (
         ("eq", arith.eq, False), ("ne", arith.ne, True), ("lt", arith.lt, None),
         ("le", arith.le, None),
@@ -418,14 +418,14 @@ def select(
     index: Any = None,
 ) -> Tensor:
     """`select(condition, y)`: this tensor or y; `select(dim, index)`: one slice of an axis."""
-    first, second = _placed("select", args, (condition, y), (dim, index))
+    first, second = _place_arguments("select", args, (condition, y), (dim, index))
     if isinstance(first, Tensor) and first.dtype is bool_:
         return arith.where(first, self, second)
     axis = int(first) % max(self.ndim, 1)
     return self[(slice(None),) * axis + (second,)]
 
 
-def _placed(what: str, args: tuple[Any, ...], *forms: tuple[Any, ...]) -> tuple[Any, ...]:
+def _place_arguments(what: str, args: tuple[Any, ...], *forms: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arguments by position, followed by those by keyword of the form that is thereby complete."""
     named = sum(value is not None for form in forms for value in form)
     for form in forms:
@@ -441,7 +441,7 @@ def gather(
     dim: Any = None, index: Any = None,
 ) -> Tensor:
     """`gather(indices, axis, batch_dims=0)` takes slices; `gather(dim, index)` takes elements."""
-    first, second = _placed("gather", args[:2], (input_indices, axis), (dim, index))
+    first, second = _place_arguments("gather", args[:2], (input_indices, axis), (dim, index))
     if isinstance(second, Tensor):
         return indexing.gather_elements(self, first, second)
     return indexing.gather(self, first, second, args[2] if len(args) > 2 else batch_dims)
@@ -464,7 +464,7 @@ def scatter_add(
     indices: Any = None, updates: Any = None,
 ) -> Tensor:
     """`scatter_add(dim, index, src)` along an axis; `scatter_add(indices, updates)` at points."""
-    values = _placed("scatter_add", args, (indices, updates), (dim, index, src))
+    values = _place_arguments("scatter_add", args, (indices, updates), (dim, index, src))
     if len(values) == 3:
         return indexing.scatter_add_ext(self, values[0], values[1], values[2])
     return indexing.tensor_scatter_add(self, values[0], values[1])

@@ -30,7 +30,7 @@ from ..primitive import Primitive
 from .tables import make_primitives
 
 
-def _suppressed(
+def _suppress(
     overlaps: Tensor, scores: Tensor, max_output_size: Any, overlap_threshold: Any,
     score_threshold: Any,
 ) -> Tensor:
@@ -50,7 +50,7 @@ def _number(x: Any, what: str) -> Any:
     return cast_to(x, float32) if isinstance(x, Tensor) else float(number(x, what, "threshold"))
 
 
-def _combined(
+def _combine(
     boxes_: Tensor, scores: Tensor, max_output_size_per_class: Any, max_total_size: Any,
     iou_threshold: Any, score_threshold: Any, *, pad_per_class: bool = False,
     clip_boxes: bool = True,
@@ -157,7 +157,7 @@ def _fixed(spatial: int) -> Callable[..., tuple[Tensor, Tensor]]:
 _PLAIN: dict[str, Callable[..., Any]] = {
     "AdjustHue": images.adjust_hue, "AdjustSaturation": images.adjust_saturation,
     "CheckValid": boxes.check_valid, "HSVToRGB": images.hsv_to_rgb,
-    "NonMaxSuppressionWithOverlaps": _suppressed, "RGBToHSV": images.rgb_to_hsv,
+    "NonMaxSuppressionWithOverlaps": _suppress, "RGBToHSV": images.rgb_to_hsv,
 }
 
 _BOX = {"means": (0.0,) * 4, "stds": (1.0,) * 4}
@@ -178,7 +178,7 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
 }
 
 _OWN: dict[str, Callable[..., Any]] = {
-    "CombinedNonMaxSuppression": _combined,
+    "CombinedNonMaxSuppression": _combine,
     "CropAndResize": lambda x, boxes_, box_index, crop_size, *, method="bilinear",
     extrapolation_value=0.0: boxes.crop_and_resize(
         x, boxes_, box_index, crop_size, method, extrapolation_value),

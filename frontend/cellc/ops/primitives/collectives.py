@@ -144,10 +144,10 @@ def _neighbor_exchange_v2(
         size = math.prod(shapes[d])
         around[d] = rows[at : at + size].reshape(shapes[d])
         at += size
-    return _framed(x, [around.get(d, creation.zeros(shapes[d], x.dtype)) for d in range(8)])
+    return _add_borders(x, [around.get(d, creation.zeros(shapes[d], x.dtype)) for d in range(8)])
 
 
-def _framed(x: Tensor, around: Sequence[Tensor]) -> Tensor:
+def _add_borders(x: Tensor, around: Sequence[Tensor]) -> Tensor:
     """An image in its borders, given clockwise from above; nowhere is nothing."""
     rows = ((7, 0, 1), (6, None, 2), (5, 4, 3))
     return joining.concat([joining.concat([x if d is None else around[d] for d in row], 3)

@@ -24,12 +24,12 @@ from .tables import make_primitives
 Seed = draws.Seed
 
 
-def _truncated(shape: Any, *, dtype: DType = float32, seed: Seed) -> Tensor:
+def _draw_truncated(shape: Any, *, dtype: DType = float32, seed: Seed) -> Tensor:
     return apply_one("random_truncated_normal", draws.drawing_key(seed, "TruncatedNormal"),
                      shape=shape_of(shape, "TruncatedNormal"), dtype=dtype)
 
 
-def _between(
+def _draw_between(
     shape: Any, mean: Tensor, stdevs: Tensor, min: Tensor, max: Tensor, *, seed: Seed
 ) -> Tensor:
     what = "ParameterizedTruncatedNormal"
@@ -87,7 +87,7 @@ def _bit_mask(shape: Any, keep_prob: Any, seed: Seed) -> Tensor:
     return cast_to(reductions.sum(cast_to(bits, int32) * weights, 1), uint8)
 
 
-def _masked(input_x: Tensor, mask: Tensor, keep_prob: Any) -> Tensor:
+def _apply_mask(input_x: Tensor, mask: Tensor, keep_prob: Any) -> Tensor:
     """Elements whose bit is set, over `keep_prob`; zeros elsewhere."""
     what = "DropoutDoMask"
     x, bits = tensor(input_x, what, "input_x"), tensor(mask, what, "mask")
@@ -137,7 +137,7 @@ def _distorted_box(
                              arith.logical_and(h >= 1.0, w >= 1.0))
     y = arith.floor(down * (arith.maximum(height - h, 0.0) + 1.0))
     x = arith.floor(across * (arith.maximum(width - w, 0.0) + 1.0))
-    covered = _covered(boxes, (y, x, y + h, x + w), height, width)
+    covered = _coverage(boxes, (y, x, y + h, x + w), height, width)
     good = arith.logical_and(fits, covered >= cast_to(min_object_covered, float32))
     first = reductions.argmax(cast_to(good, int32), 0)
     found = good.any()
@@ -150,7 +150,7 @@ def _distorted_box(
             shapes.reshape(corners, (1, 1, 4)))
 
 
-def _covered(boxes: Tensor, part: tuple[Tensor, ...], height: Tensor, width: Tensor) -> Tensor:
+def _coverage(boxes: Tensor, part: tuple[Tensor, ...], height: Tensor, width: Tensor) -> Tensor:
     """The largest share of a box that each of some parts (tries) covers; 1 of none needed."""
     sides = (height, width, height, width)
     y0, x0, y1, x1 = (arith.mul(shapes.reshape(c, (-1, 1)), s)
@@ -162,7 +162,7 @@ def _covered(boxes: Tensor, part: tuple[Tensor, ...], height: Tensor, width: Ten
     return reductions.amax(arith.where(empty, 0.0, high * wide / arith.where(empty, 1.0, whole)), 0)
 
 
-def _permuted(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
+def _draw_permutation(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
     """A random permutation of 0 to n - 1, and `pad` up to `max_length` elements."""
     count, length = integer(n, "Randperm", "n"), integer(max_length, "Randperm", "max_length")
     if not 0 <= count <= length:
@@ -186,7 +186,7 @@ def _hits(true_classes: Tensor, sampled_candidates: Tensor, *, num_true: int = 1
 
 
 _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
-    "DropoutDoMask": (_masked, {}),
+    "DropoutDoMask": (_apply_mask, {}),
     "DropoutGenMask": (_bit_mask, {"Seed0": 0, "Seed1": 0}),
     "LogUniformCandidateSampler": (classes.log_uniform_candidate_sampler, {
         "num_true": 1, "num_sampled": 5, "unique": True, "range_max": 5, "seed": 0}),
@@ -196,13 +196,13 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
 }
 
 _OWN: dict[str, Callable[..., Any]] = {
-    "ParameterizedTruncatedNormal": _between,
+    "ParameterizedTruncatedNormal": _draw_between,
     "Poisson": lambda shape, mean, *, seed:
         cast_to(rejection.counts_over(shape, mean, seed, "Poisson"), int32),
     "RandomGamma": lambda shape, alpha, *, seed: rejection.random_gamma(shape, alpha, seed),
     "RandomPoisson": lambda shape, rate, *, seed, dtype=int64:
         rejection.random_poisson(shape, rate, seed, dtype),
-    "SampleDistortedBoundingBoxV2": _distorted_box, "TruncatedNormal": _truncated,
+    "SampleDistortedBoundingBoxV2": _distorted_box, "TruncatedNormal": _draw_truncated,
     "Cauchy": _cauchy, "ComputeAccidentalHits": _hits, "LogNormalReverse": _log_normal,
     "MultinomialWithReplacement": lambda x, seed, offset, *, numsamples, replacement=False:
         rejection.multinomial_with_replacement(x, seed, offset, numsamples, replacement),

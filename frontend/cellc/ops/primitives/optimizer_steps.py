@@ -103,7 +103,7 @@ def _pair(decay: Any) -> Decay:
     return decay, 1.0 - decay
 
 
-def _corrected(rate: Any, power1: Any, power2: Any) -> Any:
+def _correct_rate(rate: Any, power1: Any, power2: Any) -> Any:
     return rate * sqrt(1.0 - power2) / (1.0 - power1)
 
 
@@ -168,7 +168,7 @@ def adam(
     beta2: Any, epsilon: Any, gradient: Tensor, *, use_nesterov: bool,
 ) -> Any:
     """m = beta1 m + (1 - beta1) g; v likewise of g**2; var -= l m / (sqrt(v) + epsilon)."""
-    return adams.adam(var, gradient, _corrected(lr, beta1_power, beta2_power), m_, v,
+    return adams.adam(var, gradient, _correct_rate(lr, beta1_power, beta2_power), m_, v,
                       beta1=_pair(beta1), beta2=_pair(beta2), eps=epsilon,
                       use_nesterov=use_nesterov)
 
@@ -210,7 +210,7 @@ def _amsgrad(
     beta1: Any, beta2: Any, epsilon: Any, grad: Tensor,
 ) -> Any:
     """Adam with the largest v so far in the place of v (Reddi et al., 2018)."""
-    return adams.adam(var, grad, _corrected(lr, beta1_power, beta2_power), m_, v, vhat,
+    return adams.adam(var, grad, _correct_rate(lr, beta1_power, beta2_power), m_, v, vhat,
                       beta1=_pair(beta1), beta2=_pair(beta2), eps=epsilon)
 
 

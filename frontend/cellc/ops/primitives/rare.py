@@ -119,7 +119,7 @@ def _map_uniform(input: Tensor, per_group_size: Any, group_num: Any) -> Tensor:
     return arith.mul(arith.remainder(x, groups), size) + arith.floor_divide(x, groups)
 
 
-def _ragged(starts: Tensor, limits: Tensor, deltas: Tensor, *, Tsplits: DType) -> Pair:
+def _ragged_ranges(starts: Tensor, limits: Tensor, deltas: Tensor, *, Tsplits: DType) -> Pair:
     """Several ranges, one after the other: where each begins, and their numbers.
 
     The ranges must be known while a graph is compiled, as they give the result's shape.
@@ -181,7 +181,7 @@ def _ngram(state_seq: Tensor, log_probs: Tensor, *, ngram_size: int = 1) -> Tens
     return kept
 
 
-def _checked(x: Tensor) -> Tensor:
+def _check_numerics(x: Tensor) -> Tensor:
     """`x`, or an error when it runs if an element is NaN or infinite."""
     t = tensor(x, "CheckNumerics", "x")
     apply_check(arith.isfinite(t).all(),
@@ -273,7 +273,7 @@ def _select_view(input_tensor: Tensor, index: int, axis: int) -> Tensor:
     return x[(slice(None),) * a + (integer(index, "SelectView", "index"),)]
 
 
-def _updated(x: Tensor, indices: Any, v: Tensor) -> Tensor:
+def _update_rows(x: Tensor, indices: Any, v: Tensor) -> Tensor:
     """`x` with rows replaced, which it keeps."""
     at = (indices,) if isinstance(indices, int) else ints(indices, "InplaceUpdateV2", "indices")
     return become(x, indexing.inplace_update(x, v, at))
@@ -533,7 +533,7 @@ class Morph(Primitive):
 _PLAIN: dict[str, Callable[..., Any]] = {
     "BatchToSpaceNDV2": lambda input_x, block_shape, crops:
         blocks.batch_to_space_nd(input_x, block_shape, crops),
-    "Betainc": zeta_functions.betainc, "Bincount": _bincount, "CheckNumerics": _checked,
+    "Betainc": zeta_functions.betainc, "Bincount": _bincount, "CheckNumerics": _check_numerics,
     "CompareAndBitpack": _bitpack,
     "CopyWithSlice": lambda x, y:
         become(tensor(x, "CopyWithSlice", "x"), shapes.broadcast_to(cast_to(y, x.dtype), x.shape)),
@@ -541,7 +541,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Expand": lambda x, shape:
         shapes.broadcast_to(tensor(x, "Expand", "x"), shape_of(shape, "Expand")),
     "GatherV2": lambda x, indices, axis: indexing.gather(x, indices, axis),
-    "Gcd": divisors.gcd, "Lcm": divisors.lcm, "InplaceUpdateV2": _updated,
+    "Gcd": divisors.gcd, "Lcm": divisors.lcm, "InplaceUpdateV2": _update_rows,
     "LogSoftmaxExt": _log_softmax, "MapUniform": _map_uniform, "MoveTo": compositions.move_to,
     "NextAfter": compositions.nextafter,
     "ParallelConcat": lambda values: joining.concat(list(values), 0),
@@ -599,7 +599,7 @@ def _multilabel(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Pair:
     return value, cast_to(there, target.dtype)
 
 
-def _clipped(x: Tensor, clip_norm: Any, *, axis: Any = None) -> Tensor:
+def _clip(x: Tensor, clip_norm: Any, *, axis: Any = None) -> Tensor:
     """Scaled so that the norm over some axes (none: all) is at most a bound, float32."""
     what = "ClipByNorm"
     wide = cast_to(tensor(x, what, "x"), float32)
@@ -646,7 +646,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "EditDistance": _edit_distance, "HistogramFixedWidth": _histogram,
     "MultilabelMarginLoss": _multilabel, "SplitV": _split_by, "ListDiff": _list_difference,
     "MaxPoolWithArgmax": _max_pool_argmax, "NoRepeatNGram": _ngram, "NthElement": _nth,
-    "LSTM": _lstm, "RaggedRange": _ragged,
+    "LSTM": _lstm, "RaggedRange": _ragged_ranges,
     "STFT": lambda x, window, *, n_fft, hop_length, win_length, normalized, onesided,
     return_complex: compositions.stft(
         x, n_fft, hop_length, win_length, window, False, "constant", normalized, onesided,
@@ -660,5 +660,5 @@ BELOW: Mapping[str, type[Primitive]] = make_primitives({}, {
     "CudnnGRU": (lambda input, h, w, **_: _no_kernel("CudnnGRU", "nn.GRU"), _STACK),
     "LSTMV2": (lambda input, h, c, w, seq_lengths, **_: _no_kernel("LSTMV2", "nn.LSTM"),
                {**_STACK, "is_train": True}),
-}, {"ClipByNorm": _clipped, "InstanceNorm": _instance_norm, "GRUV2": _gru})
+}, {"ClipByNorm": _clip, "InstanceNorm": _instance_norm, "GRUV2": _gru})
 """Classes that `ops.operations` has, and `ops` has not."""

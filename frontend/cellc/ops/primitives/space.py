@@ -140,7 +140,7 @@ def _columns(
     return shapes.reshape(out, (out.shape[0], x.shape[1], -1, out.shape[-1]))
 
 
-def _dropped(x: Tensor, *, keep_prob: float = 0.5) -> Pair:
+def _drop(x: Tensor, *, keep_prob: float = 0.5) -> Pair:
     ones = creation.ones((*x.shape[:2], 1, 1, 1), x.dtype)
     mask = draws.dropout3d(ones, 1.0 - keep_prob)
     return x * mask, shapes.broadcast_to(mask != 0, x.shape)
@@ -149,14 +149,14 @@ def _dropped(x: Tensor, *, keep_prob: float = 0.5) -> Pair:
 # --- images ---------------------------------------------------------------------------------------
 
 
-def _sampled(
+def _sample(
     input_x: Tensor, grid: Tensor, *, interpolation_mode: str = "bilinear",
     padding_mode: str = "zeros", align_corners: bool = False,
 ) -> Tensor:
     return sampling.grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
 
 
-def _resized(mode: str, what: str) -> Callable[..., Tensor]:
+def _make_resize(mode: str, what: str) -> Callable[..., Tensor]:
     """An image (N, C, H, W) of another size, by where MindSpore's options put the pixels."""
     def resize(
         image: Tensor, size: Any, *, align_corners: bool = False, half_pixel_centers: bool = False
@@ -182,8 +182,8 @@ def _resized_line(
     return window.interpolate(x, ints(size, "ResizeLinear1D", "size")[0], None, "linear", align)
 
 
-def _upsampled(x: Tensor, output_size: Any = None, scales: Any = None, *, mode: str,
-               align_corners: bool | None = None) -> Tensor:
+def _upsample(x: Tensor, output_size: Any = None, scales: Any = None, *, mode: str,
+              align_corners: bool | None = None) -> Tensor:
     return window.interpolate(x, output_size, None if scales is None else tuple(scales), mode,
                               align_corners)
 
@@ -216,7 +216,7 @@ def _cumulative(x: Tensor, axis: Any, *, exclusive: bool = False, reverse: bool 
     return shapes.flip(out, (a % x.ndim,)) if reverse else out
 
 
-def _inverted(input_x: Any) -> tuple[int, ...]:
+def _invert(input_x: Any) -> tuple[int, ...]:
     """The permutation that undoes one given as a tuple of ints."""
     p = ints(input_x, "InvertPermutation", "input_x")
     if sorted(p) != list(range(len(p))):
@@ -246,9 +246,9 @@ _PLAIN: dict[str, Callable[..., Any]] = {
         shapes.reshape(cast_to(reductions.sum(cast_to(arith.eq(x, y), int64)), x.dtype), (1,)),
     "FillV2": lambda shape, value: shapes.broadcast_to(
         tensor(value, "FillV2", "value"), ints(shape, "FillV2", "shape")),
-    "InvertPermutation": _inverted,
+    "InvertPermutation": _invert,
     "UpsampleNearest3D": lambda x, output_size=None, scales=None:
-        _upsampled(x, output_size, scales, mode="nearest"),
+        _upsample(x, output_size, scales, mode="nearest"),
     "ComplexAbs": arith.abs,
     "ConjugateTranspose": lambda x, perm: arith.conj(x.transpose(perm)),
     "Eps": special.eps, "FastGelu": activation.fast_gelu, "FastGeLU": activation.fast_gelu,
@@ -307,14 +307,14 @@ _WITH_INIT: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
 _OWN: dict[str, Callable[..., Any]] = {
     "AvgPool3D": _volume_pool("avg", "AvgPool3D"), "MaxPool3D": _volume_pool("max", "MaxPool3D"),
     "Conv3D": _conv3d, "Conv3DTranspose": _conv3d_transpose,
-    "GridSampler2D": _sampled, "GridSampler3D": _sampled,
+    "GridSampler2D": _sample, "GridSampler3D": _sample,
     "MaxUnpool2D": _unpooled(2), "MaxUnpool3D": _unpooled(3),
-    "ResizeBicubic": _resized("bicubic", "ResizeBicubic"),
-    "ResizeBilinearV2": _resized("bilinear", "ResizeBilinearV2"),
-    "ResizeNearestNeighborV2": _resized("nearest", "ResizeNearestNeighborV2"),
+    "ResizeBicubic": _make_resize("bicubic", "ResizeBicubic"),
+    "ResizeBilinearV2": _make_resize("bilinear", "ResizeBilinearV2"),
+    "ResizeNearestNeighborV2": _make_resize("nearest", "ResizeNearestNeighborV2"),
     "Col2Im": lambda x, output_size, *, kernel_size, dilation=1, padding=0, stride=1:
         band.col2im(x, output_size, kernel_size, dilation, padding, stride),
-    "CumulativeLogsumexp": _cumulative, "Dropout3D": _dropped, "Im2Col": _columns,
+    "CumulativeLogsumexp": _cumulative, "Dropout3D": _drop, "Im2Col": _columns,
     "LogSpace": lambda start, end, *, steps=10, base=10, dtype=float32:
         cast_to(arith.pow(float(base), creation.linspace(start, end, int(steps))), dtype),
     "MatrixTriangularSolve": lambda matrix, rhs, *, lower=True, adjoint=False:
@@ -324,7 +324,7 @@ _OWN: dict[str, Callable[..., Any]] = {
         orthogonal.qr(x, "complete" if full_matrices else "reduced"),
     "ResizeLinear1D": _resized_line,
     "UpsampleTrilinear3D": lambda x, output_size=None, scales=None, *, align_corners=False:
-        _upsampled(x, output_size, scales, mode="trilinear", align_corners=align_corners),
+        _upsample(x, output_size, scales, mode="trilinear", align_corners=align_corners),
     "LowerBound": _bound(False), "UpperBound": _bound(True),
     "MatrixInverse": lambda x, *, adjoint=False:
         elimination.inverse(x.swapaxes(-1, -2) if adjoint else x),

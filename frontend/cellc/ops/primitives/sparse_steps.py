@@ -22,7 +22,7 @@ from .tables import make_primitives
 _State = tuple[Tensor, ...]
 
 
-def _checked(what: str, var: Tensor, grad: Tensor, indices: Tensor) -> None:
+def _check_rows(what: str, var: Tensor, grad: Tensor, indices: Tensor) -> None:
     """Raises a ValueError or TypeError where a gradient has other rows than `indices` names."""
     v, _, at = operands_of(
         what, "var (m, ...), grad (n, ...), indices int (n)", var, grad, indices)
@@ -44,9 +44,9 @@ def _by_rows(
     Returns:
         The whole tensors afterwards.
     """
-    _checked(what, state[0], grad, indices)
-    rows = tuple(_taken(t, indices) for t in state)
-    step(*rows, _taken(_spread(state[0], grad, indices), indices))
+    _check_rows(what, state[0], grad, indices)
+    rows = tuple(_take(t, indices) for t in state)
+    step(*rows, _take(_spread(state[0], grad, indices), indices))
     points = indices.reshape((-1, 1))
     stored = optimizer_steps.stored(
         *((t, indexing.tensor_scatter_update(t, points, cast_to(r, t.dtype)))
@@ -54,7 +54,7 @@ def _by_rows(
     return stored if isinstance(stored, tuple) else (stored,)
 
 
-def _taken(x: Tensor, indices: Tensor) -> Tensor:
+def _take(x: Tensor, indices: Tensor) -> Tensor:
     return apply_one("gather", x, indices, axis=0)
 
 
@@ -88,7 +88,7 @@ def _adam(
     use_nesterov: bool = False,
 ) -> _State:
     """`Adam` of a gradient that is zero in all other rows: their moments decay, too."""
-    _checked("FusedSparseAdam", var, gradient, indices)
+    _check_rows("FusedSparseAdam", var, gradient, indices)
     return tuple(
         optimizer_steps.adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon,
                              _spread(var, gradient, indices), use_nesterov=use_nesterov))

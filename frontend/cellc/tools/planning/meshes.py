@@ -202,14 +202,14 @@ def _handed_on(
                 part.nbytes * 2 * count * interleaved)
 
 
-def _split(stage: Sequence[Block], tp: int) -> list[float]:
+def _sizes(stage: Sequence[Block], tp: int) -> list[float]:
     """Bytes of the trainable parameters of a stage on one of its ranks."""
     return [n / tp for b in stage for n in b.weights_cut] + \
         [float(n) for b in stage for n in b.weights_whole]
 
 
 def _weights(stage: Sequence[Block], tp: int) -> float:
-    return sum(_split(stage, tp))
+    return sum(_sizes(stage, tp))
 
 
 def _gradients(work: Workload, stage: Sequence[Block], mesh: Mesh, links: Links) -> Cost:
@@ -218,7 +218,7 @@ def _gradients(work: Workload, stage: Sequence[Block], mesh: Mesh, links: Links)
         return Cost()
     link = links.between(mesh.dp, mesh.tp)
     total = Cost()
-    for nbytes, count in _buckets([n * work.gradient for n in _split(stage, mesh.tp)], work.bucket):
+    for nbytes, count in _buckets([n * work.gradient for n in _sizes(stage, mesh.tp)], work.bucket):
         total += of.all_reduce(link, mesh.dp, nbytes)
         if count > 1:  # they are put together, and taken apart again
             total += Cost(2 * nbytes / link.adding)

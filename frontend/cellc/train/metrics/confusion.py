@@ -76,14 +76,14 @@ class ConfusionMatrix(Kept):
 Rate = Callable[[Array, Array, Array, Array], Array]
 
 
-def _over(a: Array, b: Array) -> Array:
+def _divide(a: Array, b: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(b != 0, a / b, np.nan)
 
 
 def _share(part: int, rest: int) -> Rate:
     """One of the counts over it and another one."""
-    return lambda *counts: _over(counts[part], counts[part] + counts[rest])
+    return lambda *counts: _divide(counts[part], counts[part] + counts[rest])
 
 
 _TP, _FP, _TN, _FN = range(4)
@@ -92,12 +92,12 @@ _tpr, _tnr, _ppv, _npv = _share(_TP, _FN), _share(_TN, _FP), _share(_TP, _FP), _
 
 def _threshold(tp: Array, fp: Array, tn: Array, fn: Array) -> Array:
     tpr, tnr = _tpr(tp, fp, tn, fn), _tnr(tp, fp, tn, fn)
-    return _over(np.sqrt(tpr * (1 - tnr)) + tnr - 1, tpr + tnr - 1)
+    return _divide(np.sqrt(tpr * (1 - tnr)) + tnr - 1, tpr + tnr - 1)
 
 
 def _mcc(tp: Array, fp: Array, tn: Array, fn: Array) -> Array:
     below = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    return _over(tp * tn - fp * fn, below)
+    return _divide(tp * tn - fp * fn, below)
 
 
 _RATES: dict[str, tuple[Rate, tuple[str, ...]]] = {
@@ -110,11 +110,11 @@ _RATES: dict[str, tuple[Rate, tuple[str, ...]]] = {
     "false_discovery_rate": (_share(_FP, _TP), ("fdr",)),
     "false_omission_rate": (_share(_FN, _TN), ("for",)),
     "prevalence_threshold": (_threshold, ("pt",)),
-    "threat_score": (lambda tp, fp, tn, fn: _over(tp, tp + fn + fp),
+    "threat_score": (lambda tp, fp, tn, fn: _divide(tp, tp + fn + fp),
                      ("critical_success_index", "ts", "csi")),
-    "accuracy": (lambda tp, fp, tn, fn: _over(tp + tn, tp + fp + tn + fn), ("acc",)),
+    "accuracy": (lambda tp, fp, tn, fn: _divide(tp + tn, tp + fp + tn + fn), ("acc",)),
     "balanced_accuracy": (lambda *c: (_tpr(*c) + _tnr(*c)) / 2, ("ba",)),
-    "f1_score": (lambda tp, fp, tn, fn: _over(2 * tp, 2 * tp + fn + fp), ("f1",)),
+    "f1_score": (lambda tp, fp, tn, fn: _divide(2 * tp, 2 * tp + fn + fp), ("f1",)),
     "matthews_correlation_coefficient": (_mcc, ("mcc",)),
     "fowlkes_mallows_index": (lambda *c: np.sqrt(_ppv(*c) * _tpr(*c)), ("fm",)),
     "informedness": (lambda *c: _tpr(*c) + _tnr(*c) - 1, ("bookmaker_informedness", "bm")),
@@ -180,7 +180,7 @@ class ConfusionMatrixMetric(Kept):
             (~y_pred & y).sum(-1),
         ], axis=-1).astype(np.float64)  # (N, C, 4): true, false positives; true, false negatives
         if self.calculation_method:
-            value, known = _reduced(self._rate(*np.moveaxis(counts, -1, 0)), self.decrease)
+            value, known = _reduce(self._rate(*np.moveaxis(counts, -1, 0)), self.decrease)
             self._sum = self._sum + value * known
             self._number = self._number + known
         else:
@@ -196,7 +196,7 @@ class ConfusionMatrixMetric(Kept):
         return self._rate(*counts.reshape(4, 1))
 
 
-def _reduced(rates: Array, decrease: str) -> tuple[Array, Any]:
+def _reduce(rates: Array, decrease: str) -> tuple[Array, Any]:
     """Rates (N, C), reduced over what is defined, and how many values that were."""
     known = ~np.isnan(rates)
     values = np.where(known, rates, 0.0)

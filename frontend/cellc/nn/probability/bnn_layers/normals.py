@@ -58,9 +58,10 @@ class NormalPosterior(Cell):
     ) -> None:
         super().__init__()
         what = self.cls_name
-        self.mean = _drawn(loc_mean, loc_std, shape, dtype, f"{name}_mean", what)
-        self.untransformed_std = _drawn(untransformed_scale_mean, untransformed_scale_std, shape,
-                                        dtype, f"{name}_untransformed_std", what)
+        self.mean = _draw_parameter(loc_mean, loc_std, shape, dtype, f"{name}_mean", what)
+        self.untransformed_std = _draw_parameter(
+            untransformed_scale_mean, untransformed_scale_std, shape, dtype,
+            f"{name}_untransformed_std", what)
         self.normal = Normal(dtype=dtype)
 
     def construct(self, *inputs: Any) -> Any:
@@ -68,8 +69,8 @@ class NormalPosterior(Cell):
         return self.normal(*inputs, mean=self.mean, sd=ops.softplus(self.untransformed_std))
 
 
-def _drawn(mean: float, std: float, shape: Sequence[int], dtype: DType, name: str,
-           what: str) -> Parameter:
+def _draw_parameter(mean: float, std: float, shape: Sequence[int], dtype: DType, name: str,
+                    what: str) -> Parameter:
     """A parameter drawn by numpy's generator, as MindSpore's are."""
     value = np.random.normal(NUMBER(mean, what, "mean"), NUMBER(std, what, "std"),
                              tuple(shape))
