@@ -37,7 +37,7 @@ STRICT, COMPATIBLE, LAX = 0, 1, 2  # Values of `jit_syntax_level`
 
 if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
-        """Settings of parallel training are here too; they load when they are asked for."""
+        """Settings of parallel training are here too; they load when they are requested."""
         if name in __all__:
             return getattr(imported(".ranks.settings", __package__), name)
         raise no_attribute(__name__, name)
@@ -127,7 +127,7 @@ def set_context(**kwargs: Any) -> None:
     if new.get("jit_syntax_level", _values["jit_syntax_level"]) != _values["jit_syntax_level"]:
         changed(OPTIONS, "jit_syntax_level")
     if new.get("debug_nan", _values["debug_nan"]) != _values["debug_nan"]:
-        # (It stands on all of cellc, and loads when it is asked for.)
+        # (It stands on all of cellc, and loads when it is requested.)
         imported(".tools.watch", __package__).debug_nan(new["debug_nan"])
     devices.use(device)
     if {**_values, **new}["device_target"] != _values["device_target"] or "device_id" in new:

@@ -1,7 +1,7 @@
 """Questions about devices: the CPU, whose memory is that of the process, and GPUs.
 
 A GPU runs programs on one stream, in the order in which they were launched. So every `Stream` is
-that one: what is asked of it holds, and nothing runs beside it.
+that one: what is asked of it holds, and nothing else runs.
 
 Source: `mindspore.runtime`, `mindspore.hal`.
 """

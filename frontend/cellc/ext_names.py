@@ -117,7 +117,7 @@ def _bilinear(x: Tensor, output_size: Any, scales: Any, align_corners: bool = Fa
 
 
 def _eigenvalues(x: Tensor, compute_v: bool = True) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and vectors of symmetric matrices; no vectors unless they are asked for."""
+    """Eigenvalues and vectors of symmetric matrices; no vectors unless they are requested."""
     values, vectors = decompositions.eigh(x)
     return values, vectors if compute_v else ops.zeros((0,), x.dtype)
 

@@ -26,7 +26,7 @@ class PyNativeExecutor:
         synchronize()
 
     def set_grad_flag(self, flag: bool) -> None:
-        """Accepted for compatibility: gradients are recorded where they are asked for."""
+        """Accepted for compatibility: gradients are recorded where they are requested."""
 
     def set_graph_phase(self, phase: str) -> None:
         """Accepted for compatibility: a graph is found by what it is called with."""
@@ -68,7 +68,7 @@ class _ContextParameters:
     """Names of the options that `MSContext` keeps."""
 
     def __getattr__(self, name: str) -> str:
-        """An option is asked for by its name."""
+        """An option is requested by its name."""
         if name.startswith("_"):
             raise AttributeError(name)
         return name
@@ -250,7 +250,7 @@ _CLASSES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A class of another module, which loads when it is asked for."""
+    """A class of another module, which loads when it is requested."""
     home, _, last = _CLASSES.get(name, "").rpartition(".")
     if not home:
         raise no_attribute(__name__, name)

@@ -2,7 +2,7 @@
 
 `import cellc.nn.wrap.loss_scale` (and `mindspore.nn.wrap.loss_scale` through `cellc.shim`) finds a
 module that has the names of `cellc.nn.loss_scale`. Each is looked up where it is defined, whenever
-it is asked for.
+it is requested.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def _cache_path(name: str, value: Any) -> str:
 
 
 def _not_there(name: str, value: Any) -> bool:
-    """False: an engine of other devices, which can be asked for and not be had."""
+    """False: an engine of other devices, which can be requested and not be had."""
     if value is not False:
         raise AttributeError(f"For 'set_context', '{name}' says what there is and cannot be set.")
     return False

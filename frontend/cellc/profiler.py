@@ -161,7 +161,7 @@ class profile:
         start_profile: whether to start at once.
         activities: must have the CPU in it.
         with_stack, profile_memory, data_process, parallel_strategy, hbm_ddr, pcie, sync_enable,
-            record_shapes, experimental_config: what other devices collect beside; kept in
+            record_shapes, experimental_config: what other devices also collect; kept in
             `options`, without effect on the CPU.
 
     Raises:

@@ -99,7 +99,7 @@ def set_cpu_affinity(
     """Bind threads to processors: the system's own choice stands (use `taskset`, for example).
 
     Raises:
-        RuntimeError: binding is asked for.
+        RuntimeError: binding is requested.
     """
     if not isinstance(enable_affinity, bool):
         raise TypeError(f"'enable_affinity' must be bool, but got {enable_affinity!r}.")

@@ -359,7 +359,7 @@ class Artifact:
     @property
     def weights(self) -> dict[str, Array]:
         """Arrays by name. The first call of an entry that updates some copies them, and the updated
-        arrays are then found here (from a GPU they are copied when they are asked for). Not to be
+        arrays are then found here (from a GPU they are copied when they are requested). Not to be
         written: programs keep some packed."""
         with self:
             return self._weights.settled()

@@ -5,7 +5,7 @@ them (packed weights, say) are old; so it is bound again before its next call, a
 from unchanged weights are kept and shared.
 
 On a device with memory of its own the weights are there, for all programs that run on it; they come
-back to the host when somebody asks for them.
+back to the host when they are needed.
 """
 
 from __future__ import annotations

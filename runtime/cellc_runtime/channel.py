@@ -42,7 +42,7 @@ at what there is."""
 
 
 class Pending:
-    """A collective that was asked for."""
+    """A collective that was requested."""
 
     __slots__ = (
         "_channel", "_gate", "_work", "context", "done", "error", "meeting", "phases", "text",
@@ -120,7 +120,7 @@ class Pending:
             self._gate.release()
 
     def settle(self) -> None:
-        """Wait until it is done; an interrupt gives up all that was asked for."""
+        """Wait until it is done; an interrupt gives up all that was requested."""
         channel = self._channel
         channel.awaited += 1
         try:
@@ -350,7 +350,7 @@ class Channel:
         return went
 
     def _begin_next(self) -> bool:
-        """Begin what was asked for first, unless it is done at one go; whether it was begun."""
+        """Begin what was requested first, unless it is done at one go; whether it was begun."""
         pending = self._asked[0]
         if self.failed is not None:
             pending.end(self.failed)

@@ -30,7 +30,7 @@ class DeviceArray:
         launch: the number of the call whose result it is; 0 if it is none.
 
     Raises:
-        MemoryError: the device has no room for it: what was asked for, and what there is.
+        MemoryError: the device has no room for it: what was requested, and what there is.
         RuntimeError: the device is gone.
     """
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class CollectiveError(RuntimeError):
-    """Ranks disagree about a collective, one of them has not come to it in time, or none can."""
+    """Ranks disagree about a collective, one of them has not reached it in time, or none can."""
 
 
 class ArtifactError(ValueError):

@@ -1,6 +1,6 @@
 """Every environment variable of cellc, typed, in one place.
 
-The environment is read when a knob is asked for, so a change takes effect at the next use, and
+The environment is read when a knob is requested, so a change takes effect at the next use, and
 `override` replaces values for a scope (one thread or task) without touching the environment.
 """
 

@@ -41,7 +41,7 @@ def imported(name: str, package: str | None = None) -> ModuleType:
 
 
 class _Lazy(ModuleType):
-    """Stands for a module until an attribute of it is asked for."""
+    """Stands for a module until an attribute of it is requested."""
 
     def __getattr__(self, name: str) -> Any:
         module = imported(self.__name__)

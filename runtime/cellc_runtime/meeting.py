@@ -19,7 +19,7 @@ class Meeting(Protocol):
     """
 
     def over(self) -> bool:
-        """Whether all have come as often as this rank. Raises CollectiveError if they have come to
+        """Whether all have come as often as this rank. Raises CollectiveError if they have reached
         different steps."""
 
     def again(self) -> None:

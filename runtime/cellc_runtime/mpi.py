@@ -32,7 +32,7 @@ _SPIN, _YIELDS = 2e-4, 0.05
 _EAGER, _OFTEN, _SELDOM = 5e-5, 2e-4, 1e-3
 """Seconds between two looks: while somebody waits; and while this rank computes and bytes are on
 their way, or others have not come."""
-_PHASES = 3  # How often ranks come to a step, at most
+_PHASES = 3  # How often ranks reach a step, at most
 _FIRST_TAG = 1 << 14
 
 
@@ -183,7 +183,7 @@ class MpiWorld:
         return comm
 
     def _agreed(self, step: Step) -> Any:
-        """The communicator of a step's group, whose ranks have all come to this step."""
+        """The communicator of a step's group, whose ranks have all reached this step."""
         meeting = self.meeting(step, ())
         try:
             self.wait(meeting)
@@ -277,7 +277,7 @@ class MpiMeeting:
 
     @property
     def waits(self) -> Wait:
-        """For the others; begins when it is asked for."""
+        """For the others; begins when it is requested."""
         if self._wait is None:
             self._wait = self._world.begun(self._step, self._step.group,
                                            self._missing if self._phase == 0 else None)

@@ -35,7 +35,7 @@ _MAP_ANONYMOUS = 0x1000 if sys.platform == "darwin" else 0x20
 _THREAD_STACK = 8 << 20
 """Bytes of stack of a pool thread: kernels may keep 256 KiB there, musl's default is 128 KiB."""
 HUGE = 4 << 20
-"""Bytes from which on memory is asked for in huge pages: beyond its second-level cache a core of a
+"""Bytes from which on memory is requested in huge pages: beyond its second-level cache a core of a
 virtual machine read 24 GB/s of huge pages and 6 GB/s of pages of 4 KiB."""
 _HUGE_PAGE = 2 << 20
 _SLAB = 32 << 20

@@ -81,7 +81,7 @@ AMX = replace(
     tiles=True,
 )
 """AVX-512 with products of bfloat16 in tile registers, whose sums have an order of their own: for
-`numerics="fast"`, or where it is asked for by name."""
+`numerics="fast"`, or where it is requested by name."""
 
 TARGETS: dict[str, Target] = {t.name: t for t in (AVX512, AVX2, NEON, AMX)}
 

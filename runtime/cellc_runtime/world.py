@@ -39,11 +39,11 @@ class Step:
 class World(Protocol):
     """The ranks that were started together, as one of them sees them.
 
-    Every call waits until it is done. All ranks of a step's group come to the same steps in the
+    Every call waits until it is done. All ranks of a step's group reach the same steps in the
     same order.
 
     Raises:
-        CollectiveError: ranks disagree about a step, or one has not come to it in time.
+        CollectiveError: ranks disagree about a step, or one has not reached it in time.
     """
 
     rank: int  # the number of this one

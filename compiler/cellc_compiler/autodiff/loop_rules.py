@@ -213,7 +213,7 @@ def scan_gradient(
     Args:
         body: its body, over `n` carried values and `k` sequences.
         floats: carried values with cotangents.
-        rows, caps: sequences and captured values whose cotangents are asked for.
+        rows, caps: sequences and captured values whose cotangents are requested.
         ys: outputs with cotangents.
         fixed: the body has all the outputs it can have (see `with_residuals`).
         stacks: every step runs, so that sums over all steps may follow the loop.

@@ -234,7 +234,7 @@ def recomputed(
 
     Args:
         region: computed again in the graph.
-        slots: inputs whose cotangents are asked for; `before` are those that have one already.
+        slots: inputs whose cotangents are requested; `before` are those that have one already.
         results: outputs with cotangents.
         flagged, saved, same: see `backward_region`.
 

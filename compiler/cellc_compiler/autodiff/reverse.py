@@ -49,7 +49,7 @@ def reverse(
         b: where backward nodes go; its graph holds (or may read) the forward values.
         nodes: forward nodes in order.
         cotangents: of the results to start from, and of values as gathered so far; updated.
-        wanted: values whose cotangents are asked for.
+        wanted: values whose cotangents are requested.
         presence: flags of conditional cotangents; updated. Without them, zeros are given where
             nothing contributed when it ran.
 

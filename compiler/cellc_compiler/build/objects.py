@@ -117,7 +117,7 @@ class Builder:
         self._pool.__exit__(*args)
 
     def add(self, text: str) -> None:
-        """An object of `text` will be asked for."""
+        """An object of `text` will be requested."""
         if text in self._keys:
             return
         key = self._keys[text] = object_key(text, self._target)

@@ -2,7 +2,7 @@
 
 A request is what LLVM wants to know of a target, a line each, and the text; an answer is a status
 byte and the object, or the error text. Both are preceded by their length. The process ends when its
-input does, or, saying goodbye, when nothing has been asked for a while. Before the first request it
+input does, or, saying goodbye, when nothing has been requested a while. Before the first request it
 says hello, which distinguishes a process that could not start from one that LLVM ended. Requests
 are read while one is compiled: whoever sends them never waits.
 

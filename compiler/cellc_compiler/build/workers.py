@@ -31,7 +31,7 @@ from .worker import HELLO, receive, request, send
 
 
 class Forked:
-    """A process that a worker forked off, with as much of `Popen` as is asked for.
+    """A process that a worker forked off, with as much of `Popen` as is requested.
 
     Args:
         requests, answers: the descriptors of this process's ends of the pipes to it.

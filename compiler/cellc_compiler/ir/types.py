@@ -157,7 +157,7 @@ def differentiable(ty: TensorType) -> bool:
 
 
 def seedable(ty: TensorType) -> bool:
-    """Whether gradients may start from values of this type, or be asked for: integers too."""
+    """Whether gradients may start from values of this type, or be requested: integers too."""
     return ty.dtype.is_inexact or ty.dtype.is_integer
 
 

@@ -202,7 +202,7 @@ def _keep_full(network: Cell, black: tuple[type, ...], dtype: DType) -> None:
 def _replace(network: Cell, name: str, child: Cell) -> None:
     cells = network._cells
     if cells.get(name) is not child:
-        cells[name] = child  # parameters keep their names, so it is not inserted anew
+        cells[name] = child  # parameters keep their names, so it is not inserted again
         if isinstance(network, nn.SequentialCell):
             network.cell_list = tuple(cells.values())
         changed(network, name)

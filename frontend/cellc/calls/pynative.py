@@ -30,7 +30,7 @@ def call_cell(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
 
 
 def _usual(cell: Any) -> bool:
-    """Whether a call is that of `construct` and nothing beside it (the rest asks one by one)."""
+    """Whether a call is that of `construct` and nothing else (the rest asks one by one)."""
     own = cell.__dict__
     return not (
         own.get("requires_grad") or own.get("_hooks") or own.get("_flags") or cell._whole

@@ -13,7 +13,7 @@ def absent(source: str, reason: str, text: str, home: str = "") -> Callable[...,
         source: MindSpore's name, without `mindspore.`.
         reason: the error's text after the name.
         text: the first line of its docstring.
-        home: the module that offers it, where that is asked for.
+        home: the module that offers it, where that is requested.
     """
     name = source.rpartition(".")[2]
 

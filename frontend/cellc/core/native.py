@@ -104,7 +104,7 @@ def native_body(
 ) -> Callable[[F], F]:
     """A function of the library's own use, as an object that may answer natively.
 
-    For tensors of the same types and other arguments of the same values it must come to the same
+    For tensors of the same types and other arguments of the same values it must result in the same
     ops each time; what reads elements, draws or writes is found out and left alone.
 
     Args:

@@ -1,7 +1,7 @@
 """Input pipelines: `cellc.dataset`, under the names of `mindspore.dataset`.
 
 Rows are numpy arrays from sources through operations to iterators, which give Tensors. All of it
-is Python over numpy and runs when rows are asked for; `pipeline` says how it fits together.
+is Python over numpy and runs when rows are requested; `pipeline` says how it fits together.
 """
 
 # ruff: noqa: F403, F405  (the lists of the modules say which names these have)
@@ -74,7 +74,7 @@ __all__ = [
 __dir__ = public_names(__name__)
 
 _MODULES = ("audio", "context", "core", "dataloader", "ds", "engine", "text")
-"""Modules, here or of MindSpore's older paths, that load when they are asked for."""
+"""Modules, here or of MindSpore's older paths, that load when they are requested."""
 _ELSEWHERE = {"DatasetCache": "a list and NumpySlicesDataset"}
 """Names of MindSpore that are not here, and what does their work."""
 

@@ -37,7 +37,7 @@ class AnnotatedDataset(ListedDataset):
         self._columns = {"image": FILE, **{name: _KINDS.get(name) for name in names}}
 
     def _named(self, entry: Entry) -> Entry:
-        """A row's entry, with the name of the picture where it is asked for."""
+        """A row's entry, with the name of the picture where it is requested."""
         return (*entry, Path(entry[0]).stem) if self.extra_metadata else entry
 
 

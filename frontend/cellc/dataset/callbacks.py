@@ -25,7 +25,7 @@ class RunContext:
 
     Attributes:
         cur_epoch_num: the epoch, counted from 1; 0 before the first.
-        cur_step_num_in_epoch: rows of this epoch that have come to `map`.
+        cur_step_num_in_epoch: rows of this epoch that have reached `map`.
         cur_step_num: rows of all epochs.
     """
 
@@ -94,7 +94,7 @@ class Told:
         self._now = RunContext()
 
     def begin(self, run: Run) -> None:
-        """The rows are asked for: a new epoch, unless these are repeated within one."""
+        """The rows are requested: a new epoch, unless these are repeated within one."""
         if self._epoch == run.epoch:
             return
         if self._epoch is None:

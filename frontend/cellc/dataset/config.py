@@ -198,7 +198,7 @@ def set_video_backend(backend: Annotated[str, one_of("CPU", "Ascend", kind=str)]
 
 @_setting
 def set_debug_mode(debug_mode_flag: Flag, debug_hook_list: list[Any] | None = None) -> None:
-    """Whether to debug: rows are made in the calling thread, whatever workers are asked for.
+    """Whether to debug: rows are made in the calling thread, whatever workers are requested.
 
     Raises:
         ValueError: hooks are given; a function in `map` sees the same.

@@ -1,6 +1,6 @@
 """`Dataset`: rows of named columns, and the methods that make one dataset from another.
 
-A pipeline is a tree of datasets. Nothing runs until rows are asked for; then each operation asks
+A pipeline is a tree of datasets. Nothing runs until rows are requested; then each operation asks
 those before it, row by row, in the thread that asked. So an error carries the whole stack. An
 operation with several workers asks for some rows ahead and lets these work on them (`workers`).
 `operations` and `batching` have what is done with rows.
@@ -268,7 +268,7 @@ class Dataset:
                 called; `python_multiprocessing` and `max_rowsize` as for `map`.
 
         Raises:
-            RuntimeError: (when rows are asked for) shapes differ, or a function fails.
+            RuntimeError: (when rows are requested) shapes differ, or a function fails.
         """
         given = _options("batch", kwargs, _FOR_BATCH)
         function, taken, made = (given.get(name) for name in (
@@ -346,7 +346,7 @@ class Dataset:
                 a list of them; `cache` (must be None); `offload` for compatibility.
 
         Raises:
-            RuntimeError: (when rows are asked for) a function fails.
+            RuntimeError: (when rows are requested) a function fails.
         """
         given = _options("map", kwargs, _FOR_MAP)
         functions = operations if isinstance(operations, (list, tuple)) else [operations]
@@ -500,7 +500,7 @@ class Dataset:
 
         Args:
             condition_name: what it is called.
-            num_batch: accepted for compatibility: rows are made when they are asked for, so none
+            num_batch: accepted for compatibility: rows are made when they are requested, so none
                 is made before the news that come before it.
             callback: called with the news.
 
@@ -721,7 +721,7 @@ class TransferDataset(_Derived):
     """The result of `device_que`."""
 
     def send(self, num_epochs: int = -1) -> None:
-        """Accepted for compatibility: rows are made when they are asked for."""
+        """Accepted for compatibility: rows are made when they are requested."""
 
     def stop_send(self) -> None:
         """Accepted for compatibility."""

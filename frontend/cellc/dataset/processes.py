@@ -1,7 +1,7 @@
 """Worker processes: a function on tasks, in other processes of this machine.
 
 Each worker has one socket, for tasks and results. Tasks go to the workers in turn, and results are
-asked for in that order, so nothing has to be sorted. Long arrays go through memory that has no
+requested in that order, so nothing has to be sorted. Long arrays go through memory that has no
 name: a file of the kernel's whose descriptor is sent; so nothing remains, whoever is killed.
 
 A worker ends when its socket is shut down, and when the process that started it is gone. A thread
@@ -270,7 +270,7 @@ class ProcessPool:
             self._workers.append(_Worker(method, target))
 
     def submit(self, task: tuple[Any, ...]) -> Callable[[], Any]:
-        """Hand out a task. Results are to be asked for in the order of their tasks.
+        """Hand out a task. Results are to be requested in the order of their tasks.
 
         Raises:
             WorkerError: the worker whose turn it is has ended.
@@ -278,7 +278,7 @@ class ProcessPool:
         return self.submit_to(self._sent % len(self._workers), task)
 
     def submit_to(self, which: int, task: tuple[Any, ...]) -> Callable[[], Any]:
-        """As `submit`, to one of the workers; of each of them results are asked for in order.
+        """As `submit`, to one of the workers; of each of them results are requested in order.
         Raises WorkerError if the worker has ended."""
         number, self._sent = self._sent, self._sent + 1
         worker = self._workers[which]

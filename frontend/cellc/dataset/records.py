@@ -301,7 +301,7 @@ class TFRecordDataset(
 
 
 class _Rows(Sequence[Row]):
-    """The rows of a file, each read when it is asked for."""
+    """The rows of a file, each read when it is requested."""
 
     def __init__(self, file: TFRecordFile, row_of: Callable[..., Row]) -> None:
         self._file, self._row_of = file, row_of

@@ -17,7 +17,7 @@ Value = Any  # A numpy array (of numbers, strings or bytes), or a dict of values
 Row = tuple[Value, ...]
 """The values of one row, one for each column."""
 HIDDEN = "_meta-"
-"""How the names of columns start that iterators leave out unless they are asked for."""
+"""How the names of columns start that iterators leave out unless they are requested."""
 
 
 class Run:
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def in_step(self) -> bool:
-        """Whether no row may be made before it is asked for: something waits for what is done
+        """Whether no row may be made before it is requested: something waits for what is done
         with the row before it."""
         return self._whole._in_step
 

@@ -173,7 +173,7 @@ class GeneratorDataset(
         collate_fn: with `batch_sampler`: called with a list for each column and a `BatchInfo`.
 
     Raises:
-        RuntimeError: (when rows are asked for) the source fails, or its rows do not fit.
+        RuntimeError: (when rows are requested) the source fails, or its rows do not fit.
     """
 
     source: Any = argument("Any", _ROWS)

@@ -207,7 +207,7 @@ class CSVDataset(
 
     def _lines(self, path: str) -> Generator[tuple[int, list[str]], None, None]:
         """The fields of each row, and the line that it ends in, counted from 1; of the file no more
-        is read than is asked for."""
+        is read than is requested."""
         with _opened(path) as stream:
             lines = chain.from_iterable(line.splitlines(keepends=True) for line in stream)
             reader = csv.reader(lines, delimiter=self.field_delim)

@@ -1,7 +1,7 @@
 """Transforms of values, for `map`: `cellc.dataset.transforms`.
 
 A transform is called with numpy arrays and gives numpy arrays. One that draws is `bound` to a
-stream of its own when rows are asked for; called by itself it draws from a stream all such calls
+stream of its own when rows are requested; called by itself it draws from a stream all such calls
 share. Source: `mindspore.dataset.transforms`.
 """
 

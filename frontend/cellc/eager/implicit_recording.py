@@ -4,7 +4,7 @@ With this option a Cell is recorded when it is called by itself. A gradient of t
 same arguments then continues from the recording and does not run `construct` again. It does so only
 if nothing that is looked at has changed since: arguments and results (element by element),
 Parameters, attributes of any Cell, options. A Cell whose recordings are not used stops making them
-until a gradient of it is asked for again.
+until a gradient of it is requested again.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Sums:
     """A rule that continues with the cotangents gathered so far."""
 
     # (operands, cotangents of the results or None, those so far of the operands or None, whether
-    # each operand's is asked for) -> what they become (None: they stay)
+    # each operand's is requested) -> what they become (None: they stay)
     rule: Callable[
         [Tensors, Grads, Grads, Sequence[bool]],
         Grads,
@@ -312,7 +312,7 @@ class Recording:
     # --- gradients ------------------------------------------------------------------------------
 
     def reduce_by(self, reducer: reductions.Reducer, tensors: Tensors) -> None:
-        """Gradients of these tensors, where they are asked for, go through a reducer (once,
+        """Gradients of these tensors, where they are requested, go through a reducer (once,
         however often this is said)."""
         if all(known is not reducer for known, _ in self._reducers):
             self._reducers.append((reducer, [self.value_of(t) for t in tensors]))

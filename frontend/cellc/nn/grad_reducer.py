@@ -230,7 +230,7 @@ def reducer(
 
 
 def _write_strategy(parameters: Sequence[Parameter], optimizer: Any) -> None:
-    """The layouts of parameters and state, into the strategy file that is asked for."""
+    """The layouts of parameters and state, into the strategy file that is requested."""
     name = get_auto_parallel_context("strategy_ckpt_save_file") or \
         get_auto_parallel_context("strategy_ckpt_config")["save_file"]
     if name:

@@ -135,7 +135,7 @@ class PipelineGradReducer(Cell):
         opt_shard: whether the optimizer's state is sharded over processes: it is not.
 
     Raises:
-        RuntimeError: stages of a pipeline are asked for outside of graph mode, or `opt_shard`.
+        RuntimeError: stages of a pipeline are requested outside of graph mode, or `opt_shard`.
     """
 
     def __init__(self, parameters: Any, scale_sense: float = 1.0, opt_shard: Any = None) -> None:

@@ -4,7 +4,7 @@
 Results are written into tensors that the caller gives. Collectives started without waiting
 (`async_op`) run in PyNative on the thread of the collectives, and write their results when the
 handle is waited for; they take their operands as they are at the call. In a graph, and where a
-gradient is recorded, it is done as soon as anything reads it. All processes of a group come to the
+gradient is recorded, it is done as soon as anything reads it. All processes of a group reach the
 same collectives in the same order.
 """
 
@@ -53,12 +53,12 @@ class CommHandle:
 
 
 def handle(async_op: Any, what: str) -> CommHandle | None:
-    """The handle of what is done already, if one is asked for."""
+    """The handle of what is done already, if one is requested."""
     return CommHandle() if boolean(async_op, what, "async_op") else None
 
 
 def goes_on(async_op: Any, what: str) -> bool:
-    """Whether a collective may go on while this process computes: it is asked for so, others take
+    """Whether a collective may go on while this process computes: it is requested, others take
     part, and neither a graph nor a gradient is made of it."""
     return boolean(async_op, what, "async_op") and world().channel is not None \
         and active_tracer() is None and not active_recordings()

@@ -1,6 +1,6 @@
 """A primitive: a function of the functional API with some of its arguments fixed.
 
-The primitives themselves are in `primitives`, whose modules load when one is asked for.
+The primitives themselves are in `primitives`, whose modules load when one is requested.
 
 Source: `mindspore.ops.Primitive`.
 """

@@ -65,7 +65,7 @@ class AutoParallel(Cell):
         Args:
             stages: how many; the processes are shared out among them in their order.
             output_broadcast: all stages get the result, not the last one alone.
-            interleave: the network may come to a stage more than once.
+            interleave: the network may reach a stage more than once.
             scheduler: `"1f1b"` or `"gpipe"`.
 
         Raises:

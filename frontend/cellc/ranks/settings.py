@@ -222,7 +222,7 @@ def set_auto_parallel_context(**kwargs: Any) -> None:
     Raises:
         ValueError: an unknown setting, or a value that is none of its choices.
         KeyError: an unknown collective or mode in `comm_fusion`.
-        RuntimeError: several devices are asked for.
+        RuntimeError: several devices are requested.
     """
     for name, value in kwargs.items():
         if name not in _DEFAULTS and name not in _ONLY_SET:

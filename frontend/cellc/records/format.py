@@ -206,7 +206,7 @@ class Shard:
         return row
 
     def close(self) -> None:
-        """Close the file; it is opened again when a row is asked for."""
+        """Close the file; it is opened again when a row is requested."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

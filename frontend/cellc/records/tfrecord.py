@@ -107,7 +107,7 @@ def invalid(path: str, why: str) -> RuntimeError:
 
 
 class TFRecordFile:
-    """The records of a file: where they are is found once, each is read when it is asked for.
+    """The records of a file: where they are is found once, each is read when it is requested.
 
     Args:
         path: of the file.

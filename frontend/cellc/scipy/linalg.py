@@ -42,7 +42,7 @@ def _numbers(x: Any, what: str, name: str, more: tuple[DType, ...] = ()) -> Tens
 def _matrix(
     x: Any, what: str, name: str = "a", square: bool = True, more: tuple[DType, ...] = ()
 ) -> Tensor:
-    """A matrix of floats, square if asked for."""
+    """A matrix of floats, square if requested."""
     t = _numbers(x, what, name, more)
     if t.ndim != 2:
         raise misuse(what, f"the dimension of '{name}' should be 2", t.ndim)

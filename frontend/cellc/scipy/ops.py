@@ -56,7 +56,7 @@ class SolveTriangular:
 
 
 class Eig:
-    """Eigenvalues and, if asked for, eigenvectors of a square matrix.
+    """Eigenvalues and, if requested, eigenvectors of a square matrix.
 
     Args:
         compute_v: give the eigenvectors, too.

@@ -1,4 +1,4 @@
-"""Deferred initialization: values that are made when somebody asks for them.
+"""Deferred initialization: values that are made when they are needed.
 
 Most networks get trained weights before their first call, and drawing what these replace took
 longer than all the rest of a start.

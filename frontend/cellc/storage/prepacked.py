@@ -2,7 +2,7 @@
 
 Inference reads most weights packed. Keeping them as they were given too would double the memory,
 so a Parameter whose array nobody else holds gives it up once a program has packed it, and unpacks
-an array of its own the moment somebody asks for its elements. Packing is a permutation: no bit
+an array of its own the moment its elements are needed. Packing is a permutation: no bit
 changes.
 """
 

@@ -1,7 +1,7 @@
 """Lazy transpose: transposes of Parameters that are not made yet.
 
 A matrix product reads a transposed operand as well as a straight one, so `x @ w.T` needs no
-transpose: large ones are made when somebody asks for their elements, and most often nobody does.
+transpose: large ones are made when their elements are needed, and most often nobody does.
 Until then such a Tensor stands for its source as it was when it was transposed: before a Parameter
 changes, `writes.before` makes those that are left.
 """

@@ -5,7 +5,7 @@ write to a parameter's memory gives the parameter a new version and the process 
 version*; a compiled entry compares that on each call and looks closer only when it has moved.
 
 Memory that was lent out (`asnumpy` shares it) can be written unseen. While a lent array or a view
-of it lives (`Storage.lent`), entries compute everything anew.
+of it lives (`Storage.lent`), entries compute everything again.
 """
 
 from __future__ import annotations

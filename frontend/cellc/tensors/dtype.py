@@ -249,7 +249,7 @@ _WIDTHS = {f"INT{n}": n - 1 for n in range(1, 17)} | {f"UINT{n}": n + 99 for n i
 
 
 class _Valued(enum.Enum):
-    """Members whose number is asked for by a call."""
+    """Members whose number is requested by a call."""
 
     def value(self) -> builtins.int:
         """The number that stands for the width."""

@@ -217,7 +217,7 @@ def _back_in_place(plan: Plan, front: int, rank: int) -> list[int]:
 
 
 def _settle_masks(plan: Plan, write: bool) -> bool:
-    """Turn masks beside other positions into positions; whether none is left.
+    """Turn masks together with other positions into positions; whether none is left.
 
     A mask meets positions in their last axis, so its number of true elements is that axis's
     length (or one). If that is 1, it may be any: a write then addresses all elements of the mask,

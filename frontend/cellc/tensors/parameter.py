@@ -27,7 +27,7 @@ from ..storage.memory import Array, aligned_copy
 from .tensor import Tensor, cast_array, elements_now, shared_of
 from .views import LINKS, change
 
-with lazy_imports(__name__):  # few programs fill a clone anew
+with lazy_imports(__name__):  # few programs fill a clone again
     from ..ranks import parts
     from . import initializer as initializers
 
@@ -121,7 +121,7 @@ class Parameter(Tensor):
 
     is_state: bool = False  # Whether this is generator state, not a weight
     names_read: ClassVar[int] = 0
-    """How often the name of one was asked for: what depends on names is not taken over from one
+    """How often the name of one was requested: what depends on names is not taken over from one
     to another."""
     is_small: bool = False
     """Whether it is part of a weight in few bits, which keeps its type under `to_float`."""
@@ -171,7 +171,7 @@ class Parameter(Tensor):
     __hash__ = object.__hash__
 
     def _defers(self, pending: Tensor, now: bool) -> bool:
-        """Put off making the values of an initializer until somebody asks for them, if they are
+        """Put off making the values of an initializer until they are needed, if they are
         many and do not depend on when that is; whether it was done.
 
         Args:

@@ -435,7 +435,7 @@ class Tensor(TensorMethods):
         for it.
 
         Raises:
-            BufferError: another device is asked for, or elements that numpy has no capsule for.
+            BufferError: another device is requested, or elements that numpy has no capsule for.
         """
         held = on_device.elements_of(self)
         if held is None or dl_device == _HOST:

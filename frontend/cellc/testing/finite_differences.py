@@ -290,7 +290,7 @@ def _check(
     outputs = [t for t in given if seedable(TensorType(t.shape, t.dtype))]
     if not any(t.dtype.is_float for t in outputs):
         raise TypeError(f"For 'check_grads', {problem.name} must give a Tensor of floats.")
-    # (Of integers they are asked for too, and read by nobody.)
+    # (Of integers they are requested too, and read by nobody.)
     cotangents = tuple(_like(t, np.asarray(rng.uniform(0.5, 1.5, t.shape))) for t in outputs)
     if "rev" in modes:
         _reverse(problem, f"the reverse {what}", cotangents, rng)

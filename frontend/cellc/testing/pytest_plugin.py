@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker is known, and the verification is on if it is asked for."""
+    """The marker is known, and the verification is on if it is requested."""
     config.addinivalue_line(
         "markers", f"{_MARK}(modes=('graph', 'pynative'), threads=(), dtypes=(), shapes=()): run "
         "the test in these modes of cellc, with these numbers of threads, for each value of the "

@@ -234,7 +234,7 @@ class Taps:
         return taps.tapped(graph, number, first), functions
 
     def forget(self) -> None:
-        """Count runs anew."""
+        """Count runs again."""
         self._outermost = None
         self._runs.clear()
 

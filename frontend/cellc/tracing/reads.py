@@ -478,7 +478,7 @@ def own_attributes(target: Any) -> dict[str, Any] | None:
     for base in type(target).__mro__:
         found = base.__dict__.get("__dict__")
         if found is None:
-            continue  # (most classes: this is asked for each read)
+            continue  # (most classes: this is checked for each read)
         if isinstance(found, (types.GetSetDescriptorType, types.MemberDescriptorType)):
             table = found.__get__(target)
             return table if isinstance(table, dict) else None

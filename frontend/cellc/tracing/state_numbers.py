@@ -26,7 +26,7 @@ State = Mapping[int, Any]
 class Answer:
     """An assumption of a trace about state."""
 
-    of: Callable[[State], Any]  # gives the value that was asked for, from the state of a call
+    of: Callable[[State], Any]  # gives the value that was requested, from the state of a call
     value: Any  # what it was
     where: str  # the place in the source that asked
 

@@ -116,7 +116,7 @@ bound like a parameter: it is not copied, and later changes of its elements are 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """How a run comes to a nested graph for the first time."""
+    """How a run reaches a nested graph for the first time."""
 
     given: tuple[Tensor, ...] = ()  # what its inputs are then, in the graph around it
     test: Tensor | None = None  # a condition that must be as `wanted`; None without one

@@ -200,7 +200,7 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
             left out or None.
 
     Raises:
-        ValueError: there is no such file, or encryption is asked for.
+        ValueError: there is no such file, or encryption is requested.
         RuntimeError: the file is damaged or encrypted, or uses what nothing here is like.
     """
     for name, value in kwargs.items():

@@ -23,7 +23,7 @@ from ..tracing.pytree import Box, Leaf, Structure, take_apart_call
 
 Array = np.ndarray[Any, Any]
 
-OPSET = 20  # The op set that is written unless another one is asked for
+OPSET = 20  # The op set that is written unless another one is requested
 _ANY_SIZE = 10007  # Stands for an open size while a network is traced
 
 

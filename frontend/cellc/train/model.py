@@ -331,7 +331,7 @@ class Model:
             backend, config: for MindSpore Lite; must be None.
 
         Raises:
-            ValueError: a backend is asked for.
+            ValueError: a backend is requested.
         """
         if backend is not None or config is not None:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Names that scripts take from MindSpore's module `train.serialization` beside its public ones."""
+"""Names that scripts take from MindSpore's module `train.serialization` besides its public ones."""
 
 from __future__ import annotations
 

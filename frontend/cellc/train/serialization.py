@@ -89,7 +89,7 @@ def save_checkpoint(
             part of one of them. Parts are written before the call returns, `async_save` or not.
 
     Raises:
-        ValueError: `async_save` or `format` is not one of the above, or encryption is asked for.
+        ValueError: `async_save` or `format` is not one of the above, or encryption is requested.
         OSError: the file cannot be written; an older one is as it was. Or a thread could not
             write the file of an earlier call; nothing is saved then.
     """

@@ -21,7 +21,7 @@ class FunctionContext:
     """Data that `forward` and `backward` of a `Function` share (`ctx`); it takes any attribute."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
-        # for each argument, whether its gradient may be asked for
+        # for each argument, whether its gradient may be requested
         self.needs_input_grad = needs_input_grad
         self.materialize_grads = True  # recorded; a cotangent that nothing contributed to is zeros
         self._saved: tuple[Any, ...] = ()

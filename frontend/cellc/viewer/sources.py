@@ -17,7 +17,7 @@ class Sources:
     """The files that nodes name.
 
     Args:
-        folders: whose files may be opened, beside those of cellc; none: none may, not even those.
+        folders: whose files may be opened, besides those of cellc; none: none may, not even those.
     """
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:

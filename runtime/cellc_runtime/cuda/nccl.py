@@ -152,7 +152,7 @@ class Nccl:
         return out.value or 0
 
     def check(self, comm: int, doing: str) -> None:
-        """See that nothing that was asked for earlier has failed. Raises NcclError if something
+        """See that nothing that was requested earlier has failed. Raises NcclError if something
         has."""
         code = ctypes.c_int()
         self.call("ncclCommGetAsyncError", comm, ctypes.byref(code), doing=doing, comm=comm)

@@ -59,7 +59,7 @@ class Engine:
     """The communicators of one rank, by group.
 
     Args:
-        load: gives NCCL, when this rank comes to its first collective or message on a GPU:
+        load: gives NCCL, when this rank reaches its first collective or message on a GPU:
             hundreds of megabytes that a process which computes elsewhere does without.
     """
 
@@ -116,7 +116,7 @@ class Engine:
             self._comms.clear()
 
     def _met(self, step: Step, queue: Queue) -> tuple[nccl.Nccl, int] | None:
-        """The library and the communicator of a group, all of which come to their first collective;
+        """The library and the communicator of a group, all of which reach their first collective;
         None: it goes by the host. The first of them says why."""
         first, (library, why) = world().rank == step.group[0], self._found()
         made = library.unique_id().hex() if first and library is not None else ""

@@ -28,7 +28,7 @@ def build_image(
 
 
 class CpuBuild(LlvmBuild):
-    """See `Build`: with the pool, the native entry and, where it is asked for, profiling."""
+    """See `Build`: with the pool, the native entry and, where it is requested, profiling."""
 
     writer = main.PoolWriter
 

@@ -31,7 +31,7 @@ class Taking(ABC):
         """With an element."""
 
     def join(self, f: PlainFunction, held: State, later: State) -> State:
-        """With what later elements come to."""
+        """With the results for later elements."""
         raise TypeError(f"a line of {self.form.kind} is one run")
 
     def result(self, f: PlainFunction, held: State) -> State:

@@ -164,7 +164,7 @@ def _method(context: Any) -> str | None:
 
 
 class _Here:
-    """Batches that are made when they are asked for."""
+    """Batches that are made when they are requested."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader, self._positions = loader, loader._positions()

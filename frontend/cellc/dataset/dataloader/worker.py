@@ -152,7 +152,7 @@ class Processes:
         self.stop = self._pool.stop
 
     def submit(self, worker: int, what: str, where: Any) -> Made:
-        """Hand a task to one of them; its results are to be asked for in the order of its tasks."""
+        """Hand a task to one of them; its results are to be requested in the order of its tasks."""
         return self._pool.submit_to(worker, (worker, what, where))
 
     def ready(self, waiting: Sequence[tuple[int, Made]], patience: float | None) -> list[int]:

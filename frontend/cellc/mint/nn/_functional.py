@@ -33,7 +33,7 @@ def _last(x: Tensor, dim: Any) -> int:
 
 
 def _into(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
-    """The result, written into the tensor if that is asked for."""
+    """The result, written into the tensor if that is requested."""
     return input.copy_(out) if inplace else out
 
 

@@ -52,7 +52,7 @@ def _directions(x: Tensor) -> Tensor:
 
 
 class LessBN(Cell):
-    """A network that is marked `less_bn`, its last Dense layers on normalised values if asked for.
+    """A network that is marked `less_bn`, its last Dense layers on normalised values if requested.
 
     Args:
         network: the network, which is changed.

@@ -265,7 +265,7 @@ class Attributes:
 
 def replace_cells(owner: Attributes, others: Mapping[int, Any]) -> None:
     """Put other cells in the place of some that a cell holds, by identity; Parameters keep their
-    names, so they are not inserted anew."""
+    names, so they are not inserted again."""
     for key, cell in owner._cells.items():
         if id(cell) in others:
             owner._cells[key] = others[id(cell)]

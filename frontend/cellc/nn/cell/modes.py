@@ -41,7 +41,7 @@ class Modes(State):
         object.__setattr__(self, "_phase", value)
 
     def set_grad(self, requires_grad: bool = True) -> Self:
-        """Whether a gradient of this cell is going to be asked for; itself.
+        """Whether a gradient of this cell is going to be requested; itself.
 
         In PyNative mode a call of the cell is recorded then, and `ms.grad(cell)` or
         `ms.value_and_grad(cell)` for the same arguments continues from there: `construct` runs

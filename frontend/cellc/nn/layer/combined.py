@@ -23,7 +23,7 @@ def _activation(activation: Any, alpha: float, what: str) -> Any:
 
 
 class Conv2dBnAct(Cell):
-    """A convolution, a BatchNorm if asked for, an activation if given. `nn.Conv2dBnAct`.
+    """A convolution, a BatchNorm if requested, an activation if given. `nn.Conv2dBnAct`.
 
     Args:
         in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group,
@@ -64,7 +64,7 @@ class Conv2dBnAct(Cell):
 
 
 class DenseBnAct(Cell):
-    """A dense layer, a BatchNorm if asked for, an activation if given. `nn.DenseBnAct`.
+    """A dense layer, a BatchNorm if requested, an activation if given. `nn.DenseBnAct`.
 
     Args:
         in_channels, out_channels, weight_init, bias_init, has_bias: of the `Dense`.

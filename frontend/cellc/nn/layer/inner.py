@@ -1,7 +1,7 @@
 """The primitives that MindSpore's layers keep as attributes, for classes derived from them.
 
 A published `construct` of a class derived from `nn.Conv2d` calls `self.conv2d(x, self.weight)`. Our
-layers do not need these primitives, so each is made from the layer's options when it is asked for.
+layers do not need these primitives, so each is made from the layer's options when it is requested.
 """
 
 from __future__ import annotations

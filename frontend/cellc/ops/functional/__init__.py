@@ -138,7 +138,7 @@ LATER = {
         "max_unpool2d max_unpool3d",
     "zeta_functions": "polygamma zeta",
 }
-"""The modules that load when a name of theirs is asked for, with these names."""
+"""The modules that load when a name of theirs is requested, with these names."""
 _INNER = frozenset((
     "collectives", "control_checks", "control_source", "distinct", "heads", "images",
     "recurrence", "sparse_places", "sparse_products"))

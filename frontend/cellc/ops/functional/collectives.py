@@ -1,7 +1,7 @@
 """Collectives: what several processes compute together, in graphs and eagerly, with gradients.
 
 Each function does one op of the graph (`cellc_compiler.ops.collective`) and gives a new tensor. All
-processes of a group come to the same collectives in the same order. `mint.distributed` has the same
+processes of a group reach the same collectives in the same order. `mint.distributed` has the same
 with PyTorch's parameters. Source: `mindspore.communication.comm_func`, MPI 4.1.
 """
 

@@ -185,7 +185,7 @@ def lu_unpack(
     Args:
         LU_data: L below the diagonal and U, (..., m, n).
         LU_pivots: with which row each was exchanged, from 1, ints (..., k), k the smaller of m, n.
-        unpack_data: whether L and U are asked for, else None.
+        unpack_data: whether L and U are requested, else None.
         unpack_pivots: whether P is, else None.
 
     Raises:

@@ -225,7 +225,7 @@ def svd(input: Tensor, full_matrices: bool = False, compute_uv: bool = True) -> 
         input: float32 or float64.
         full_matrices: u (..., m, m) and v (..., n, n), else u (..., m, k) and v (..., n, k), k the
             smaller of m and n.
-        compute_uv: whether u and v are asked for.
+        compute_uv: whether u and v are requested.
 
     Returns:
         s (..., k), the largest first, u and v; s alone without `compute_uv`. Columns of u and v

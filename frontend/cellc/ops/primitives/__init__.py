@@ -1,6 +1,6 @@
 """Primitive classes: `ops.ReLU()`, `ops.MatMul(transpose_b=True)`, ...
 
-They load when one is asked for. Type checkers read their arguments in `stubs/primitives.pyi`.
+They load when one is requested. Type checkers read their arguments in `stubs/primitives.pyi`.
 
 Source: the classes of the same names in `mindspore.ops`.
 """

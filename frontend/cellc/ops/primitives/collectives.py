@@ -254,7 +254,7 @@ class Collective(Primitive):
     """A Primitive of several processes. A group of all has the name that `GlobalComm` says.
 
     Raises:
-        GroupError: its group is asked for its size, and there is none of that name.
+        GroupError: its size is requested, and there is no group of that name.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -24,7 +24,7 @@ _RATE = re.compile(r"([0-9.]+(?:e[+-]?\d+)?)([kmgt]?)b/s", re.IGNORECASE)
 class Link:
     """A connection of ranks."""
 
-    latency: float  # seconds that a round takes beside its bytes
+    latency: float  # seconds that a round takes besides its bytes
     bandwidth: float  # bytes per second of one rank, in each direction
     adding: float = math.inf  # bytes per second at which a rank adds what has come to what it has
 

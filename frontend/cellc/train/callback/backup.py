@@ -19,7 +19,7 @@ Frequency = Annotated[str | int, FREQUENCY]
 class BackupAndRestore(Callback):
     """Saves parameters and the optimizer's state in a folder, and starts from what is there.
 
-    The epochs are counted anew; `Model.train(initial_epoch=...)` says where to go on.
+    The epochs are counted again; `Model.train(initial_epoch=...)` says where to go on.
 
     Args:
         backup_dir: the folder of the file `backup.ckpt`.

@@ -189,7 +189,7 @@ for _name in [n for n in vars(Callback) if n in STAGES or n.startswith("on_")]:
 
 
 def set_cur_net(net: Any) -> None:
-    """Accepted for compatibility: a checkpoint is written of the network it is asked for."""
+    """Accepted for compatibility: a checkpoint is written of the network that it is for."""
 
 
 def _handle_loss(loss: Any) -> Any:

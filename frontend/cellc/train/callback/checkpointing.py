@@ -299,7 +299,7 @@ class OnRequestExit(Callback):
         self.stop = True
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Save and stop, if it was asked for."""
+        """Save and stop, if it was requested."""
         if not self.stop:
             return
         self.stop = False

@@ -22,13 +22,13 @@ class WaitedDSCallback(Callback, DSCallback):
     step of the row before it has ended, and what came of it is known.
 
     Override `sync_epoch_begin` or `sync_step_begin`; both are first called for the second epoch or
-    step. Rows are then made one by one, when they are asked for, whatever workers there are.
+    step. Rows are then made one by one, when they are requested, whatever workers there are.
 
     Args:
         step_size: rows of a step: as many as a batch after the `map` has.
 
     Raises:
-        RuntimeError: (when rows are asked for) the step before does not end within
+        RuntimeError: (when rows are requested) the step before does not end within
             `config.get_callback_timeout` seconds: this callback was not given to `Model.train`.
     """
 

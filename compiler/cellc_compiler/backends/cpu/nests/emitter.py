@@ -37,7 +37,7 @@ from ...llvm.text import (
 )
 
 GRAIN_CYCLES = 30_000.0  # Work a task should have so that handing it out costs little
-AHEAD_ROWS = 24  # Trips by which a strip's operands are asked for before they are read
+AHEAD_ROWS = 24  # Trips by which a strip's operands are requested before they are read
 FAR_BYTES = 2048
 FETCHED_BYTES = 1 << 21  # The hardware's own prefetching or the caches serve nearer or smaller data
 LINE = 64

@@ -167,7 +167,7 @@ def _divisor(node: Node) -> tuple[bool, int | None]:
 @lowers("max_pool2d")
 @lowers("adaptive_max_pool2d")
 def max_pool2d(node: Node, target: Target) -> KernelPlan:
-    """Maxima, and their places if they are asked for."""
+    """Maxima, and their places if they are requested."""
     spec = _windows(node.operands[0].type, node)
     return adopt(pool.max_pool(spec, target, node.attrs["indices"]), _FORWARD)
 
