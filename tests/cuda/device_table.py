@@ -55,7 +55,7 @@ def _bits(rows: dict[str, Row]) -> str:
              "|---|---:|---:|---:|---:|---:|---:|"]
     for kind, title in (("op", "ops"), ("line", "long lines"),
                         ("function", "functions of a number"), ("net", "networks"),
-                        ("check", "networks behind a failed check")):
+                        ("check", "networks after a failed check")):
         own = [r for n, r in rows.items()
                if n.startswith(kind + " ") and r["status"] != "absent"]
         same = sum(r["status"] == "same" for r in own)
