@@ -346,7 +346,7 @@ def default_stream() -> Stream:
 
 
 def communication_stream() -> Stream:
-    """The stream of messages between devices: the one that there is."""
+    """The stream of messages between devices; there is one."""
     return default_stream()
 
 

@@ -242,7 +242,7 @@ class Channel:
             pending.wait()
 
     def help(self, pending: Pending) -> None:
-        """Take on what is under way, for who waits for one of them, as long as it comes in
+        """Continue pending operations while a caller waits for one of them, as long as they run in
         phases."""
         start = time.monotonic()
         self._helpers += 1
@@ -314,8 +314,8 @@ class Channel:
         return self._unfinished
 
     def _take_on(self) -> bool:
-        """Go on with what comes in phases, by a thread that computes; whether there is more of it.
-        (What is done at one go is the channel's thread's.)"""
+        """Continue an operation that runs in phases, on a computing thread; whether phases remain.
+        (Operations without phases run on the channel's thread.)"""
         self._helped_at = time.monotonic()
         try:
             if self._turn.acquire(blocking=False):

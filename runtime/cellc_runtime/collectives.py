@@ -222,7 +222,7 @@ def phases(
 
 
 def _read(by_reading: Phases | None) -> bool:
-    """Do it, if there is something; whether there is."""
+    """Run the pending operation, if there is one; whether there was one."""
     if by_reading is None:
         return False
     for meeting in by_reading:

@@ -261,7 +261,7 @@ class HostStream:
 
 
 class HostEvent:
-    """A mark on such a device: the time at which it was set, when all before it was done."""
+    """An event on such a device: the time at which it was recorded, after all earlier work."""
 
     def __init__(self, device: Device) -> None:
         self._device = device

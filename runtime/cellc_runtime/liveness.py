@@ -111,8 +111,8 @@ class Liveness:
             self._send(rank, _LEFT, "")
 
     def check_left(self, missing: Iterable[int], what: str) -> None:
-        """See that those who are waited for can still come. Raises CollectiveError if one of them
-        has left."""
+        """Check that the ranks that this one waits for can still arrive. Raises CollectiveError if
+        one of them has left."""
         now = time.monotonic()
         for rank in missing:
             if now - self.left.get(rank, now) > _UNDER_WAY:
@@ -186,8 +186,8 @@ class Liveness:
         return found
 
     def _check_circle(self, missing: Iterable[int], limit: float, what: str) -> None:
-        """See that nobody whom this rank waits for waits for it. (All of them must have waited for
-        long: what was sent has arrived.)"""
+        """Check that no rank that this rank waits for waits for this rank. (All of them must have
+        waited long: all that was sent has arrived.)"""
         here = self._comm.Get_rank()
         waits = {r: w for r, w in self._known_waits().items() if w[2] > limit / 2}
         paths = [[rank] for rank in missing]

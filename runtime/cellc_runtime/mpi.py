@@ -233,7 +233,7 @@ class MpiWorld:
             raise
 
     def _until(self, done: Callable[[], Any], wait: Wait, others: bool = False) -> Any:
-        """Ask until there is an answer; `others`: of those who have not come."""
+        """Poll until there is an answer; `others`: the wait is for other ranks, so poll seldom."""
         while not (found := done()):
             self._wait_a_little(wait, others)
         wait.end()
@@ -241,7 +241,7 @@ class MpiWorld:
         return found
 
     def _wait_a_little(self, wait: Wait, others: bool) -> None:
-        """Look around, and leave the processor to others for a while."""
+        """Check the other ranks once, then yield the processor for a while."""
         self._waits_in, waited = wait.what, wait.seconds
         if waited < _SPIN and self._wanted():
             return

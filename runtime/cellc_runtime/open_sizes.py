@@ -68,7 +68,7 @@ def evaluate(x: Number, sizes: Sizes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The places of temporaries: each lies above some others, so that none overlap.
+    """The places of temporaries: each is above some others, so that none overlap.
 
     Attributes:
         names: the symbol of each place.

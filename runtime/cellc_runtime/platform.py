@@ -185,8 +185,8 @@ def open_private_directory(path: pathlib.Path) -> int | None:
 
 
 def _others_rename_in(info: os.stat_result) -> bool:
-    """Whether somebody else may rename what is in a directory. A group with the number of its user
-    is that user's own."""
+    """Whether another user may rename entries of a directory. A group with the same number as its
+    user is that user's own."""
     others = 0o002 if info.st_gid == info.st_uid else 0o022
     return bool(info.st_mode & others) and not info.st_mode & stat.S_ISVTX
 

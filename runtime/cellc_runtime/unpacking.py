@@ -10,7 +10,7 @@ ZLIB, GZIP = 15, 31  # The formats, as zlib's window sizes name them
 
 
 def packed(data: bytes) -> bytes:
-    """A zlib stream that `unpacked` accepts: stored as it is where it would shrink too much."""
+    """A zlib stream that `unpacked` accepts: stored uncompressed where it would shrink too much."""
     stream = zlib.compress(data)
     return stream if len(data) <= most_unpacked(len(stream)) else zlib.compress(data, 0)
 

@@ -47,9 +47,9 @@ class Wait:
         self._alive.done()
 
     def look(self) -> None:
-        """See what those do who are waited for, now and then. Raises CollectiveError if it has
-        taken too long, one of those waited for does not answer, has left or hangs, or nobody wants
-        it any more."""
+        """Query the status of the ranks that this one waits for, now and then. Raises
+        CollectiveError if the wait has taken too long, a rank does not answer, has left or hangs,
+        or nobody needs the result any more."""
         if not self._alive.is_due():
             return
         if self._channel is not None and self._channel.given_up is not None:

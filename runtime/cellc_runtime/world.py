@@ -1,4 +1,4 @@
-"""The processes that work together: who takes part, and how bytes go from one to another.
+"""The processes of a run: which take part, and how bytes are sent between them.
 
 A `World` moves bytes between ranks; what is computed of them is in `collectives.py`. There are
 three: one process alone, the ranks of MPI (`mpi.py`), and threads that play ranks

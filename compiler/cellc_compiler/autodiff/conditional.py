@@ -54,7 +54,7 @@ def differ(flags: Sequence[Value | None], dys: Sequence[Value | None]) -> bool:
 def present_results(
     b: Builder, node: Node, dys: Sequence[Value | None], presence: Mapping[Value, Value]
 ) -> tuple[list[Value | None], Value | None]:
-    """The cotangents of a node's results, and what says whether there is any (None: there is).
+    """The cotangents of a node's results, and the flag of their presence (None: present).
 
     Beside one that is present, those that nothing contributed to are zeros.
     """

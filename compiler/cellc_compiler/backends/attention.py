@@ -81,8 +81,9 @@ class AttentionPattern(Pattern[Attention]):
 
     @abstractmethod
     def kernels(self, parts: AttentionParts, memo: dict[Any, Any]) -> Kernels | None:
-        """The kernels, whose roles are the operands 0 and 1 of the scores, 2 the values, those of
-        the nest and the result; None if separate ones are better. `memo` keeps what is made."""
+        """The kernels, or None if separate kernels are better. Their roles: 0 and 1 are the
+        operands of the scores, 2 the values, then the operands of the nest and the result. `memo`
+        keeps kernels."""
 
     def facts(self, parts: AttentionParts, memo: dict[Any, Any]) -> Hashable:
         """Return further facts that the kernels depend on, besides types and attributes."""

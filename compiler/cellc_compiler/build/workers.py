@@ -125,7 +125,7 @@ class Worker:
         self.process.kill()
 
     def end(self) -> None:
-        """End it and let go of it; nobody waits for it."""
+        """Stop the process without waiting for it."""
         with _lock:
             _living.discard(self)
         self.process.kill()

@@ -192,8 +192,8 @@ def _between(a: Cluster, b: Cluster, members: dict[int, int]) -> bool:
 
 
 def _take_over(fuser: Fuser, home: Cluster, gone: Cluster, members: dict[int, int]) -> None:
-    """`home` has taken in the nodes of `gone`: who has a bit of one of them as an ancestor has
-    those of both."""
+    """Cluster `home` has taken over the nodes of `gone`: successors of either now have the
+    ancestors of both."""
     for node in gone.nodes:
         fuser.cluster_of[node] = home
     for p in gone.before.values():

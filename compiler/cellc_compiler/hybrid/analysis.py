@@ -1,5 +1,5 @@
-"""Work that a kernel does not need as it is written: zeros that nobody reads, rows one by one;
-and which variables it may read before it assigns them.
+"""Work that a kernel can skip: zeros that are never read, rows computed one by one; and the
+variables that may be read before they are assigned.
 
 The answers are found in the syntax tree and are sure: where a kernel is not of the plain forms
 that are looked for, its results are filled with zeros and its rows run in order.

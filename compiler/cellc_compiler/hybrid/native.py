@@ -325,8 +325,8 @@ class _Writer:
         return None
 
     def held(self, e: ast.expr) -> ast.expr:
-        """An expression whose value a variable holds. A float that is written down will meet the
-        kernel's floats, so it is of their type; Python would wait until it does."""
+        """An expression that is assigned to a variable. A float literal takes the type of the
+        kernel's floats at once; Python would decide at its first use."""
         x = self.expr(e)
         if isinstance(x, ast.Constant) and isinstance(x.value, float):
             floats = {t.dtype.itemsize for t in self.typed.types.values() if t.dtype.is_float}

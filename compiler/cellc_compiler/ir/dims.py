@@ -347,7 +347,7 @@ def is_symbolic(x: object) -> bool:
 
 
 def surely_equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal by what is known of them; asks nothing."""
+    """Whether two sizes are known to be equal; adds no guard."""
     if type(a) is Dim and type(b) is Dim and a.terms == b.terms:
         return True
     shapes = _state.shapes
@@ -358,7 +358,7 @@ def surely_equal(a: Size, b: Size) -> bool:
 
 
 def surely_at_least(a: Size, b: Size) -> bool:
-    """Whether `a >= b` by what is known of two sizes; asks nothing."""
+    """Whether `a >= b` is known; adds no guard."""
     if type(a) is not Dim and type(b) is not Dim:
         return a >= b
     difference, shapes = a - b, _state.shapes

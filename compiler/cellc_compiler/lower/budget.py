@@ -36,7 +36,7 @@ class BudgetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A forward value that the backward part needs: what it is, and where it comes from."""
+    """A forward value that the backward part needs, and its source."""
 
     op: str
     type: str  # in words; `scope` is the Cell's path, `where` the place in the source

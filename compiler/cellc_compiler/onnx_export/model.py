@@ -146,7 +146,7 @@ def _room(array: Array) -> int:
 
 
 def _check_beside(proto: onnx.ModelProto, name: str, data: str, size: int) -> None:
-    """Check a model whose weights lie in a file that is not there yet: an empty one stands in."""
+    """Check a model before its file of weights is written: an empty file replaces it."""
     with tempfile.TemporaryDirectory() as folder:
         with open(Path(folder) / data, "wb") as file:
             file.truncate(size)

@@ -317,7 +317,7 @@ class Writer:
     def raw(
         self, kind: str, inputs: Sequence[str], types: Sequence[DType], **attrs: Any
     ) -> list[str]:
-        """Append a node whose operands fit and whose result types the caller knows."""
+        """Append a node with valid operands and known result types."""
         at = self._at
         scope = at.scope if at is not None else ""
         label = f"{scope}.{at.op}" if at is not None and scope else (at.op if at else kind)

@@ -32,7 +32,7 @@ def all_lifted(b: Builder, xs: Values, mapped: Flags, n: int) -> list[Value]:
 
 
 def aligned(b: Builder, x: Value, mapped: bool, rank: int) -> Value:
-    """A value whose example has `rank` axes, so that the axis of examples does not broadcast."""
+    """A value reshaped to `rank` axes per example, so that the batch axis does not broadcast."""
     gap = rank - (x.type.rank - 1)
     if not mapped or not gap:
         return x

@@ -314,8 +314,8 @@ class AllToAllV(Collective):
 
 
 class LayOut(Same):
-    """The input itself, which is to lie so on the ranks: what the pass that makes the graph of one
-    of them from that of all goes by (`passes/sharding/`).
+    """The input itself, marked with its layout over the ranks. The pass that derives the graph of
+    one rank reads these marks (`passes/sharding/`).
 
     Attributes:
         matrix: the ranks as an array: its sizes.

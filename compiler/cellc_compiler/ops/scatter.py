@@ -168,8 +168,8 @@ class _Scatter(_Updates):
 
 
 def _adds_to_zeros(node: Node) -> bool:
-    """Whether a scatter makes sums of its updates and nothing else, so that parts of them give
-    partial sums."""
+    """Whether a scatter only adds its updates, so that parts of the updates result in partial
+    sums."""
     base = node.operands[0].node
     if base is not None and base.op == "broadcast_to":
         base = base.operands[0].node

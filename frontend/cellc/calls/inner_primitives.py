@@ -73,7 +73,8 @@ _HAS = {"Dropout": 1, "OneHot": 1}
 
 
 def hold(layer: Any, primitives: dict[str, Any]) -> None:
-    """Let a layer hold primitives that MindSpore's has: what is said of them is said of it."""
+    """Attach MindSpore's inner primitives to a layer, so that settings of them (`shard`,
+    `recompute`) apply to the layer."""
     layer.__dict__["_inner"] = primitives
     for value in primitives.values():
         if hasattr(value, "sharded") and not any(held() is layer for held in value._layers):
@@ -82,7 +83,7 @@ def hold(layer: Any, primitives: dict[str, Any]) -> None:
 
 
 def marked(layer: Any) -> dict[str, Any]:
-    """The primitives within a layer of which something is said that a trace goes by now."""
+    """The primitives within a layer with settings that the present trace must follow."""
     held = layer.__dict__.get("_inner")
     if not held:
         return {}

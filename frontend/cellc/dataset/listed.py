@@ -309,7 +309,7 @@ class CelebADataset(
 
 
 class SBUDataset(ListedDataset):
-    """Photographs and what their owners say of them. Those whose file is not there are left out.
+    """Photographs and their owners' captions. Photographs without a file are left out.
 
     Reference: Ordonez et al., 2011.
     """

@@ -592,8 +592,8 @@ def _split_counts(sizes: Sequence[Any], size: int) -> list[int]:
 
 
 def _rounded(wanted: list[float], size: int) -> list[int]:
-    """Whole numbers near the wanted ones that add up to `size`: what is left over goes to the
-    first, what is too much is taken from the first that keep at least one."""
+    """Whole numbers near the wanted ones that add up to `size`: a remainder goes to the first, an
+    excess is taken from the first that keep at least one."""
     counts = [round(w) for w in wanted]
     if any(c == 0 for c in counts):
         raise RuntimeError(f"The size of split {counts.index(0)} is 0, please provide other "

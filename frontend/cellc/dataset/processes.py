@@ -122,7 +122,7 @@ def _serve(
 
 
 def _listen(channel: Any, parent: int, tasks: Any) -> None:
-    """Take tasks as they come, so that who sends them need not wait; end with the socket."""
+    """Receive tasks as they arrive, so that the sender need not wait; ends with the socket."""
     try:
         while True:
             while not channel.poll(_WATCH):

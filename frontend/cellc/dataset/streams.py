@@ -19,7 +19,7 @@ _U64 = np.uint64
 
 
 class Stream:
-    """Base of generators: words, and what is made of them.
+    """Base of random generators: words, and numbers derived from them.
 
     Args:
         seed: where it starts; taken modulo 2**32.

@@ -191,7 +191,7 @@ class EagerEngine:
         return self._loaded(driver.compile_program(graph), op, attrs, len(graph.outputs) == 1)
 
     def _any_size(self, op: str, operands: Tensors, attrs: Attrs) -> _Compiled | None:
-        """The program that serves these shapes and all that lie alike, if there is one."""
+        """The program for these shapes and all that broadcast alike, if there is one."""
         arrays = arrays_of(operands)
         ways = shape_polymorphic.broadcasts([a.shape for a in arrays])
         if ways is None or max(a.size for a in arrays) >= shape_polymorphic.LIMIT:

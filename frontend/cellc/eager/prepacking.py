@@ -70,7 +70,8 @@ def concerns(op: str, operands: Tensors) -> bool:
 
 
 def read_as_given(operands: Tensors) -> None:
-    """An op reads these as they are: Parameters would be needed beside what is packed of them."""
+    """An op reads these Parameters unpacked, so they would be needed besides their packed
+    copies."""
     for t in operands:
         if type(t) is not Tensor and isinstance(t, Parameter) and t._type.nbytes >= 1 << 18:
             storage = storage_of(t)

@@ -114,7 +114,7 @@ class Step:
     rule: CustomRule | Sums | None = None
 
     def node(self, values: Sequence[Value] | Mapping[int, Value]) -> Node:
-        """The op as a node that makes its results of these values, which are there by number."""
+        """The op as a node with these results; values are given by number."""
         info = self.applied
         node = Node(info.op if info else "custom_grad", [values[i] for i in self.operands],
                     dict(info.attrs) if info else {}, regions=info.regions if info else ())
@@ -511,7 +511,8 @@ class _BackwardWalk:
         self.done = len(self.graph.nodes)
 
     def _finish(self, wanted: Sequence[Value]) -> None:
-        """Run what is left of the nodes that these values need; tensors go with their last use."""
+        """Run the remaining nodes that these values need; each tensor is freed after its last
+        use."""
         needed = set(wanted)
         left: list[Node] = []
         for node in reversed(self.graph.nodes[self.done :]):

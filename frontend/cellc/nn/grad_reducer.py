@@ -242,8 +242,8 @@ def _write_strategy(parameters: Sequence[Parameter], optimizer: Any) -> None:
 
 
 class _StageGradReducer(DistributedGradReducer):
-    """Gradients summed over the ranks of a stage, where each of them has those of its own rows:
-    the graph of all of them has whole sums."""
+    """Gradients summed over the ranks of a stage, each of which has those of its own rows; the
+    graph of all ranks has whole sums."""
 
     def construct(self, grads: Any) -> Any:
         """The sums, or means."""

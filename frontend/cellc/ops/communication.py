@@ -474,8 +474,8 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None,
     group: str | None = None, async_op: bool = False,
 ) -> CommHandle | None:
-    """Send the rows of `input` to all processes, and write those that each of them sends to this
-    one into `output`."""
+    """Scatter the rows of `input` to all processes, and write the rows received from each into
+    `output`."""
     what = "all_to_all_single"
     as_tensor(output, what, "output")
     as_tensor(input, what, "input")

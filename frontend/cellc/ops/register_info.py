@@ -189,8 +189,8 @@ class DataType(metaclass=_Pairs):
 
 
 class _RegOp(CustomRegOp):
-    """Registration information of a function written for one kind of processor, which is not here:
-    remembered, so that files that register such functions run.
+    """Registration information of a function for another kind of processor: kept, so that files
+    that register such functions run.
 
     Args:
         op_name: recorded.

@@ -38,7 +38,7 @@ METHODS = frozenset((
 
 
 def as_views(methods: dict[str, Any]) -> dict[str, Any]:
-    """Methods and properties of Tensor by name, those that give views so that the views know it."""
+    """Methods and properties of Tensor by name; those that return views register them as views."""
     out = methods | {name: viewing(methods[name]) for name in METHODS}
     for name, by in (("view_as", "reshape"), ("reshape_as", "reshape"),
                      ("expand_as", "broadcast_to")):

@@ -76,7 +76,7 @@ def _parameter_broadcast_check(parallel_mode: str, parameter_broadcast: bool) ->
 def _to_full_tensor(
     elem: Any, global_device_num: int, global_rank: int, scaling_sens: Any = None
 ) -> tuple[Any, ...]:
-    """The elements, and the scale if there is one: one device has all of them."""
+    """The elements, and the scale if there is one; one device holds all of them."""
     if global_device_num != 1 or global_rank != 0:
         raise RuntimeError("One device computes, so 'global_device_num' must be 1 and "
                            f"'global_rank' 0, but got {global_device_num} and {global_rank}.")

@@ -90,8 +90,8 @@ class Weight(Source):
 
 
 class WeightOnDevice(Weight):
-    """A parameter of a network that runs on a device with memory of its own: it moves there, and
-    keeps its elements as they are beside what is packed of them.
+    """A parameter of a network on a device with its own memory: it moves there and keeps its plain
+    elements besides the packed ones.
 
     Args:
         tensor: the parameter.

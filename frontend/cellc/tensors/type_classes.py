@@ -1,4 +1,5 @@
-"""The classes of MindSpore's types and what is asked of them: `mindspore._c_expression.typing`."""
+"""The classes of MindSpore's types and the questions that scripts ask about them:
+`mindspore._c_expression.typing`."""
 
 from __future__ import annotations
 

@@ -414,8 +414,8 @@ def viewing(fn: F, by: Callable[..., Any] | None = None) -> F:
 
 
 def share(x: Tensor, parts: Sequence[Tensor]) -> None:
-    """Note that tensors share elements with `x`, of which a size is left open: how they lie there
-    is not known, so that a change in place of one of them is refused (`check_alone`)."""
+    """Note that tensors share elements with `x`, which has an open size: their layout is not known,
+    so in-place changes of them are refused (`check_alone`)."""
     group = x.__dict__.setdefault("_shares", [weakref.ref(x)])
     for part in parts:
         if part is not x:

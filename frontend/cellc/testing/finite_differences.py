@@ -233,8 +233,8 @@ _fineness = ["bfloat16", "float16", "float32", "float64"]
 def _of_graph(
     call: Callable[..., Any], tensors: list[Tensor], weights: list[Any], weigh: bool
 ) -> tuple[GraphAt, list[Any]]:
-    """The function by the reference interpreter, in float64; and the weights: those that are
-    given, or those that it reads."""
+    """The function in the reference interpreter, in float64; and its weights: the given ones, or
+    those that it reads."""
     traced = trace(call, tensors, {})
     if weigh and not weights:
         weights = [p for p in traced.parameters if isinstance(p, Parameter) and p.requires_grad

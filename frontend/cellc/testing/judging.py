@@ -57,7 +57,8 @@ class Symptom:
 
 
 class CannotJudge(ValueError):
-    """A graph that calls Python functions whose results nobody has, or is only a part."""
+    """A graph that cannot be judged: it calls Python functions without recorded results, or is only
+    a part."""
 
 
 class Judge:

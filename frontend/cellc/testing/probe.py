@@ -1,4 +1,4 @@
-"""A process that judges graphs, so that one that crashes the judge leaves its caller alive.
+"""A process that judges graphs, so that a crash of the judge does not end the caller.
 
     python -m cellc.testing.probe [FILE.py]
 

@@ -40,7 +40,8 @@ class _Board:
                 lambda: self.failed or set(ranks) <= self.given.get(key, {}).keys(), seconds)
 
     def take(self, key: Any, ranks: Sequence[int], who: int, text: str) -> dict[int, Any]:
-        """Return the contributions of these ranks, once all have come; each of them takes them."""
+        """Return the contributions of these ranks once all have arrived; each rank receives
+        them."""
         with self.changed:
             self.come(key, ranks, _PATIENCE)
             # (Another may have failed at this very step; then this one raises the same fault.)

@@ -44,7 +44,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A floating-point operand: which it is, its elements, the Parameter that it is or None."""
+    """A floating-point operand: its position, its elements, and its Parameter or None."""
 
     place: int
     array: Array

@@ -411,8 +411,8 @@ class Tracer:
         self.regions[-1].assigned[parameter] = None
 
     def begin(self, parameter: Parameter) -> None:
-        """A Parameter that the traced function makes: each run begins with the value it has now,
-        and what it is assigned is gone after the run."""
+        """A Parameter that the traced function makes: each run begins with its present value, and
+        assignments are discarded after the run."""
         first = tensor_of(parameter._snapshot())
         for level, region in enumerate(self.regions):
             region.env[parameter] = self.lift(first, level)

@@ -71,8 +71,8 @@ class Batches:
         return made
 
     def _of_dataset(self) -> Iterator[Any]:
-        """Rows of one iterator for all epochs, so that each has another order under a seed; of a
-        new one where the last epoch was not gone through, or the old one has nothing more."""
+        """Rows of one iterator for all epochs, so that each epoch has another order under a seed. A
+        new iterator is made if the last epoch was not finished or the old one is exhausted."""
         kept, self._iterator = self._iterator, None
         found = False
         for element in kept or ():

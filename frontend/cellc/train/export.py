@@ -229,8 +229,8 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
 
 
 def is_own(file_name: str) -> bool:
-    """Whether a file is of cellc's own format: its name says so, or, of a `.mindir` file, its first
-    bytes. So is one that cannot be read."""
+    """Whether a file is of cellc's own format, by its name or, for `.mindir`, by its first bytes.
+    True also for a file that cannot be read."""
     if not file_name.endswith(".mindir"):
         return file_name.endswith(".cir")
     try:

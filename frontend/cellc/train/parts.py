@@ -214,7 +214,8 @@ def _write_part(
 
 
 def remove(manifest: str) -> None:
-    """Remove a checkpoint: the manifest first, so that what is left is none. All ranks do it."""
+    """Remove a checkpoint: the manifest first, so that a partial removal leaves no valid
+    checkpoint. All ranks do it."""
     parts = Manifest(manifest).parts if os.path.isfile(manifest) else []  # of this version
     _swap(f"parts of {os.path.basename(manifest)} known", "")
     if world().rank == 0:

@@ -383,8 +383,8 @@ class GradFunction:
         return self._compute(*args, **kwargs)
 
     def _with_hooks(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GradFunction:
-        """Return the function for a call whose arguments may have hooks: each set of these is
-        compiled for itself."""
+        """Return the function for a call with hooks on arguments: each set of hooks is compiled
+        separately."""
         leaves = take_apart((args, dict(kwargs)))[1]
         hooked = {i: t for i, t in enumerate(leaves) if t._hooks}
         if not hooked:

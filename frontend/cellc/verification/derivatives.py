@@ -343,8 +343,8 @@ class Quotient:
         return moved
 
     def _at(self, at: list[Array], moved: Sequence[int], allowed: float) -> str:
-        """Compare along one random direction of some inputs, all of which have about the same
-        share in it, so that none is lost among the others."""
+        """Compare along one random direction of some inputs, scaled so that each input contributes
+        about equally."""
         grads = dict(zip(self.wanted, self.gradients(at), strict=True))
         moves, shares = {}, {}
         for i in moved:

@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The node whose error is the largest share of what is allowed.
+    """The node with the largest error relative to its limit.
 
     Attributes:
         op, scope, span: of the node.

@@ -132,7 +132,8 @@ class _Report:
         }
 
     def _open(self) -> tuple[list[Stage], Json, Json]:
-        """The stages of a graph whose sizes only a run knows: there is one, and no code."""
+        """The stages of a graph with sizes that are known at run time only: one stage, without
+        code."""
         self.subject.notes.append(
             "Sizes follow from elements, so passes run and code is made when they are known: only "
             "the traced graph is shown.")

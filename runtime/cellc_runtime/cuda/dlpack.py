@@ -68,7 +68,7 @@ def _forget(managed: int) -> None:
 
 
 def _unused(capsule: int) -> None:
-    """A capsule goes; if nobody took what is in it, that goes, too."""
+    """Free a capsule, and its contents if nobody took them."""
     if _dying_is_valid(capsule, _NAME):
         _forget(_dying_pointer(capsule, _NAME))
 

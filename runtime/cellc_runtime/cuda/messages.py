@@ -109,9 +109,9 @@ class Messages:
         self._from: dict[int, _Incoming] = {}
 
     def put(self, what: Message, step: Step, given: Given, queue: Queue) -> bool:
-        """Send or receive; whether that is done here, and not by the host. Raises CollectiveError
-        if there is no such rank, the other side's message is of another type or does not come, or
-        NCCL cannot do it."""
+        """Send or receive. True if this thread did it, not the host. Raises CollectiveError if
+        there is no such rank, the message of the other side has another type or does not arrive, or
+        NCCL cannot transfer it."""
         other_rank(step, what.rank)
         if what.tag == TAG:
             raise CollectiveError(f"{step.text}{step.place}: the tag {TAG} is cellc's own")

@@ -98,8 +98,8 @@ class Engine:
         return True
 
     def introduce(self, group: tuple[int, ...]) -> None:
-        """All ranks of a group, which call this, tell each other what connects them, so that their
-        first messages go by NCCL."""
+        """Exchange the connection data of all ranks of a group, so that their first messages use
+        NCCL. All ranks call this."""
         own = self._own(self.queue) if self.queue is not None else messages.Peer("", "")
         step = Step("what connects ranks", group)
         said = in_order(lambda: gathered_texts(step, f"{own.gpu}\n{own.version}"), step.text)

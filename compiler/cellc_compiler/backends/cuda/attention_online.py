@@ -334,8 +334,8 @@ class OnlineFinder(ProductFinder):
         return self.schedule.root(a) is self.schedule.root(b)
 
     def _transposed(self, left: Value) -> list[tuple[Node, bool]]:
-        """Products of a value turned and another one; whether the value comes second, so that the
-        result lies the other way."""
+        """Matrix multiplications of a transposed value with another one; whether the value is the
+        second operand, so that the result is transposed."""
         return [(n, n.operands[1] is v) for v in self.same_memory(left)
                 for n in self.users.get(v, ())
                 if n.op == "matmul" and n in self.home and n not in self.busy

@@ -203,7 +203,7 @@ class LaunchWriter(FunctionWriter):
     # --- launches -------------------------------------------------------------------------------
 
     def call(self, i: Call) -> None:
-        """A kernel, or the one that stands for it where its pointers do not lie as it wants."""
+        """A kernel, or its replacement where its pointers are not aligned as it needs."""
         code: KernelCode = i.kernel.code
         if code.otherwise is not None and any(_align(p) % code.align for p in i.places):
             code = code.otherwise

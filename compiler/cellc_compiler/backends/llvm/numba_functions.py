@@ -95,8 +95,8 @@ def _known(*given: Any) -> None:
 
 
 def _common(x: Any, y: Any, weak: str) -> Any:
-    """The type that two numbers meet in, as for numpy's scalars; `weak` says which of them is
-    written down and so takes the other's type, if it is of the kind."""
+    """The type that two numbers are promoted to, as for numpy's scalars. `weak` marks a literal,
+    which takes the type of the other number if that is of its kind."""
     _known(x, y)
     if weak:
         held, free = (y, x) if weak == "l" else (x, y)

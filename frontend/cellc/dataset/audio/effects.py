@@ -286,7 +286,8 @@ class Flanger(SoundTransform):
 
 
 class Dither(SoundTransform, RandomTransform):
-    """Rounds to 16 bits after adding noise, so that what is lost does not follow the sound."""
+    """Rounds to 16 bits after adding noise, so that the rounding error is independent of the
+    signal."""
 
     density_function: DensityFunction = argument(
         default=DensityFunction.TPDF, text="a `DensityFunction`; TPDF adds a fixed triangle, as "

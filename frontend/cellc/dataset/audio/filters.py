@@ -123,7 +123,7 @@ def _amplitude(gain: float) -> float:
 
 
 def _shelf(angle: float, alpha: float, size: float, high: int) -> Section:
-    """A filter that makes what is above an angle louder (`high` is 1), or what is below it (-1)."""
+    """A filter that amplifies frequencies above an angle (`high` is 1), or below it (-1)."""
     wide, cosine = 2 * math.sqrt(size) * alpha, high * math.cos(angle)
     more, less = size + 1, size - 1
     return (size * (more + less * cosine + wide), -2 * high * size * (less + more * cosine),

@@ -96,7 +96,8 @@ class ImageTransform(Fields, Transform):
         return image
 
     def _draw(self, image: Any) -> None:
-        """For random ones: what is the same for all images of a call, of which this is the first.
+        """For random transforms: the values shared by all images of a call; this is the first
+        image.
 
         Drawn in the order in which MindSpore does, so that the same seed gives the same.
         """

@@ -85,7 +85,7 @@ def _losses() -> Table:
 
 
 def _pools() -> Table:
-    """Pools, whose stride is the kernel where it is None."""
+    """Pools with the kernel size as the default stride."""
     return {
         "avg_pool1d": lambda input, kernel_size, stride=None, padding=0, ceil_mode=False,
         count_include_pad=True: ops.avg_pool1d(

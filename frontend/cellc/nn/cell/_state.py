@@ -164,7 +164,7 @@ def load_own(
     cell: State, given: Mapping[str, Any], prefix: str, strict: bool, found: Findings, *,
     copy: bool,
 ) -> None:
-    """Load a cell's own parameters, buffers and extra state; what is wrong goes to `found`."""
+    """Load a cell's own parameters, buffers and extra state; problems are added to `found`."""
     own = dict([*cell._own_parameters(), *own_buffers(cell, persistent=True)])
     for name, target in own.items():
         key = prefix + name

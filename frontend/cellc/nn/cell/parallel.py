@@ -70,7 +70,7 @@ class Parallel(Compiling):
         self, in_strategy: tuple[Any, ...], out_strategy: tuple[Any, ...] | None = None,
         parameter_plan: dict[str, Any] | None = None,
     ) -> Any:
-        """This cell as a function whose operands and results lie on ranks as strategies say.
+        """This cell as a function with operands and results sharded by strategies.
 
         In one process, and in modes that cut no graphs: itself. See `cellc.parallel.shard`.
         """

@@ -291,8 +291,8 @@ def _maker(layer: Any, name: str) -> Maker | None:
 
 
 def takes(layer: Any, name: str, value: Any) -> bool:
-    """Whether what a layer is given is a primitive like the one that it would have by this name:
-    then it is held in its place, and what is said of it is said of the layer.
+    """Whether an assigned primitive is like the layer's inner primitive of this name: then it
+    replaces the inner one, and its settings apply to the layer.
 
     A class with a `construct` of its own, which does not call that of the layer, uses what it is
     given as it likes: False.

@@ -1,4 +1,4 @@
-"""Distributions, bijectors that make others of them, and layers whose weights are distributions.
+"""Distributions, bijectors that transform distributions, and layers with distributions as weights.
 
 Source: `mindspore.nn.probability`.
 """

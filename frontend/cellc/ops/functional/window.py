@@ -661,7 +661,7 @@ def interpolate_ext(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
 ) -> Tensor:
-    """`interpolate` whose positions lie 1 / `scale_factor` apart, as PyTorch's do.
+    """`interpolate` with positions 1 / `scale_factor` apart, as in PyTorch.
 
     Args:
         input, size, scale_factor, mode, align_corners: as in `interpolate`.

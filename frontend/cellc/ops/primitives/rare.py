@@ -328,8 +328,8 @@ def _lstm(
     input: Tensor, h: Tensor, c: Tensor, w: Tensor, *, input_size: int, hidden_size: int,
     num_layers: int, has_bias: bool, bidirectional: bool, dropout: float, proj_size: int = 0,
 ) -> tuple[Tensor, ...]:
-    """An LSTM whose weights lie in one tensor. Outputs (T, N, directions * H), the last states, and
-    two that are reserved."""
+    """An LSTM with all weights in one tensor. Outputs (T, N, directions * H), the last states, and
+    two reserved results."""
     if proj_size or dropout:
         raise misuse("LSTM", "'proj_size' and 'dropout' must be 0",
                      f"{proj_size} and {dropout}; use nn.LSTM")
@@ -344,8 +344,9 @@ def _gru(
     hidden_size: int, num_layers: int, has_bias: bool, bidirectional: bool, dropout: float,
     is_train: bool = True,
 ) -> tuple[Tensor, ...]:
-    """A GRU whose weights lie in one tensor, as MindSpore computes it on a CPU: the reset gate is
-    applied before the matrix, the biases of the states and `seq_lengths` are not looked at."""
+    """A GRU with all weights in one tensor, as MindSpore computes it on a CPU: the reset gate is
+    applied before the matrix multiplication; `seq_lengths` and the biases of the states are
+    ignored."""
     if dropout:
         raise misuse("GRUV2", "'dropout' must be 0 on a CPU", dropout)
     out, states = recurrence.packed("gru_v2", input, [h], tensor(w, "GRUV2", "w"), num_layers,

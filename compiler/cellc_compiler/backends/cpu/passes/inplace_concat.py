@@ -1,4 +1,4 @@
-"""Concatenations whose parts are computed where they belong, so that nothing is copied.
+"""Concatenations with parts that are computed in place, so that nothing is copied.
 
 Where the parts of a join lie one after the other in memory, and each is a result of its own, the
 kernels that compute the parts can write into the joined tensor. This pass decides where: such a

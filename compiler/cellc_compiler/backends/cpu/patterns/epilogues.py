@@ -208,7 +208,7 @@ def _place(domain: Domain, value: Value) -> tuple[Index, ...] | None:
 
 
 def _roots(reader: Cluster, stored: list[Value], schedule: Schedule) -> tuple[Expr, ...] | None:
-    """Return the stores of a nest as expressions; None where it has no such form."""
+    """Return the stores of a nest as expressions; None if the nest has another form."""
     assert reader.domain is not None
     builder = NestBuilder(reader.domain, reader.nodes, schedule.inline)
     roots: list[Expr] = []

@@ -1,4 +1,4 @@
-"""Functions of float32 whose results, or what is made of them, are rounded to 16 bits.
+"""Functions of float32 for results that are rounded to 16 bits, directly or after further ops.
 
 A composition of 16-bit floats that is computed in float32 needs only a few bits more than its
 result keeps, but float32's range: `exp` of a masked score is 0, `sigmoid` of -100 is not. No
