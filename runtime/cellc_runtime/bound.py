@@ -82,7 +82,7 @@ class Weights:
         return found
 
     def settled(self, names: Iterable[str] | None = None) -> dict[str, Array]:
-        """The arrays, after what was written of them (of some) on a device has come back."""
+        """The arrays, after values that a device has written are copied back."""
         for name in list(self._behind) if names is None else names:
             behind = self._behind.pop(name, None)
             if behind is not None:

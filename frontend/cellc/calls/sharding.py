@@ -149,5 +149,5 @@ def _of_tensors(
 
 
 def _laid_operand(x: Tensor, placement: Placement) -> Tensor:
-    """An operand, laid out; one without axes lies nowhere."""
+    """An operand with its layout; a scalar has none."""
     return x if not x.ndim and not placement[1] else lay_out(x, placement)

@@ -1,4 +1,4 @@
-"""Pictures with what is where in them: COCO and Pascal VOC."""
+"""Pictures with annotated objects: COCO and Pascal VOC."""
 
 from __future__ import annotations
 

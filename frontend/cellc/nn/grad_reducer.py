@@ -170,7 +170,7 @@ def _scatter(grads: Sequence[Tensor], group: str) -> list[Tensor]:
 
 
 def _split(total: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """Tensors that lie one after the other."""
+    """The tensors of these shapes that lie one after the other in a flat one."""
     out, start = [], 0
     for shape in shapes:
         size = math.prod(shape)

@@ -402,7 +402,7 @@ class FileWriter:
         return self._shards
 
     def _give_up(self, error: Exception) -> RuntimeError:
-        """Remove what was written, as it is not all that was to be written; the error to raise."""
+        """Remove the incomplete files; the error to raise."""
         if self._discard is not None:
             self._discard()
         self._failure = f"{self._paths[0]} cannot be written: {error}"

@@ -136,8 +136,8 @@ def _recorded(request: Request, args: tuple[Tensor, ...]) -> Found:
 
 
 def _keep_inputs(r: Recording) -> list[tuple[Tensor, Tensor]]:
-    """Let a recording keep what it has read, which the program may change before a pullback; the
-    copies with what they are of."""
+    """Copy what a recording has read, as the program may change it before a pullback; the copies
+    and their originals."""
     kept = []
     for number in list(r.inputs):
         source = r.tensors[number]

@@ -240,7 +240,7 @@ class _Outgoing:
         self._told = False
 
     def send(self, copy: Memory, nbytes: int, mark: Event | None, doing: str) -> None:
-        """Send a copy, which is there when a mark is reached."""
+        """Send a copy that is complete once an event is reached."""
         self.channel.start(lambda: self._send(copy, nbytes, mark, doing), doing)
 
     def _send(self, copy: Memory, nbytes: int, mark: Event | None, doing: str) -> None:

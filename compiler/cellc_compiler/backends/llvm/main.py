@@ -65,8 +65,8 @@ def write_main(
     instructions: list[Instruction], precompute: list[list[Instruction]], writer: FunctionWriter,
     other: FunctionWriter,
 ) -> str:
-    """The module of `cellc_main`, by `writer`, and of `cellc_ahead`, by `other`, if anything is
-    done `ahead`: what each block of what is kept is filled by."""
+    """The module of `cellc_main`, by `writer`, and of `cellc_ahead`, by `other`, if anything runs
+    `ahead`: the code that fills each block of kept memory."""
     functions = [writer.write(instructions)]
     if precompute:
         other.helpers, other.parts = writer.helpers, writer.parts  # of one module

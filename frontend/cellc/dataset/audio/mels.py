@@ -180,8 +180,8 @@ class MelScale(_Mel):
 
 
 class InverseMelScale(_Mel, RandomTransform):
-    """A spectrum (..., frequency, time) of what it is by mels, found by steps along the gradient
-    from random numbers.
+    """A spectrum (..., frequency, time) from its mels, found by gradient descent from random
+    numbers.
 
     Raises:
         RuntimeError: at a call, for another number of mels.

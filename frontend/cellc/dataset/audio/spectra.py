@@ -1,4 +1,4 @@
-"""Spectra of short windows, back again, and what is read from them."""
+"""Short-time Fourier transforms, their inverses, and features of spectra."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class _Ahead:
         self._next = worker + 1
 
     def _take(self, place: int) -> tuple[int, bool, Any]:
-        """A result that is waited for: of which worker, whether its rows are over, the batch."""
+        """The next result: its worker, whether the rows of that worker have ended, the batch."""
         worker, made = self._waiting[place]
         patience = self._loader.timeout
         if patience and not self._pool.ready([(worker, made)], patience):

@@ -223,7 +223,7 @@ class RandomErasing(RandomImageTransform):
         return made
 
     def _box(self, height: int, width: int) -> tuple[int, int, int, int] | None:
-        """Top, left, height and width of what is filled; None if none was found."""
+        """Top, left, height and width of the erased area; None if none was found."""
         for _ in range(self.max_attempts):
             area = height * width * self.random.real(*self.scale)
             shape = self.random.real(*self.ratio)

@@ -38,7 +38,8 @@ def _rest_of_log(x: Tensor) -> Tensor:
 
 
 def _figure(name: str, doc: str, **ways: Way) -> Answer:
-    """A method that gives what the first hook gives that there is, by the function with it."""
+    """A method that returns the result of the first hook that is defined, by the function for
+    it."""
     def figure(self: Any, *args: Any, **kwargs: Any) -> Tensor:
         for hook, then in ways.items():
             if hasattr(self, hook):

@@ -169,7 +169,7 @@ def embedding(
                  creation.ones((index.size,), table.dtype), axis=0, mode="add")
     share = out / shapes.expand_dims(apply("gather", read, index, axis=0), -1)
     # The difference is zero; its gradient is that of the share.
-    return apply_one("stop_gradient", out) + (share - apply("stop_gradient", share))
+    return apply_one("stop_gradient", out) + (share - apply_one("stop_gradient", share))
 
 
 def _renormalize(table: Tensor, index: Tensor, limit: float, p: float) -> Tensor:

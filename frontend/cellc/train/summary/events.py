@@ -78,7 +78,7 @@ def tensor(tag: str, value: Array) -> bytes:
 
 
 def histogram(tag: str, value: Array, bins: int = 30) -> bytes:
-    """A value: how many elements are where; those that are not finite are left out."""
+    """A histogram of the elements of a value; elements that are not finite are left out."""
     x = np.asarray(value, np.float64).ravel()
     x = x[np.isfinite(x)]
     low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 0.0)
