@@ -85,7 +85,6 @@ def compile_open_observed(
 
     Args:
         observe: called with the name of each pass and the graph after it.
-        report: filled in.
 
     Raises:
         Undecided: something must know a size.

@@ -53,7 +53,6 @@ class Watch:
     """Since when a process has done nothing.
 
     Args:
-        process: its id.
         but: a thread (`threading.get_native_id`) whose doings do not count.
     """
 
@@ -88,7 +87,6 @@ def signs(process: int, but: int = 0) -> Signs | None:
     """Return the work of a process of this machine; None where the system does not show it.
 
     Args:
-        process: its id.
         but: a thread that does not count.
     """
     try:

@@ -29,8 +29,6 @@ class Inputs:
     """The inputs of an entry.
 
     Attributes:
-        entry: its name.
-        types: of each input.
         sizes: names for those that are open.
     """
 
@@ -140,7 +138,6 @@ def accept_outputs(
     Args:
         entry: what is called.
         out: as the caller gave it.
-        types: of the outputs.
         written: weights and inputs that calls update.
         donated: outputs that are written over inputs: a list has None there.
 

@@ -35,7 +35,6 @@ class Weights:
         fixed: whether no program writes any.
 
     Attributes:
-        arrays: by name.
         fixed: as given.
         lock: held while a program runs that writes some or may read what another writes.
         writes: how many calls have written some.

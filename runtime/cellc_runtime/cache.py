@@ -71,7 +71,6 @@ class _Folder:
 
     Args:
         descriptor: of it; None where the system has no such (Windows): `path` is used.
-        path: of it.
     """
 
     def __init__(self, descriptor: int | None, path: str) -> None:

@@ -162,7 +162,6 @@ class Channel:
     """Requested operations, running operations, and the thread.
 
     Args:
-        name: the thread's.
         attend: called on it now and then while there is nothing else to do; a channel that has
             such a function does everything on its thread, from the start on, but what programs
             help with.

@@ -119,7 +119,6 @@ def decode(
     Arrays are read-only views of `data` where that is possible.
 
     Args:
-        data: the file's bytes.
         what: what to call it in errors.
         crc: whether the CRC-32, if there is one, is checked.
 

@@ -86,7 +86,6 @@ def unpack(data: bytes | memoryview, magic: bytes, version: int, what: str) -> C
     """Verify a whole file and open it; sections are views of `data`.
 
     Args:
-        data: the file.
         magic: what it must start with.
         version: the one version understood.
         what: how errors call it ("program").

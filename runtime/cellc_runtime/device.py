@@ -107,7 +107,6 @@ class Device(ABC):
     """Where programs run.
 
     Attributes:
-        name: for errors.
         targets: whose programs it takes, by name, the best first.
         number: which of its kind.
         own_memory: whether its memory is not the process's own: programs then take and give

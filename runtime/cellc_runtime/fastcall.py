@@ -223,7 +223,6 @@ class Context:
     """The data that the native entry of one program reads.
 
     Args:
-        program: the program.
         main: address of `cellc_main`.
         consts: address of the constants.
         slow: called for anything unusual, with the arguments.

@@ -37,7 +37,6 @@ class Faults:
     """The checks of a device.
 
     Args:
-        device: whose checks they are.
         seen: where the host sees what was found: a number (0: nothing) and the arena's address.
         reset: lets the device forget it, after all earlier launches.
     """

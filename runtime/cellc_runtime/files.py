@@ -68,7 +68,6 @@ def replacing(
     Temporary files that killed writers left in the folder are removed.
 
     Args:
-        path: the file.
         mode_of: the file whose permissions the new one gets, from before its first byte is
             written; default: the older file at `path`. Without one the umask decides.
 

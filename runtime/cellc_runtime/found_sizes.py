@@ -157,7 +157,6 @@ class Staged:
     """A variant of an entry that finds sizes.
 
     Args:
-        ways: its ways.
         symbols: the names of the sizes of its inputs.
         opened: opens a program, by the numbers of the way, the stage and the program.
     """
@@ -290,7 +289,6 @@ def from_json(
     Args:
         variants: how many it has, each with its ways.
         inputs: how many it takes.
-        symbols: the sizes of these.
 
     Raises:
         ArtifactError: malformed.

@@ -89,11 +89,7 @@ class _FreeBlocks:
 
 
 class Source(ABC):
-    """A parameter that may give up its memory.
-
-    Attributes:
-        shape, dtype: of the array.
-    """
+    """A parameter that may give up its memory."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -119,9 +115,7 @@ class Blocks:
     """Makes or finds the blocks of one program.
 
     Args:
-        program: the program.
         fill: called with the number of a block and the addresses of its slot and sources.
-        device: where the program runs.
     """
 
     def __init__(self, program: Program, fill: Fill, device: Device) -> None:

@@ -21,7 +21,6 @@ class Wait:
     Args:
         alive: how it is seen what the others do.
         channel: on which it is waited.
-        step: in what.
         rank: which one waits.
         whom: for which others.
         absent: those of them that have not come; None: all have come, and bytes are on their way.

@@ -193,11 +193,7 @@ class Identities:
 
 
 class Loop:
-    """The carried values of a loop, and their alternatives.
-
-    Args:
-        graph: holds the node.
-    """
+    """The carried values of a loop, and their alternatives."""
 
     def __init__(self, identities: Identities, graph: Graph, node: Node) -> None:
         self.of, self.graph, self.node = identities, graph, node

@@ -42,7 +42,6 @@ class CompilePool:
     Leaving the context hands the workers back; if not all is done, it ends them.
 
     Args:
-        target: what to compile for.
         processes: that may compile at once; with one, this process does it.
         here: compiles a text in this process.
         made: called for each object made, in any thread, one call at a time.

@@ -62,7 +62,6 @@ def link_inputs(
         main_text: module with `cellc_main`; kernels are `declare hidden void @name(...)`.
         kernels: the name `main` calls each kernel by, and its text (which calls it `@KERNEL`);
             equal texts become one object with several names.
-        target: what to compile for.
         support: other modules, all of whose functions are linked.
         builder: has been given kernels already.
 
@@ -94,7 +93,6 @@ class Builder:
     Leaving the context ends the processes that still compile, whatever happened.
 
     Args:
-        target: what to compile for.
         jobs: processes that compile at once; the knob or the processors when None.
     """
 

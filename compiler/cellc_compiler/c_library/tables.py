@@ -126,7 +126,6 @@ class Tables:
     """Writes the constants of a network for one target.
 
     Args:
-        network: its parts.
         constants: where they go; those of all targets of a library are in one module.
         first: the number of its first program among those of the library.
 

@@ -91,7 +91,6 @@ def write(
     Args:
         path: the file; its ending says which kind.
         compiled: for each target, as `check_targets` gives them, the entries by name.
-        weights: by name.
         weights_path: a file for the weights; None: the library holds them.
 
     Returns:

@@ -87,7 +87,6 @@ class Cluster:
 
     Attributes:
         number: that of its bit in sets of clusters.
-        nodes: its members.
         ancestors: what must run before it, as a set of bits.
         before, after: what it follows and what follows it at once, by number.
         structure: the number of what its members compute; `order` has their places.

@@ -255,7 +255,6 @@ class Builder:
     """Appends nodes to a graph. `b.add(x, y)` is `b.emit("add", x, y)` for any op of one result.
 
     Args:
-        graph: the graph that grows.
         span, scope, origin: given to each node; change them with `at`.
     """
 

@@ -169,7 +169,6 @@ def to_model(
     Args:
         graph: as it was traced (compositions not expanded).
         weights: the arrays of inputs that are no arguments, by name.
-        outputs: names of the results.
         opset: version of ONNX's op set, 17 to 21.
 
     Raises:

@@ -42,7 +42,6 @@ def host_call(
     Args:
         function: see `HostFunction`.
         name: what messages call it.
-        operands: what it is given.
         results: the types of what it returns.
         rule: its gradient; without one, to ask for a gradient through it is an error.
     """

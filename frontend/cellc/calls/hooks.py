@@ -252,7 +252,6 @@ class _Linked:
 
     Args:
         call: takes whether it does, and tensors.
-        other: that one.
         followed: whether it does where no graph is.
     """
 

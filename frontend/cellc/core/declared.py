@@ -52,7 +52,6 @@ class Rule:
         """The normal form of an argument.
 
         Args:
-            value: the argument.
             what, name: the function or class, and the parameter.
         """
         if not self.fits(value):
@@ -94,7 +93,6 @@ def misuse(
     """The error of a wrong argument that no rule of one argument describes.
 
     Args:
-        what: the function or class.
         claim: the condition that does not hold: "'stride' must be positive".
         got: the value; nothing if the condition says all.
         kind: TypeError for a value of another kind.
@@ -159,7 +157,6 @@ def one_of(
     """One of a few values; another one is a ValueError.
 
     Args:
-        values: the allowed ones.
         kind: a value of another class is a TypeError.
         fold: applied to a string before it is compared, and to what the function gets.
     """
@@ -195,7 +192,6 @@ def per_axis(
     """An int for all axes, or a tuple or list of one for each; a tuple of `count` ints.
 
     Args:
-        count: the number of axes.
         low: the least int.
         error: raised for another number of ints: TypeError or ValueError.
         kept: only a tuple is allowed, and the function gets what was given.

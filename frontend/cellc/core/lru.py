@@ -19,11 +19,7 @@ _ABSENT: Any = object()
 
 
 class LRU(Generic[K, V]):
-    """Values by key. The `limit` keys used last are always there, twice as many at most.
-
-    Args:
-        limit: at least 1.
-    """
+    """Values by key. The `limit` keys used last are always there, twice as many at most."""
 
     __slots__ = ("_elder", "_younger", "limit")
 

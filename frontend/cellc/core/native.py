@@ -51,7 +51,6 @@ class Body:
 
     Attributes:
         call: is called in the function's place.
-        fn: the function.
         by_op: its first argument is the name of an op.
         any_shape: its choice of an op depends on no shape.
         types_only: some of its tensors are given for their types alone.

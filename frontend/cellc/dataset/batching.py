@@ -159,7 +159,6 @@ def padded(value: Value, shape: Sequence[int | None] | None, fill: Any, column: 
     """A value of a given shape: cut off where it is longer, filled up where it is shorter.
 
     Args:
-        value: an array.
         shape: the wanted lengths; None: as they are.
         fill: what to fill up with; None for 0 or an empty string.
         column: for errors.

@@ -17,7 +17,6 @@ class RowIterator:
     """Base of iterators: rows of one epoch until StopIteration, then of the next.
 
     Args:
-        dataset: the pipeline.
         columns: which of them, in which order; None for all but those whose name starts with
             `HIDDEN`.
         num_epochs: how many epochs; -1 for any number.

@@ -27,7 +27,6 @@ class Run:
     do. So what one draws does not change what another does, and two iterators draw the same.
 
     Args:
-        epoch: counted from 0.
         seed: None: the configured one, or the system's randomness if none was set.
         before: the run of another epoch, or of the pipeline that this one is a part of; its seed
             and what was kept in it are taken over.
@@ -102,7 +101,6 @@ def to_value(given: Any, where: str, error: type[Exception] = TypeError) -> Valu
     Args:
         given: an array, Tensor, number, string, bytes, list of them, or a dict.
         where: which column and function, for errors.
-        error: the class of these.
     """
     if isinstance(given, Tensor):
         return given.asnumpy()

@@ -403,7 +403,6 @@ class FixedSampler(BuiltinSampler):
     """The choice of another sampler, the same in each epoch.
 
     Args:
-        sampler: the other.
         seed: what it draws from.
         shuffled: whether its rows are shuffled, once for all.
     """

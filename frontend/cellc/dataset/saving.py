@@ -23,8 +23,6 @@ def save(names: Sequence[str], rows: Iterable[Row], file_name: str, num_files: i
     """Write rows; numbers become int32, int64, float32 or float64.
 
     Args:
-        names: of the columns.
-        rows: the values.
         file_name: of the file, or what the names of several begin with.
         num_files: how many.
 

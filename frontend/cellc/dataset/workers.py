@@ -176,7 +176,6 @@ def start_method(function: Callable[..., Any], wanted: str | None = None) -> str
     """How worker processes start; None, with a warning, where only threads can do the work.
 
     Args:
-        function: what they do.
         wanted: "fork" or "spawn"; None: as the configuration says.
 
     A fork is what MindSpore's users write for: functions need no name, and scripts no guard. But a

@@ -36,7 +36,6 @@ class FunctionSite:
     """A function with a native site.
 
     Args:
-        sites: the process's sites.
         body: the function.
         asked: the ops of calls that are asked about.
     """

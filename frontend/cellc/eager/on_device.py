@@ -113,11 +113,7 @@ def _called_at() -> str:
 
 
 class Engines:
-    """The eager engines: that of the processor, and one for each device that was used.
-
-    Args:
-        home: that of the processor.
-    """
+    """The eager engines: that of the processor, and one for each device that was used."""
 
     def __init__(self, home: EagerEngine) -> None:
         self._home = home

@@ -359,7 +359,6 @@ class Recording:
         Args:
             outputs: what is differentiated; one that is not followed counts for nothing.
             sens: their cotangents; ones if None.
-            wanted: numbers of values.
             last: nobody needs the recording any more: what it holds may go as the pass does.
         """
         return self.gradients_of([self.value_of(out) for out in outputs], sens, wanted, last)

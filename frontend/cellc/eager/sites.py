@@ -85,11 +85,7 @@ class Asked:
 
 
 class OpSite:
-    """The native site before `apply`.
-
-    Args:
-        sites: the process's sites.
-    """
+    """The native site before `apply`."""
 
     def __init__(self, sites: Sites) -> None:
         self._site = sites.make("apply", plain_apply, _BUCKETS)
@@ -145,7 +141,6 @@ class OperatorSite:
     """An operator of Tensor with a native site.
 
     Args:
-        sites: the process's sites.
         name: of the method.
         asked: the ops of calls that are asked about.
     """

@@ -33,7 +33,6 @@ class Network:
 
     Attributes:
         path: of the file, for messages.
-        model: what the file holds.
         inputs: the tensors of a call, in order; `arguments` how they are nested.
         weights: the parameters by name; `frozen` those that are not trained.
     """

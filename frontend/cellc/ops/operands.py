@@ -35,7 +35,6 @@ def operands_of(what: str, declared: str, *given: Any) -> list[Tensor]:
         what: the function.
         declared: names, each with a kind (see `_KINDS`) or none for all, and a shape or none for
             all. A letter or word is one length throughout, `...` the same axes throughout.
-        given: the operands.
     """
     stated = _declared(declared)
     found = [tensor(x, what, name) for x, (name, _, _) in zip(given, stated, strict=True)]

@@ -190,11 +190,7 @@ class DataType(metaclass=_Pairs):
 
 class _RegOp(CustomRegOp):
     """Registration information of a function for another kind of processor: kept, so that files
-    that register such functions run.
-
-    Args:
-        op_name: recorded.
-    """
+    that register such functions run."""
 
     def __init__(self, op_name: str = "") -> None:
         super().__init__(op_name)

@@ -258,7 +258,6 @@ def small_copy(layer: Cell, kind: type[Cell], without: Collection[str], **cells:
     """A layer that shares all with another one but its weights.
 
     Args:
-        layer: the other one.
         kind: the class of the new one.
         without: names of the Parameters that are weights.
         cells: the cells that hold the weights in few bits, by name.

@@ -69,11 +69,7 @@ def dataset_name(paths: list[str]) -> str:
 
 
 class Shard:
-    """One file for reading.
-
-    Args:
-        path: of the file.
-    """
+    """One file for reading."""
 
     def __init__(self, path: str) -> None:
         self.path, self._file = path, -1

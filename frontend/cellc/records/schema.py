@@ -35,7 +35,6 @@ class Field:
     """A field: a number, a string, bytes, or an array.
 
     Args:
-        name: of the field.
         described: its type, and the shape of an array; one length may be -1, for any.
     """
 

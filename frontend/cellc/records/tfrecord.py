@@ -110,7 +110,6 @@ class TFRecordFile:
     """The records of a file: where they are is found once, each is read when it is requested.
 
     Args:
-        path: of the file.
         compression: "", "GZIP" or "ZLIB"; a compressed file is held in memory.
     """
 

@@ -52,11 +52,7 @@ class _OwnNames(ast.NodeTransformer):
 
 
 class Parser:
-    """Parses `construct`.
-
-    Args:
-        network: the Cell.
-    """
+    """Parses `construct`."""
 
     def __init__(self, network: Cell) -> None:
         self.network = network

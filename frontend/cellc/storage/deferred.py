@@ -24,7 +24,6 @@ class _Filled(State):
     """Values that a function fills in.
 
     Args:
-        shape, dtype: of the array.
         fill: fills an array of zeros.
     """
 
@@ -53,7 +52,6 @@ class Pending(_Filled):
     """Values that the initializer of a Tensor is still to give.
 
     Args:
-        shape, dtype: of the array.
         fill: the initializer.
         in_turn: it is one of a network's Parameters. At the first look at one of these all that
             wait take seeds, in the order in which they were made: so each has one value, whoever

@@ -13,7 +13,6 @@ class Elsewhere(State):
     """Elements that another process holds.
 
     Args:
-        shape, dtype: of the array.
         where: who holds it, for the error of somebody who reads it.
         stage: the stage of the pipeline that does.
     """

@@ -33,7 +33,6 @@ class Prepacked(State):
 
     Args:
         block: where they are; `packing` says how.
-        shape, dtype: of the array.
     """
 
     __slots__ = ("block", "dtype", "packing", "shape")
@@ -58,11 +57,7 @@ class Prepacked(State):
 
 
 class Weight(Source):
-    """A parameter (or large constant) of a compiled network, as the program is bound to it.
-
-    Args:
-        tensor: the parameter.
-    """
+    """A parameter (or large constant) of a compiled network, as the program is bound to it."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
@@ -91,12 +86,7 @@ class Weight(Source):
 
 class WeightOnDevice(Weight):
     """A parameter of a network on a device with its own memory: it moves there and keeps its plain
-    elements besides the packed ones.
-
-    Args:
-        tensor: the parameter.
-        device: where the program runs.
-    """
+    elements besides the packed ones."""
 
     def __init__(self, tensor: Any, device: Device) -> None:
         super().__init__(tensor)

@@ -23,8 +23,6 @@ class LazyTranspose(State):
     """The transpose of a Parameter in its last two axes.
 
     Args:
-        tensor: the transpose.
-        source: the Parameter.
         make: gives the array, while the Parameter is as it is now.
     """
 

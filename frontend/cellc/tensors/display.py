@@ -21,7 +21,6 @@ def tensor_html(array: Array, dtype: str, title: str) -> str:
     """A tensor's type, and its elements as a table or as a picture.
 
     Args:
-        array: the elements.
         dtype: the name of their type.
         title: what stands before the type.
     """

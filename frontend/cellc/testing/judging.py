@@ -62,11 +62,7 @@ class CannotJudge(ValueError):
 
 
 class Judge:
-    """Runs graphs in this process.
-
-    Args:
-        numerics: of the compiled graphs.
-    """
+    """Runs graphs in this process."""
 
     def __init__(self, numerics: str = "strict") -> None:
         self.numerics = numerics

@@ -41,7 +41,6 @@ class ChildJudge:
     """Judges graphs in a process of its own, which is started again when it dies.
 
     Args:
-        numerics: of the compiled graphs.
         setup: a Python file that the process runs first.
         seconds: a graph may take.
     """

@@ -101,11 +101,7 @@ class _Call:
 
 
 class Taps:
-    """Stands before the eager engine, and gets the taps of compiled graphs.
-
-    Args:
-        engine: what runs ops.
-    """
+    """Stands before the eager engine, and gets the taps of compiled graphs."""
 
     whole = False
 

@@ -163,7 +163,6 @@ class Read:
         label: what messages call it.
         where: the place in the source, `file:line`, or "".
         now: reads it again.
-        value: what it was.
         before: `value` in words.
         content: a copy of what was in it, for what can change in place; None for the rest.
         watched: only stamps and `watch` tell of it; where it has no words, no call looks at it.

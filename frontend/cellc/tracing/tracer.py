@@ -154,11 +154,7 @@ class SizeInside(TypeError):
 
 
 class Tracer:
-    """Builds a graph from applied ops.
-
-    Args:
-        name: the graph's name.
-    """
+    """Builds a graph from applied ops."""
 
     def __init__(self, name: str = "main") -> None:
         graph = Graph(name)

@@ -33,7 +33,6 @@ def traced_for_export(
     """A call as a graph, with symbols where sizes are open, and what it assumes about these.
 
     Args:
-        fn: a Cell or function.
         inputs: arguments; tensors may be types with open sizes (`Tensor(shape=[None, 3], ...)`).
         spec: what `set_inputs` said.
 

@@ -254,7 +254,6 @@ class Manifest:
     """A checkpoint of several ranks.
 
     Attributes:
-        name: of the manifest.
         parts: those of the ranks, in their order.
         layouts: how the parted parameters are parted.
     """

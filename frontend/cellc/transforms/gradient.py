@@ -55,7 +55,6 @@ class Request:
     """The function to differentiate.
 
     Attributes:
-        fn: the function or Cell.
         positions: positions of arguments, or None for no argument.
         single: `grad_position` was one int: the gradient comes without a tuple.
         weights: parameters, in order, or None; `one_weight` if a single one was given.

@@ -43,7 +43,6 @@ class Transformed:
     """A transformation of a user's function: compiled in graph mode, else run as it is.
 
     Args:
-        name: of the transformation.
         fn: the user's function or Cell.
         evaluate: what it does, in the mode at hand.
     """

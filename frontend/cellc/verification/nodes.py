@@ -98,7 +98,6 @@ class NodeJudge:
     """Compares the nodes of one stage; what differs goes to the report.
 
     Args:
-        report: is filled in.
         stage: the name of what is verified.
         reference: whether nodes are held against the float64 reference.
         keep: whether to keep digests of all results, in `steps`.

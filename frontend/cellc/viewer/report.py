@@ -71,7 +71,6 @@ def document(
     """The report's data, and the texts of kernels, which it names by number.
 
     Args:
-        title: of the page.
         target: what code is shown for (default: this machine).
         facts: names and values for the page's front.
 

@@ -16,7 +16,6 @@ class CheckedDevice(EmulatedDevice):
     """An emulated GPU that records what kernels do with memory.
 
     Args:
-        target: the architecture.
         seed: the order in which warps and lanes run.
         capacity: accesses that are recorded at most.
     """

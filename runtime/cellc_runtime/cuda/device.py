@@ -47,7 +47,6 @@ class CudaDevice(Device):
     """A GPU.
 
     Args:
-        driver: of the machine.
         number: of the GPU, as the driver counts those it shows.
 
     Raises:

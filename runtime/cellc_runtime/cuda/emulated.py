@@ -94,7 +94,6 @@ class EmulatedDevice(Device):
     """See the module.
 
     Args:
-        target: the architecture.
         seed: the order in which warps and lanes run.
         limit: bytes that may be in use; None for as many as the process gets.
     """

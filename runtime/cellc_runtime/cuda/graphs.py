@@ -59,7 +59,6 @@ class Capture:
     """Takes down what functions of a program launch.
 
     Args:
-        image: the program's code.
         owns: whether bytes from an address on are the device's.
     """
 
@@ -117,7 +116,6 @@ class Graphs:
     """The graphs of one program. Not for two threads at once.
 
     Args:
-        capture: of the program.
         main: its `cellc_main`.
         slots: how many pointers main is given.
 
@@ -251,7 +249,6 @@ class PartGraphs:
     given to main, only while no other call of the program runs.
 
     Args:
-        capture: of the program.
         launch: `cellc_parts`.
         slots: how many pointers main is given.
     """

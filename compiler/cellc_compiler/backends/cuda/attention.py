@@ -35,11 +35,7 @@ _FEWEST_ROWS = 4  # Queries of a matrix at least: a block does 16 or more at a t
 
 
 class AttentionPattern(Shared):
-    """Two products and the rows between them as one kernel.
-
-    Args:
-        target: of the kernels.
-    """
+    """Two products and the rows between them as one kernel."""
 
     reads_itself = True
 

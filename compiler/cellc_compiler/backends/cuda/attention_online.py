@@ -120,11 +120,7 @@ class Pass(Match):
 
 
 class OnlinePattern(Pattern[Pass]):
-    """Attention online, and its gradient.
-
-    Args:
-        target: of the kernels.
-    """
+    """Attention online, and its gradient."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -169,7 +165,6 @@ class OnlineFinder(ProductFinder):
 
     Args:
         block: the graph being lowered, and its schedule.
-        target: of the kernels.
     """
 
     def __init__(self, block: GraphBlock, target: Target) -> None:

@@ -225,7 +225,6 @@ class ItemKernels:
     """The kernels of a rule of plain loops: one for each block of `items`, a thread for each item.
 
     Args:
-        target: of the kernels.
         buffers: that all of them are given.
     """
 

@@ -22,7 +22,6 @@ class LlvmBuild:
     """See `Build`.
 
     Args:
-        target: what to compile for.
         support: modules that every image holds.
     """
 

@@ -69,7 +69,6 @@ class CallTable:
     """The rows of a function, and the code that runs them.
 
     Args:
-        writer: of the function.
         name: of the table, in the module.
     """
 

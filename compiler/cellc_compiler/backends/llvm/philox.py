@@ -22,7 +22,6 @@ def philox_block(f: Function, block: V, seed: V, offset: V) -> tuple[V, V, V, V]
     """The four words of each block.
 
     Args:
-        f: the function written into.
         block: i64 block numbers, any lane count n.
         seed: the key, one i64 for all lanes.
         offset: the upper counter half (which draw), one i64 for all lanes.
@@ -53,7 +52,6 @@ def philox_bits(f: Function, index: V, seed: V, offset: V) -> V:
     """32 random bits for each element index, in any order (one block per lane).
 
     Args:
-        f: the function written into.
         index: non-negative i64 element indices, any lane count n.
         seed: the key, one i64 for all lanes.
         offset: which draw, one i64 for all lanes.

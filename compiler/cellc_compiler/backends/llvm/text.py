@@ -152,7 +152,6 @@ class Function:
     Args:
         name: symbol name without the `@`.
         params: `(type, name)` pairs; parameter types may carry attributes (`"ptr noalias"`).
-        ret: return type.
         target: the CPU target (vector width for legal types).
         linkage: `"hidden"` (default), `"internal"` or `""`.
         narrows: whether the machine has an instruction that rounds to bfloat16.

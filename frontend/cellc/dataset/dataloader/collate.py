@@ -62,7 +62,6 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Kinds, Collate] | N
     sequences by position.
 
     Args:
-        batch: the rows.
         collate_fn_map: by class (or classes): a function of the leaves and `collate_fn_map`.
     """
     first, functions = batch[0], collate_fn_map or {}

@@ -142,7 +142,6 @@ class Processes:
     """Workers that are processes.
 
     Args:
-        work: what they do.
         count: how many there are.
         method: how they start: "fork" or "spawn".
     """
@@ -164,7 +163,6 @@ class Threads:
     """Workers that are threads.
 
     Args:
-        work: what they do.
         count: how many there are.
     """
 

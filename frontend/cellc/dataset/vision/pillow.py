@@ -44,7 +44,6 @@ def rotate(
     """A picture of Pillow turned counter-clockwise.
 
     Args:
-        angle: in degrees.
         resample: an `Inter`.
         expand: whether the result is large enough for all of it.
         center: around which point; the middle if None.

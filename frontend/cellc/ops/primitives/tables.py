@@ -107,7 +107,6 @@ def make_primitives(
         with_init: functions, and those of their parameters that the init takes, with defaults.
         own: functions whose keyword-only parameters the init takes; `seed` without a default is
             the stream of a `SeededPrimitive`, whose init takes two seeds.
-        base: the base class.
     """
     rows: dict[str, tuple[Callable[..., Any], Mapping[str, Any]]] = {
         **{name: (f, {}) for name, f in plain.items()}, **with_init,

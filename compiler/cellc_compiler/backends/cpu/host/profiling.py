@@ -31,7 +31,6 @@ class ProfilingWriter(PoolWriter):
     """Writes a `cellc_main` that records.
 
     Args:
-        instructions: what it will write.
         arena: bytes of temporaries; records follow them.
         target: what the code is for.
         kernels: see `write_main`.

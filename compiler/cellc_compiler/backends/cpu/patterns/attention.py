@@ -13,11 +13,7 @@ from ..rules.contraction import matmul_spec
 
 
 class AttentionPattern(Shared):
-    """Two products and the rows between them as one kernel.
-
-    Args:
-        target: of the kernels.
-    """
+    """Two products and the rows between them as one kernel."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -29,7 +29,6 @@ class NestWriter(ExpressionEmitter):
     """Writes elements of a nest into a kernel.
 
     Args:
-        f: the kernel.
         nest: whose elements.
         target: for which architecture.
         buffers: its values, in the order of the kernel's pointers from `first` on.
@@ -182,9 +181,7 @@ class NestKernel(NestWriter, ABC):
     """A kernel of a nest.
 
     Args:
-        nest: what it does.
         target: for which architecture.
-        buffers: its values.
         lanes: elements that an expression is computed for at once.
     """
 

@@ -108,7 +108,6 @@ def emit(f: Function, name: str, *args: V, signed: bool = True) -> V:
     """Write function `name` of `args`, all of one type, and return a value of that type.
 
     Args:
-        f: the function written into.
         name: a key of `MATH`.
         args: scalars or vectors of any lane count; masks (`i1`) for bit operations.
         signed: whether integer arguments are signed.

@@ -40,7 +40,6 @@ class _ConstantPad(_Pad):
 
     Args:
         padding: as in the other layers.
-        value: the value.
     """
 
     def __init__(self, padding: Any, value: Any) -> None:
