@@ -23,7 +23,7 @@ from .abi import SITE
 from .executable import Executable
 from .fastcall import MethodDef, canonical, native_function, structure
 from .forks import renewed
-from .platform import address_of
+from .methods import bindable
 from .records import dataclass
 from .words import Table
 
@@ -253,11 +253,8 @@ class Site:
         return native_function(self._definition, self._raw, self)[0]
 
     def method(self) -> Any:
-        """The function as something that binds when it is read from a class."""
-        new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(
-            address_of(ctypes.pythonapi.PyInstanceMethod_New)
-        )
-        return new(self.function)
+        """The function as something that binds when it is read from an instance."""
+        return bindable(self.function)
 
     def learn(
         self, arguments: Sequence[Argument], executable: Executable, info: object = None,

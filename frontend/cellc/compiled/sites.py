@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
 
+from ..core.invalidation import is_own_member, own_members
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, Tensors, tensor_of
 
@@ -37,7 +38,8 @@ class _Calls:
 
     def make(self, entry: CompiledEntry) -> Site | None:
         """The site, if this interpreter can have one."""
-        if not self.tried and self.owner is not None:
+        if not self.tried and self.owner is not None \
+                and is_own_member(self.owner, "__call__"):  # (a program may have replaced it)
             self.tried = True
             array = Tensor([1.0])._data
             sites = Sites(entry.executable, Tensor, Parameter, tensor_of(array), array)
@@ -45,6 +47,7 @@ class _Calls:
                 slow: Callable[..., Any] = self.owner.__call__
                 self.site = sites.make("__call__", slow, _BUCKETS, (STATE.graph_mode, 1))
                 self.owner.__call__ = self.site.method()  # type: ignore[method-assign]  # native
+                own_members(self.owner, "__call__")
         return self.site
 
 
@@ -54,6 +57,7 @@ _calls = _Calls()
 def calls_of(owner: type) -> None:
     """Answer calls of the instances of this class."""
     _calls.owner = owner
+    own_members(owner, "__call__")
 
 
 def learn(cell: Any, args: Tensors, entry: CompiledEntry) -> None:

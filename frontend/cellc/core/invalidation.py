@@ -6,6 +6,9 @@ and marks its readers stale; the call path checks one flag.
 
 Places are known by the `id` of their object: whoever owns a flag holds the objects that it watches,
 so none of them is another object's while the flag is there. A place goes with its last reader.
+
+Members that a program replaces in classes of cellc (`Tensor.__add__ = f`) are found by a comparison
+with those that cellc has set (`own_members`, `replaced_members`).
 """
 
 from __future__ import annotations
@@ -75,6 +78,51 @@ def _sweep() -> None:
             del _readers[place]
 
 
+_own: dict[type, dict[str, list[Any]]] = {}
+_whole: list[type] = []  # The classes of which all members are noted
+
+
+def own_members(cls: type, *names: str) -> None:
+    """Note the members that cellc has given to a class by now: those of these names, or all."""
+    members = _own.setdefault(cls, {})
+    if not names:
+        _whole.append(cls)
+    for name in names or tuple(vars(cls)):
+        members.setdefault(name, []).append(vars(cls)[name])
+
+
+def own_member(cls: type, name: str) -> Any:
+    """The first member of this name that cellc gave to a class; None if it gave none."""
+    return _own[cls].get(name, (None,))[0]
+
+
+def is_own_member(cls: type, name: str) -> bool:
+    """Whether a class still has a member as cellc set it."""
+    return any(vars(cls).get(name) is own for own in _own[cls].get(name, ()))
+
+
+def replaced_members() -> dict[str, Any]:
+    """The members of Tensor and its kinds that a program has replaced, deleted (then None) or
+    added to their special methods, by name."""
+    found: dict[str, Any] = {}
+    for cls in _whole:
+        own, now = _own[cls], vars(cls)
+        found.update((name, None) for name in own if name not in now)
+        for name, value in now.items():
+            known = own.get(name)
+            if known is None:
+                if _is_special(name) or any(name in _own[c] for c in _whole):
+                    found[name] = value
+            elif not any(value is k for k in known):
+                found[name] = value
+    return found
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name not in _BOOKS_OF_PYTHON
+
+
+_BOOKS_OF_PYTHON = ("__doc__", "__module__", "__dict__", "__weakref__", "__annotations__")
 _changes = 0
 
 

@@ -18,6 +18,7 @@ from cellc_runtime.records import dataclass
 from cellc_runtime.site import MAX_OPERANDS, STATE, Argument, Site, Sites, plain
 
 from ..core.dispatch import Attrs, plain_apply, route
+from ..core.invalidation import is_own_member, own_members
 from ..tensors.parameter import Parameter
 from ..tensors.promotion import constant
 from ..tensors.tensor import Tensor, Tensors, tensor_of
@@ -152,6 +153,7 @@ class OperatorSite:
         self._refused: set[Any] = set()
         self._site: Site = sites.make(name, self._slow)
         setattr(Tensor, name, self._site.method())
+        own_members(Tensor, name)
 
     def _slow(self, *args: Any) -> Any:
         if self._budget <= 0 or not matchable_type(args[0]):
@@ -237,7 +239,8 @@ def install(home: Executable, asked: Asked) -> tuple[Sites, OpSite] | None:
     if not sites.usable():
         return None
     for name in _OPERATORS:
-        OperatorSite(sites, f"__{name}__", asked)
+        if is_own_member(Tensor, f"__{name}__"):  # (a program may have replaced it)
+            OperatorSite(sites, f"__{name}__", asked)
     return sites, OpSite(sites)
 
 

@@ -37,6 +37,7 @@ from .lengths import carried
 from .pieces import operations
 from .places import Stored
 from .protocols import as_index, run_by_python
+from .replaced import attribute, is_replaced
 from .state import insert_missing
 from .trust import is_interpreted, is_library, is_own_class, is_user_function
 from .values import MISSING, Text, as_key, as_known, holds_runtime, is_runtime
@@ -155,9 +156,15 @@ def _found(vm: Interpreter, target: Any, name: str, found: Any, frame: Frame) ->
     if fallback is not None and name not in (own_attributes(target) or {}):
         vm.report(target, name)
         return vm.call(fallback, [target, name], {}, frame)
-    if not vm.state.is_outside(target):
-        return getattr(target, name)
+    return _of_state(vm, target, name, found) if vm.state.is_outside(target) \
+        else getattr(target, name)
+
+
+def _of_state(vm: Interpreter, target: Any, name: str, found: Any) -> Any:
+    """An attribute of an object that was there before the trace, which may have changed it."""
     outside = vm.state.note_read(target, name)
+    if not outside and name not in (own_attributes(target) or {}):
+        vm.report(type(target), name)  # (the trace has deleted its own)
     try:
         value = getattr(target, name)
     finally:
@@ -184,6 +191,8 @@ _BY_VALUE = {"__hash__", "__str__", "__repr__", "__format__"}
 
 def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     """An attribute of a value of Python's own, of numpy's or of a tensor."""
+    if vm.replaced and is_replaced(vm, target, name):
+        return attribute(vm, target, name, frame)
     if isinstance(target, GraphNumber) and name[:1] != "_" and hasattr(kind_of(target), name):
         return operations.attribute_of_number(vm, target, name, frame)
     if name in _BY_VALUE and is_symbolic(target):

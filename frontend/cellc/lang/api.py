@@ -32,6 +32,7 @@ from .interpreter import CALL_DEPTH, Hooks, Interpreter, Language
 from .iteration import asked_ranges, returned
 from .outcome import Diverged
 from .pieces import operations
+from .replaced import refused_natively
 from .results import remade
 from .source import FunctionSource
 from .state import State
@@ -158,7 +159,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     vm.tracer.interpret = partial(interpret_call, vm.tracer)
     depth = len(vm.tracer.regions)
     try:
-        with tracing(vm.tracer), _deep_recursion():
+        with tracing(vm.tracer), _deep_recursion(), refused_natively(vm):
             frame = entry_frame()
             # (Of a Cell, Python has run a `__call__` of its class that is the user's.)
             result = (call_cell if _model.is_cell(fn) else call)(

@@ -24,7 +24,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..core import dispatch
 from ..core.module_names import is_exactly
-from ..tensors.parameter import Parameter
+from ..tensors.parameter import Names, Parameter
 from ..tensors.tensor import Tensor
 from ..tensors.views import view_of
 from ..tracing.tracer import GraphTensor
@@ -190,7 +190,7 @@ class _Watched:
     def _marks(self) -> tuple[Any, ...]:
         """Return the facts that must be the same after the call."""
         vm = self.vm
-        return (vm.templates.looked_at, Parameter.names_read, len(vm.tracer.functions),
+        return (vm.templates.looked_at, Names.read, len(vm.tracer.functions),
                 vm.tracer.checks, len(vm.tracer.regions), vm.state.first, len(vm.state.worlds),
                 [type(t) for t in self.signature.tensors])
 

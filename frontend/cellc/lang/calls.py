@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import re
 import sys
@@ -18,12 +19,14 @@ import numpy as np
 
 from cellc_compiler.ir.graph import NOWHERE, Span
 from cellc_runtime import dtypes
+from cellc_runtime.methods import native_method_type
 
 from ..calls import budget, inner_primitives, recompute
 from ..calls.bprop import call_with_bprop
 from ..calls.hooks import call_around
 from ..core import invalidation, naming
 from ..core.dispatch import apply, tracing
+from ..core.invalidation import own_member
 from ..core.module_names import function_name, is_exactly, module_of, plain
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -181,6 +184,7 @@ def interpret(
         _class_name(fn.__qualname__), caller, None, table,
         depth=caller.depth + 1 if caller is not None else 1,
         first_argument=args[0] if args else MISSING, site=_site(vm, fn),
+        builtins=None if fn.__builtins__ is vars(builtins) else fn.__builtins__,
     )
     if source.facts.generator:
         return generator(vm, frame, caller)
@@ -514,6 +518,13 @@ def _callback(vm: Interpreter, fn: Callback, args: Args, kwargs: Kwargs, frame: 
     return call(vm, fn.fn, args, kwargs, frame)
 
 
+def _native(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
+    """A method of cellc that native code stands before: an operator, or `Cell.__call__`."""
+    if fn.__name__ == "__call__" and args and _model.is_cell(args[0]):
+        return call_cell(vm, args[0], args[1:], kwargs, frame)
+    return library(vm, own_member(Tensor, fn.__name__), args, kwargs, frame)
+
+
 def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """A function or method written in C."""
     args = [asked_ranges(vm, a) for a in args]
@@ -751,6 +762,6 @@ is interpreted, or refuses by itself."""
 _BY_TYPE: dict[int, Handler] = {id(kind): handler for kind, handler in (
     (FunctionType, _function), (MethodType, _method), (BuiltinFunctionType, _builtin),
     (type, _construct), (InterpretedFunction, _nested), (Callback, _callback),
-    (functools.partial, _partial), *OF_OPERATOR.items(),
+    (functools.partial, _partial), (native_method_type(), _native), *OF_OPERATOR.items(),
 )}
 """By the identity of the type of what is called, for a metaclass may define `__hash__`."""

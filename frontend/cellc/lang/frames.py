@@ -37,5 +37,7 @@ class Frame:
     comprehension: bool = False
     # in a layer of cellc itself, the user's line that called it: its nodes belong there
     site: Span | None = None
+    # the builtin names of a function that has its own (`exec` with `__builtins__`)
+    builtins: dict[str, Any] | None = None
     sent: Any = MISSING  # the value of the `yield` that a generator continues from
     finals: int = 0  # `try` statements around what is evaluated whose `finally` is yet to run

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, Protocol
 from cellc_compiler.ir.graph import Value
 from cellc_runtime.records import dataclass
 
+from ..core.invalidation import replaced_members
 from ..tracing.reads import Reads
 from ..tracing.tracer import GraphTensor, SizeInside, Tracer
 from . import _model, budget
@@ -41,6 +42,7 @@ from .origins import operand_notes
 from .outcome import NEXT, Diverged, NotRollable, Outcome
 from .pieces.emit import Pieces
 from .places import CapturedName, GlobalName, Stored
+from .replaced import is_replaced, replacement
 from .state import State
 from .trust import is_own_class, own_method
 from .values import MISSING, Poison, lost
@@ -124,6 +126,14 @@ def _basename(path: str) -> str:
     return os.path.basename(path)
 
 
+def _builtins_of(frame: Frame) -> dict[str, Any]:
+    """The builtin names that a frame's function finds."""
+    scope: Frame | None = frame
+    while scope is not None and scope.builtins is None:
+        scope = scope.outer
+    return vars(builtins) if scope is None or scope.builtins is None else scope.builtins
+
+
 class Interpreter:
     """Interprets functions into the graph of one tracer.
 
@@ -163,6 +173,7 @@ class Interpreter:
         self.kept: list[Any] = []
         self.generators: list[Generated] = []
         self.templates = language.templates(self)
+        self.replaced = replaced_members() if self.reads is None else self.reads.of_members()
         self.read_at: str | None = None  # where what is taken over from a template was read
 
     # --- syntax ---------------------------------------------------------------------------------
@@ -366,6 +377,8 @@ class Interpreter:
         slot = CapturedName(captured, name)
         value = slot.get()
         if value is MISSING:
+            if self.reads is not None and self.state.note_place(slot):
+                self.reads.of_closure(captured, name)
             raise NameError(f"the captured variable '{name}' has no value yet")
         return self._load_place(slot, value, Reads.of_closure)
 
@@ -395,9 +408,10 @@ class Interpreter:
         table = frame.globals
         if name in table:
             return self.load_global(name, table)
-        found = getattr(builtins, name, MISSING)
+        names = _builtins_of(frame)
+        found = names.get(name, MISSING)
         self.report_global(table, name)
-        self.report_global(builtins.__dict__, name)
+        self.report_global(names, name)
         if found is MISSING:
             raise NameError(f"the name '{name}' is not defined")
         return found
@@ -424,6 +438,9 @@ class Interpreter:
         if is_own_class(type(value)):
             self.report(self.class_of(value), name)
             return own_method(value, name)
+        if self.replaced and is_replaced(self, value, name):
+            found = replacement(self, value, name)  # type: ignore[arg-type]  # a Tensor
+            return found if isinstance(found, FunctionType) else None
         return None
 
     def guarded(self, target: Any, how: str, run: Callable[[], Any]) -> Any:

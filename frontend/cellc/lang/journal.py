@@ -89,7 +89,8 @@ class Content:
         if own is np.ndarray:
             if box.shape != value.shape:
                 box.resize(value.shape, refcheck=False)
-            box[...] = value
+            if box.flags.writeable:  # (another may have changed none)
+                box[...] = value
         elif own in (list, bytearray, array):
             own.__setitem__(box, slice(None), value)
         elif own is deque:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,17 +42,26 @@ def watched(vm: Interpreter, run: Callable[[], _Result]) -> _Result:
             if len(given) < _MOST_GIVEN:
                 given += frame.f_locals.values()
 
+    try:
+        with hooked(hook):
+            return run()
+    finally:
+        if began:
+            _report(vm, began)
+
+
+@contextmanager
+def hooked(hook: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
+    """Have Python call a hook where functions begin."""
     # A profiler written in C (cProfile) cannot be set again, so its place stays as it is.
     free = sys.getprofile() is None
     place: Callable[[Any], None] = sys.setprofile if free else sys.settrace
     before = None if free else sys.gettrace()
     place(hook)
     try:
-        return run()
+        yield
     finally:
         place(before)
-        if began:
-            _report(vm, began)
 
 
 def _report(vm: Interpreter, began: dict[CodeType, tuple[dict[str, Any], list[Any]]]) -> None:

@@ -22,6 +22,7 @@ from ..core.module_names import is_exactly, module_of
 from ..tensors.tensor import Tensor
 from ..tracing.reads import in_class, own_attributes
 from .budget import check_length
+from .replaced import is_replaced
 from .structure import names_in
 from .trust import is_foreign_class, is_own_class, is_user_function
 from .values import MISSING, any_runtime, as_key, held_in, holds, is_runtime, refuse_open
@@ -49,7 +50,8 @@ def of_builtin(vm: Interpreter, fn: Any, args: list[Any], frame: Frame) -> Any:
     if fn.__name__ == "extend" and isinstance(args[0], (list, tuple)):
         check_length(len(fn.__self__) + len(held_in(args[0])))
     names = _OF_BUILTIN.get(fn)
-    if names is None or not is_own_class(type(args[0])):
+    if names is None or not (is_own_class(type(args[0])) or (
+            vm.replaced and any(is_replaced(vm, args[0], name) for name in names))):
         return MISSING
     for name in names:
         if fn is format and name != "__format__" and args[1:] not in ([], [""]):
@@ -69,11 +71,14 @@ def of_method(
     Args:
         run: has Python call it.
     """
-    if not is_own_class(type(value)):
+    own = is_own_class(type(value))
+    if not (own or (vm.replaced and is_replaced(vm, value, name))):
         return MISSING
     found = vm.special(value, name)
     if found is not None:
         return checked(name, vm.call(found, [value, *args], {}, frame))
+    if not own:
+        return MISSING
     if in_class(type(value), name, MISSING) in (MISSING, in_class(object, name, MISSING)) \
             or any_runtime([value, *args]):
         return MISSING

@@ -162,12 +162,14 @@ def _import_from(vm: Interpreter, node: ast.ImportFrom, frame: Frame) -> Outcome
         if not node.level:
             _report_module(vm, node.module or "")
         raise
-    _report_module(vm, module.__name__)
+    named = node.module if not node.level else None
+    _report_module(vm, named or module.__name__)
     for alias in node.names:
         try:
             value = read_attribute(vm, module, alias.name, frame)
         except AttributeError:
-            raise ImportError(f"cannot import name '{alias.name}' from '{module.__name__}' "
+            raise ImportError(f"cannot import name '{alias.name}' from "
+                              f"'{getattr(module, '__name__', '<unknown module name>')}' "
                               f"({getattr(module, '__file__', 'unknown location')})") from None
         vm.store(frame, alias.asname or alias.name, value)
     return NEXT

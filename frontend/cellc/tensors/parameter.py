@@ -100,6 +100,13 @@ def no_init_parameters() -> Iterator[None]:
         _skipping.pop()
 
 
+class Names:
+    """How often the name of a Parameter was requested: what depends on names is not taken over from
+    one to another. (Not a member of Parameter: compiled networks notice changes of that class.)"""
+
+    read: ClassVar[int] = 0
+
+
 class Parameter(Tensor):
     """A Tensor with a name, whose buffer stays in place when it is assigned.
 
@@ -120,9 +127,6 @@ class Parameter(Tensor):
     __module__ = "cellc.common.parameter"  # MindSpore's import path, which printed forms show
 
     is_state: bool = False  # Whether this is generator state, not a weight
-    names_read: ClassVar[int] = 0
-    """How often the name of one was requested: what depends on names is not taken over from one
-    to another."""
     is_small: bool = False
     """Whether it is part of a weight in few bits, which keeps its type under `to_float`."""
     auto_named: bool = True  # Whether the name was made up because none was given
@@ -200,7 +204,7 @@ class Parameter(Tensor):
     @property
     def name(self) -> str:
         """The parameter's name."""
-        Parameter.names_read += 1
+        Names.read += 1
         return self._name
 
     @name.setter
@@ -441,7 +445,7 @@ def _restore(cls: type[Parameter], data: Array, state: dict[str, Any]) -> Parame
 
 
 def name_of(parameter: Parameter) -> str:
-    """The name of a parameter, for what does not depend on it: `names_read` stays as it is."""
+    """The name of a parameter, for what does not depend on it: `Names.read` stays as it is."""
     return parameter._name
 
 

@@ -156,7 +156,7 @@ def _facts(entry: Entry, made: Compilation) -> EntryFacts:
         made.signature, made.seconds, entry.calls, entry.fresh(), len(entry.traced.graph.nodes),
         report.kernels, bool(report.cached), report.arena_bytes,
         tuple(f"{r.label}, {r.before}" + (f", read at {r.where}" if r.where else "")
-              for r in entry.traced.reads if r.compared),
+              for r in entry.traced.reads if r.compared and not r.finds_nothing),
         report.precomputed_bytes, report.released_bytes, report.recomputed,
         tuple(f"{what}, {where}" for what, where in entry.traced.pieces),
     )

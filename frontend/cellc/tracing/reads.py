@@ -8,12 +8,14 @@ dicts, sets, small tensors and arrays by a copy of their contents. `guards` comp
 
 from __future__ import annotations
 
+import ctypes
 import types
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from copy import copy
 from functools import partial
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,9 @@ from cellc_runtime.errors import counted
 from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.records import dataclass
 
+from ..core.invalidation import replaced_members
 from ..core.module_names import elements, is_exactly, module_of
+from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor, elements_now, ir_type
 from .tracer import BAKED, GraphTensor, is_variable
 
@@ -42,6 +46,7 @@ _GONE = object()
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _METHODS = (types.BuiltinMethodType, types.MethodWrapperType)
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_BUFFERS = (ctypes.Array, ctypes.Structure, ctypes.Union, mmap)
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
@@ -108,7 +113,8 @@ def short(value: Any, depth: int = 4) -> str:
     elif type(value).__name__ == "CellHooks":
         text = counted(len(value), 'hook')
     else:
-        text = value.__qualname__ if isinstance(value, _NAMED) else f"a {type(value).__name__}"
+        text = value.__qualname__ if isinstance(value, _NAMED) else (
+            repr(value) if isinstance(value, _Members) else f"a {type(value).__name__}")
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -192,6 +198,11 @@ class Read:
             (type(self.value) is dict or self.key[1] in _TABLES)
             and all(c is None for c in self.content[1]))
 
+    @property
+    def finds_nothing(self) -> bool:
+        """Whether it looks for members that a program has replaced, and there are none."""
+        return isinstance(self.value, _Members) and not self.value.found
+
     def changed(self) -> bool:
         """Whether it is another value, or another content, now."""
         if not self.watched and not same(self.now(), self.value):
@@ -238,8 +249,8 @@ def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
         return ({*elements(value)},)
     if isinstance(value, (bytearray, array)):
         return (copy(value),)
-    if isinstance(value, memoryview):
-        return (value.tobytes(),) if value.nbytes <= LARGEST_ARRAY else None
+    if isinstance(value, (memoryview, *_BUFFERS)):
+        return _raw(value)
     if isinstance(value, Tensor):
         if isinstance(value, GraphTensor) or is_variable(value) or value._layout.size > BAKED:
             return None
@@ -250,6 +261,14 @@ def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
         parts, outer = [*value.flat], (*outer, id(value))
         return value.shape, value.dtype, (parts, [content(v, outer) for v in parts])
     return None
+
+
+def _raw(value: Any) -> tuple[bytes | None] | None:
+    """The bytes of a buffer; None if they are too many to be compared."""
+    try:
+        return (bytes(value),) if memoryview(value).nbytes <= LARGEST_ARRAY else None
+    except (ValueError, BufferError):  # it is closed, or released
+        return (None,)
 
 
 def holds_content(value: Any, kept: Any) -> bool:
@@ -267,8 +286,8 @@ def holds_content(value: Any, kept: Any) -> bool:
         return set.__eq__(value, kept[0])
     if isinstance(value, (bytearray, array)):
         return bool(value == kept[0])
-    if isinstance(value, memoryview):
-        return bool(value.tobytes() == kept[0])
+    if isinstance(value, (memoryview, *_BUFFERS)):
+        return _raw(value) == kept
     old, inner = kept
     values = [*elements(value)]
     if len(values) != len(old):
@@ -281,6 +300,23 @@ def holds_content(value: Any, kept: Any) -> bool:
     elif not all(map(same, values, old)):
         return False
     return all(c is None or holds_content(v, c) for v, c in zip(values, inner, strict=True))
+
+
+class _Members:
+    """Members of classes by name, which count as the same while each is the same object."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self.found = found
+
+    def __repr__(self) -> str:
+        return ", ".join(sorted(self.found)) or "none"
+
+    def again(self) -> _Members:
+        """The replaced members of now: this object if they are the same."""
+        now = replaced_members()
+        alike = now.keys() == self.found.keys() and all(
+            now[name] is value for name, value in self.found.items())
+        return self if alike else _Members(now)
 
 
 class Reads:
@@ -355,7 +391,7 @@ class Reads:
             return value
         owner = next((c for c in cls.__mro__ if name in c.__dict__), cls)
         own = module_of(owner).startswith("cellc.")
-        if not (own and name.startswith("_") and name != "__call__"):
+        if not (own and name.startswith("_") and name[:2] + name[-2:] != "____"):
             fixed = own or value is _GONE or callable(value) or hasattr(type(value), "__get__")
             self._note((id(cls), name), f"{name} of the class {cls.__name__}",
                        now, value, fixed, class_stamp(cls))
@@ -387,9 +423,10 @@ class Reads:
                        type(module), True, type_stamp(module))
 
     def of_closure(self, cell: types.CellType, name: str) -> None:
-        """A captured variable."""
+        """A captured variable; it may have no value."""
+        value = _contents(cell)
         self._note((id(cell), name), f"the variable {name}", lambda: _contents(cell),
-                   cell.cell_contents, _fixed(cell.cell_contents), cell_stamp(cell))
+                   value, value is not _GONE and _fixed(value), cell_stamp(cell))
 
     def of_function(self, fn: types.FunctionType) -> None:
         """The code and the defaults of a function whose source is read."""
@@ -398,6 +435,13 @@ class Reads:
             value = getattr(fn, name)
             self._note((id(fn), name), f"{what} of {fn.__qualname__}()", partial(getattr, fn, name),
                        value, type(value) is not dict, stamp)
+
+    def of_members(self) -> dict[str, Any]:
+        """The members of Tensor and Parameter that the program has replaced, by name."""
+        kept = _Members(replaced_members())
+        self._note((id(Parameter), "*"), "replaced members of Tensor", kept.again, kept, False,
+                   class_stamp(Parameter))
+        return kept.found
 
     def of_partial(self, fn: Any) -> None:
         """The arguments that a `functools.partial` holds."""

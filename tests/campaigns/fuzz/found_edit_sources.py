@@ -140,4 +140,11 @@ FOUND = (
     Source("import inspect as ip$\ndef f$(a, b=2): ...", "", "len(ip$.signature(f$).parameters) + len(ip$.getfullargspec(f$).args)", ("def f$(a): ...", "f$.__signature__ = ip$.Signature()", "f$.__defaults__ = None")),
     Source("import typing as ty$\ndef f$(a: int, b: str): ...", "", "len(ty$.get_type_hints(f$)) + (1 if ty$.get_type_hints(f$).get('a') is int else 2)", ("f$.__annotations__['c'] = int", "f$.__annotations__['a'] = str")),
     Source("class C$:\n    def f(s):\n        return s.k\nc$ = C$()\nc$.k = #\nb$ = c$.f", "", "b$() + b$.__self__.k + (1 if b$.__func__ is C$.f else 2)", ("c$.k = #", "C$.f = lambda s: #")),
+    Source("import linecache as lc$\nns$ = {'v': #, '__builtins__': {'len': lambda q: #}}\nt$ = 'def f():\\n    return v + len([1])\\n'\nlc$.cache['<ns$>'] = len(t$), None, t$.splitlines(True), '<ns$>'\nexec(compile(t$, '<ns$>', 'exec'), ns$)\nf$ = ns$['f']", "", "f$()", ("ns$['v'] = #", "ns$['__builtins__']['len'] = lambda q: #", "ns$['len'] = lambda q: #")),
+    Source("m$ = types.ModuleType('mod$')\nm$.k = #\nsys.modules['mod$'] = m$\ndef f$():\n    from mod$ import k as q\n    return q", "", "f$()", ("m$.k = #", "sys.modules['mod$'] = types.SimpleNamespace(k=#)", "sys.modules['mod$'].k = #", "sys.modules['mod$'] = m$")),
+    Source("def mk$():\n    v = #\n    def a():\n        return v\n    def gone():\n        nonlocal v\n        del v\n    return a, gone\na$, d$ = mk$()\ndef f$():\n    try:\n        return a$()\n    except NameError:\n        return 4", "", "f$()", ("a$.__closure__[0].cell_contents = #", "d$()")),
+    Source("class O$:\n    pass\no$ = O$()\ndef f$():\n    o$.k = #\n    del o$.k\n    return getattr(o$, 'k', 1) + hasattr(o$, 'k')", "", "f$()", ("O$.k = #", "del O$.k", "O$.__getattr__ = lambda s, n: #")),
+    Source("b$ = np.array([#, 1])\na$ = np.broadcast_to(b$[:1], (3,))", "", "int(a$.sum()) + int(a$[1])", ("b$[0] = #", "a$ = np.broadcast_to(np.array([#]), (4,))")),
+    Source("import mmap as mm$\nm$ = mm$.mmap(-1, 8)\nm$[0] = #", "", "m$[0] + len(m$)", ("m$[0] = #", "m$ = mm$.mmap(-1, 16)\nm$[0] = #")),
+    Source("import ctypes as ct$\na$ = (ct$.c_int * 3)(#, #, #)", "", "a$[0] + a$[2] + sum(a$)", ("a$[0] = #", "a$[2] = #", "a$ = (ct$.c_int * 3)(#)")),
 )

@@ -19,9 +19,11 @@ from cellc_runtime.dtypes import DType, bool_, float32, int64
 from cellc_runtime.errors import counted
 
 from ...core.declared import misuse
+from ...core.invalidation import own_members
 from ...core.native import native, native_body, native_of_any_shape, native_of_types
 from ...tensors.dtype import convert
 from ...tensors.indexing import become, getitem, setitem, write
+from ...tensors.parameter import Parameter
 from ...tensors.promotion import cast_to, fresh, is_scalar, listed
 from ...tensors.tensor import Tensor
 from ...tensors.views import recipe_of
@@ -671,3 +673,5 @@ def install() -> None:
     for name, method in tensor_methods().items():
         if name not in own:
             setattr(Tensor, name, method)
+    own_members(Tensor)
+    own_members(Parameter)
