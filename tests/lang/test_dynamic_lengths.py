@@ -99,6 +99,32 @@ def test_an_empty_list_takes_the_type_of_its_first_element():
     assert jit(empty)() == (True, False, UNKNOWN)
 
 
+def empties(a):
+    parts = tuple(a), list(a), a[:], a + a, mutable((), True)
+    return [asked(p) for p in parts], [type(p) is tuple for p in parts], parts
+
+
+def test_empty_sequences_of_unknown_length():
+    for given in ((), []):
+        unknown, tuples, parts = jit(empties)(mutable(given, True))
+        assert unknown == [UNKNOWN] * 5
+        assert tuples == [True, False, given == (), given == (), True]
+        assert parts == ((), [], given, given, ())
+
+
+def constants():
+    held = mutable(Tensor([1, 2])), mutable((Tensor([1]), Tensor([2]))), mutable({"a": Tensor(1)})
+    known = [ops.isconstant(v) for v in (Tensor([1, 2]), *held, held[0].shape)]
+    return known, asked(held[1]), held[0] + held[1][0]
+
+
+def test_mutable_tensors_are_values_of_the_run():
+    known, pair, total = jit(constants)()
+    assert known == [True, False, False, False, True]
+    assert pair == (True, False)
+    assert total.asnumpy().tolist() == [2, 3]
+
+
 def appends(a, v):
     a.append(v)
     return a

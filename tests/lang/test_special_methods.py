@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc import Tensor, nn
+from cellc import Tensor, jit, nn, ops
 from cellc.verification import verify
 
 X = Tensor(np.ones((2, 3), np.float32))
@@ -284,3 +284,33 @@ def test_a_hint_that_raises_is_an_error() -> None:
         ms.set_context(mode=mode)
         with pytest.raises(ValueError, match=r"__len__\(\) should return >= 0"):
             Walking(Negative([]), True)(X)
+
+
+class Scale:
+    """An object whose `__call__` is compiled by itself."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    @jit
+    def __call__(self, x: Tensor) -> Tensor:
+        return x * x * self.factor
+
+
+class Scaled(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = Scale(2.0)
+
+    def construct(self, x: Tensor) -> Any:
+        return self.scale(x), ops.GradOperation()(self.scale)(x)
+
+
+def test_a_call_method_made_by_jit_is_part_of_the_graph() -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net = Scaled()
+    found = [[v.asnumpy().tolist() for v in net(Tensor([3.0]))]]
+    net.scale.factor = 4.0
+    found.append([v.asnumpy().tolist() for v in net(Tensor([3.0]))])
+    assert found == [[[18.0], [12.0]], [[36.0], [24.0]]]
+    assert ops.grad(net.scale)(Tensor([1.0])).item() == 8.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -127,6 +128,59 @@ def test_in_a_training_step(mode: int) -> None:
     losses = [float(step(x, y)) for _ in range(20)]
     assert losses[-1] < losses[0]
     assert not np.array_equal(before, net[0].weight.asnumpy())
+
+
+def takes_one(self: Any, out: Tensor) -> Any:
+    return out, out
+
+
+def takes_no_dout(self: Any, x: Tensor, y: Tensor, out: Tensor) -> Any:
+    return out, out
+
+
+def takes_more(self: Any, x: Tensor, y: Tensor, z: Tensor, out: Tensor, dout: Tensor) -> Any:
+    return dout, dout
+
+
+def takes_any(self: Any, *args: Tensor) -> Any:
+    return args[-1], args[0]
+
+
+def takes_a_default(self: Any, x: Tensor, y: Tensor, out: Tensor, dout: Tensor, k: int = 2) -> Any:
+    return dout * k, y
+
+
+@MODES
+@pytest.mark.parametrize(("rule", "expected"), [
+    (takes_one, "requires at least 2 params 'out' and 'dout', but got only 1: the bprop of "
+                "Summed takes 1 argument, and gets 4"),
+    (takes_no_dout, "requires the forward inputs as well as the 'out' and 'dout'. Here the bprop "
+                    "of Summed takes 3 arguments, and gets 4"),
+    (takes_more, "Here the bprop of Summed takes 5 arguments, and gets 4"),
+    (takes_any, [1.0, 3.0]), (takes_a_default, [2.0, 4.0]),
+])
+def test_what_it_takes(mode: int, rule: Any, expected: Any) -> None:
+    class Summed(nn.Cell):
+        bprop = rule
+
+        def construct(self, x: Tensor, y: Tensor) -> Tensor:
+            return x + y
+
+    class Differentiated(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = Summed()
+
+        def construct(self, x: Tensor, y: Tensor) -> Any:
+            return ops.GradOperation(get_all=True)(self.net)(x, y)
+
+    ms.set_context(mode=mode)
+    x, y = Tensor([3.0]), Tensor([4.0])
+    if isinstance(expected, str):
+        with pytest.raises(TypeError, match=re.escape(expected)):
+            Differentiated()(x, y)
+    else:
+        assert [g.item() for g in Differentiated()(x, y)] == expected
 
 
 @MODES

@@ -388,6 +388,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: D.Geometric(0.0), ValueError, "Probabilities must be greater than zero"),
     (lambda: D.Categorical([0.2, 0.3]), ValueError, "should sum to one"),
     (lambda: D.Categorical([-0.2, 1.2]), ValueError, "must be greater than zero"),
+    (lambda: D.Categorical([1.0]), ValueError, "must be less than one"),
     (lambda: D.Categorical(0.5), ValueError, "axis of categories"),
     (lambda: D.Exponential(-1.0), ValueError, "rate must be greater than zero"),
     (lambda: D.Beta(0.0, 1.0), ValueError, "concentration1 must be greater than zero"),

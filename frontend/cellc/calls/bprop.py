@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import CO_VARARGS
 from types import FunctionType
 from typing import Any
 
@@ -67,11 +68,33 @@ def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
     def rule(inputs: Tensors, results: Tensors, dys: Tensors) -> list[Tensor | None]:
         given = put_together(structure, inputs)
         out, dout = (put_together(shape[-1], t) for t in (results, dys))
+        check_bprop(cell, len(given))
         grads = call_here(cell.bprop, (*given, out, dout))
         return bprop_grads(cell, grads, structure, len(inputs), inputs)
 
     results = with_gradient(leaves, forward, rule, cell)
     return put_together(shape[-1], results)
+
+
+def check_bprop(cell: Any, inputs: int) -> None:
+    """Check that a `bprop` takes the inputs, the output and its gradient.
+
+    Raises:
+        TypeError: it takes more or fewer arguments.
+    """
+    bound = cell.bprop
+    fn = plain(bound, "__func__", bound)
+    if type(fn) is not FunctionType or fn.__code__.co_flags & CO_VARARGS:
+        return
+    most = fn.__code__.co_argcount - (fn is not bound)
+    if most - len(fn.__defaults__ or ()) <= inputs + 2 <= most:
+        return
+    took = f"the bprop of {type(cell).__name__} takes {counted(most, 'argument')}"
+    if most < 2:
+        raise TypeError("The function 'bprop' of Primitive or Cell requires at least 2 params "
+                        f"'out' and 'dout', but got only {most}: {took}, and gets {inputs + 2}.")
+    raise TypeError("The params of function 'bprop' of Primitive or Cell requires the forward "
+                    f"inputs as well as the 'out' and 'dout'. Here {took}, and gets {inputs + 2}.")
 
 
 class custom_vjp:

@@ -19,7 +19,7 @@ from cellc_compiler.ir.dims import Dim, is_symbolic
 
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor, elements_now
-from ..tracing.mutables import has_open_length, in_graph, mutable
+from ..tracing.mutables import DynamicTuple, has_open_length, in_graph, mutable
 from ..tracing.numbers import GraphNumber, as_kind, as_number, item_of, kind_of
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import GraphTensor
@@ -317,7 +317,10 @@ def _type(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
         return args[0]._number
     if is_symbolic(args[0]):
         return int if type(args[0]) is Dim else float
-    return Tensor if cls is GraphTensor else str if cls is Text else cls
+    return _SHOWN.get(cls, cls)
+
+
+_SHOWN: dict[Any, Any] = {GraphTensor: Tensor, Text: str, DynamicTuple: tuple}
 
 
 @_handles(getattr)

@@ -478,6 +478,7 @@ def _object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
     vm.report(type(fn), "__call__")
     if found is MISSING:
         raise TypeError(f"a value of type {type(fn).__name__} cannot be called")
+    found = _model.unwrap_jit(found)
     if isinstance(found, FunctionType) and is_user_function(found):
         return interpret(vm, found, [fn, *args], kwargs, frame)
     origin = get_origin(fn) if type(fn).__module__ in ("typing", "types") else None

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 def carried(vm: Interpreter, result: Any, *sources: Any) -> Any:
     """A sequence that follows from others: its length is unknown where one of theirs is."""
-    if vm.tracer.lengths and any(map(has_open_length, sources)):
-        with_open_length(vm.tracer, result)
-    return result
+    opened = vm.tracer.lengths and any(map(has_open_length, sources))
+    return with_open_length(vm.tracer, result) if opened else result
 
 
 def joined(vm: Interpreter, name: str, a: Any, b: Any, result: Any) -> Any:
@@ -36,7 +35,7 @@ def joined(vm: Interpreter, name: str, a: Any, b: Any, result: Any) -> Any:
     """
     if vm.tracer.lengths and (has_open_length(a) or has_open_length(b)):
         check_elements(name, a, b)
-        with_open_length(vm.tracer, result)
+        return with_open_length(vm.tracer, result)
     return result
 
 

@@ -76,8 +76,10 @@ def has_open_length(value: object) -> bool:
 
 
 def with_open_length(tracer: Tracer, value: Any) -> Any:
-    """The sequence, its length marked as unknown. (There is one empty tuple: it has no mark.)"""
-    if isinstance(value, (list, tuple)) and value != ():
+    """The sequence, its length marked as unknown. (There is one empty tuple: it becomes one of a
+    class of its own.)"""
+    if isinstance(value, (list, tuple)):
+        value = DynamicTuple() if value == () else value
         tracer.lengths[id(value)] = value
     return value
 
@@ -95,7 +97,10 @@ def opened(kind: type, elements: Iterable[Any]) -> Any:
 
 
 def in_graph(value: Any) -> Any:
-    """A result of `mutable` as a value of a graph: its numbers are the graph's."""
+    """A result of `mutable` as a value of a graph: its numbers and tensors are the graph's."""
+    tracer = active_tracer()
+    if isinstance(value, Tensor):
+        return GraphTensor(tracer.lift(value)) if tracer is not None and is_known(value) else value
     if is_exactly(value, MUTABLE):
         return as_kind(value, MUTABLE[type(value)])
     if isinstance(value, dict):

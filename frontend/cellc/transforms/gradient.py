@@ -616,6 +616,9 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
     raise RuntimeError(f"Can not find the gradient for position or Parameter {name!r}.")
 
 
+_NOTHING: Any = object()
+
+
 @names_itself
 class GradOperation:
     """Gradient functions in the older form.
@@ -629,11 +632,22 @@ class GradOperation:
     def __init__(
         self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False
     ) -> None:
-        check_flags("For 'GradOperation', ", get_all=get_all, get_by_list=get_by_list,
-                    sens_param=sens_param)
+        for name, flag in zip(("get_all", "get_by_list", "sens_param"),
+                              (get_all, get_by_list, sens_param), strict=True):
+            if not isinstance(flag, bool):
+                raise TypeError(f"For 'GradOperation', the '{name}' should be bool, but got "
+                                f"{type(flag).__name__}.")
         self.get_all, self.get_by_list, self.sens_param = get_all, get_by_list, sens_param
 
-    def __call__(self, fn: Any, weights: Any = None, grad_position: int = 0) -> GradFunction:
+    def __call__(
+        self, fn: Any = _NOTHING, weights: Any = None, grad_position: int = 0
+    ) -> GradFunction:
+        if fn is _NOTHING:
+            raise TypeError("'GradOperation' requires a forward network or function as an input, "
+                            "while the input is empty.")
+        if not callable(fn):
+            raise TypeError("For 'GradOperation', the first argument must be a 'Function' or "
+                            f"'Cell', but got {type(fn).__name__}.")
         params = None
         if self.get_by_list:
             if weights is None:  # a function has none of its own

@@ -16,7 +16,7 @@ from cellc_runtime.dtypes import DType, int32
 from .... import ops
 from ....tensors.tensor import Tensor
 from ..base import Distribution
-from ..parameters import held, known, need_positive, need_probability
+from ..parameters import held, known, need_probability
 from .formulas import at_value, divergence, draws, figure
 from .rates import OfRate
 
@@ -142,7 +142,7 @@ class Categorical(Distribution):
     """Positions of a list of probabilities.
 
     Args:
-        probs: (..., n) probabilities above 0, whose last axis adds up to 1.
+        probs: (..., n) probabilities between 0 and 1, both excluded, whose last axis adds up to 1.
         seed, dtype, name: as for Bernoulli.
     """
 
@@ -158,7 +158,7 @@ class Categorical(Distribution):
         if kept.ndim == 0:
             raise ValueError("For Categorical, probs must have an axis of categories, but got a "
                              "number.")
-        need_positive(kept, "Probabilities")
+        need_probability(kept)
         if not np.allclose(known(kept).sum(-1), 1.0, rtol=0.0, atol=1e-3):
             raise ValueError("Probabilities for each category should sum to one for Categorical "
                              "distribution.")
