@@ -123,6 +123,56 @@ def test_layers_that_ask_about_sizes(mode: str, peer: Peer, tmp_path: Path) -> N
         same(peer.run(path, [x.asnumpy()]), net(x))
 
 
+class Of(nn.Cell):
+    """A function as a network."""
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def construct(self, x: Any) -> Any:
+        return self.fn(x)
+
+
+def same_padding() -> nn.Cell:
+    """The padding of a step of 2 follows from the size."""
+    return nn.SequentialCell(
+        nn.Conv2d(3, 8, 7, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, pad_mode="same"),
+        nn.Conv2d(8, 8, 3, 2), nn.AvgPool2d(3, 2, pad_mode="same"), nn.AdaptiveAvgPool2d((2, 3)),
+        nn.Flatten(), nn.Dense(48, 3))
+
+
+OPEN_IMAGES: dict[str, Callable[[], nn.Cell]] = {
+    "same": same_padding,
+    "adaptive average": lambda: nn.AdaptiveAvgPool2d((3, 2)),
+    "adaptive maximum": lambda: nn.AdaptiveMaxPool2d((2, 3)),
+    "average of all": lambda: Of(lambda x: ops.avg_pool2d(x, (x.shape[2], x.shape[3]))),
+    "maximum of all": lambda: Of(lambda x: ops.max_pool2d(x, (x.shape[2], x.shape[3]))),
+}
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize("name", OPEN_IMAGES)
+def test_images_of_any_size(name: str, opset: int, peer: Peer, tmp_path: Path) -> None:
+    net = OPEN_IMAGES[name]().set_train(False)
+    path = exported(net, Tensor(shape=[None, 3, None, None], dtype=ms.float32), folder=tmp_path,
+                    opset_version=opset)
+    for shape in ((1, 3, 8, 9), (2, 3, 13, 12), (3, 3, 7, 7), (2, 3, 32, 31)):
+        x = normal(*shape)
+        same(peer.run(path, [x.asnumpy()]), net(x))
+
+
+@pytest.mark.parametrize(("fn", "words"), [
+    (lambda x: ops.avg_pool2d(x, (x.shape[2] // 2, 2)), "window has an open size, but is not the"),
+    (lambda x: ops.adaptive_avg_pool2d(x, (x.shape[2] // 2, 2)), "windows of a known number"),
+    (lambda x: ops.adaptive_max_pool2d(x, (2, 2), return_indices=True)[1], "places are not known"),
+])
+def test_windows_that_onnx_cannot_say(fn: Callable[[Any], Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"test_networks.py:\d+: the op .*{words}"):
+        exported(Of(fn), Tensor(shape=[None, 3, None, None], dtype=ms.float32), folder=tmp_path)
+    assert not os.listdir(tmp_path)
+
+
 def test_a_question_about_an_open_size_is_an_error(tmp_path: Path) -> None:
     class Net(nn.Cell):
         def construct(self, x: Any) -> Any:

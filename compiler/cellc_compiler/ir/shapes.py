@@ -10,6 +10,7 @@ from cellc_runtime.records import dataclass, field, replace
 from .dims import (
     Dim,
     Met,
+    Quotient,
     Ratio,
     Size,
     Sizes,
@@ -150,6 +151,11 @@ class Shapes:
         return not any(guard.holds({name: by * size for name, size in self.hints.items()})
                        for by in (2, 3, 5))
 
+    def known(self, name: str) -> bool:
+        """Whether a symbol has one value."""
+        info = self.symbols[name]
+        return type(self.equal.get(name)) is int or info.low == info.high
+
     def ask(self, relation: str, x: Size) -> bool:
         """Whether `x == 0` or `x >= 0`: decided, or assumed as it is for the hints."""
         x = substitute(x, self.equal) if self.equal else x
@@ -171,6 +177,8 @@ class Shapes:
             found = False
         elif low is not None and low >= (relation != ">="):
             found = relation == ">="
+        elif low == high == 0 or self.answers.get(("==", x)) or self.answers.get(("==", -x)):
+            found = True
         else:
             return None if relation == ">=" else self.answers.get((relation, -x))
         self.answers[(relation, x)] = found
@@ -191,7 +199,8 @@ class Shapes:
         return answer
 
     def _solve(self, x: Dim) -> None:
-        """From `x == 0`: one symbol is worked out from the others and replaced from now on."""
+        """From `x == 0`: one symbol is worked out from the others and replaced from now on, or what
+        a quotient divides is bounded."""
         for monomial, c in x.terms:
             if abs(c) == 1 and len(monomial) == 1 and isinstance(monomial[0], str):
                 rest = size_of({m: k for m, k in x.terms if m != monomial})
@@ -201,24 +210,34 @@ class Shapes:
                     self.equal = {s: substitute(v, table) for s, v in self.equal.items()}
                     self.equal[monomial[0]] = value
                     return
+        self._narrow(x)
+        self._narrow(-x)
 
     def _narrow(self, x: Size) -> None:
-        """From `x >= 0` with one symbol: its bounds."""
+        """From `x >= 0` with one symbol, or a quotient of one: its bounds."""
         terms = terms_of(x)
         constant = terms.pop((), 0)
         if len(terms) != 1:
             return
         (((*atoms,), c),) = terms.items()
-        if len(atoms) != 1 or not isinstance(atoms[0], str):
+        if len(atoms) != 1:
             return
-        info = self.symbols[atoms[0]]
+        atom = atoms[0]
+        if isinstance(atom, Quotient) and type(atom.divisor) is int and atom.divisor > 0:
+            n, by = atom.numerator, atom.divisor
+            self._narrow(n + constant // c * by if c > 0 else (constant // -c + 1) * by - 1 - n)
+        if not isinstance(atom, str):
+            return
+        info = self.symbols[atom]
         low, high = info.low, info.high
         if c > 0:
             low = max(low, -(constant // c))
         else:
             most = constant // -c
             high = most if high is None else min(high, most)
-        self.symbols[atoms[0]] = replace(info, low=low, high=high)
+        self.symbols[atom] = replace(info, low=low, high=high)
+        if low == high:
+            self._solve(Dim.symbol(atom) - low)
 
     def bounds(self, x: Size) -> tuple[int | None, int | None]:
         return bounds(x, self.symbols)

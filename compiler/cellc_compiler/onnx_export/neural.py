@@ -6,10 +6,12 @@ import numpy as np
 
 from cellc_runtime import dtypes
 
-from ..ir.dims import is_symbolic
+from ..ir.dims import is_symbolic, surely_equal
 from ..ir.graph import Node
 from ..ir.types import normalize_axis
+from .reductions import reduced
 from .table import formulas, maps, refused
+from .tensors import cut
 from .writer import Names, Writer, refuse
 
 formulas(
@@ -121,8 +123,21 @@ def _window(node: Node) -> dict[str, object]:
 
 @maps("conv2d")
 def _conv2d(w: Writer, node: Node, x: str, weight: str) -> Names:
-    kernel = list(node.operands[1].shape[2:])
-    return w.op("Conv", x, weight, kernel_shape=kernel, **_window(node))
+    kernel, attrs = list(node.operands[1].shape[2:]), _window(node)
+    if _open_pads(node):
+        x, attrs["pads"] = _padded(w, node, x, 0), [0, 0, 0, 0]
+    return w.op("Conv", x, weight, kernel_shape=kernel, **attrs)
+
+
+def _open_pads(node: Node) -> bool:
+    """Whether the padding follows from an open size: an attribute cannot say it."""
+    return any(map(is_symbolic, node.attrs["pads"]))
+
+
+def _padded(w: Writer, node: Node, x: str, value: float) -> str:
+    """The image with its padding."""
+    top, bottom, left, right = node.attrs["pads"]
+    return w.op("Pad", x, w.shape((0, 0, top, left, 0, 0, bottom, right)), w.like(value, x))
 
 
 @maps("conv2d_backward_data")
@@ -164,8 +179,40 @@ def _sliding(w: Writer, node: Node) -> tuple[list[int], int]:
     return [top, left, *after], 0
 
 
+def _whole(node: Node) -> bool:
+    """Whether the window of a pool is the image.
+
+    Raises:
+        ExportError: the window has another open size.
+    """
+    kernel, size = node.attrs["kernel"], node.operands[0].shape[2:]
+    if not any(map(is_symbolic, kernel)):
+        return False
+    if any(node.attrs["pads"]) or not all(map(surely_equal, kernel, size)):
+        raise refuse(node, "its window has an open size, but is not the image")
+    return True
+
+
+def _pads_outside(w: Writer, node: Node, x: str) -> str | None:
+    """The image of an average with its padding, where that follows from an open size; None: it
+    does not."""
+    if not _open_pads(node):
+        return None
+    if node.attrs["ceil_mode"]:
+        raise refuse(node, "its padding is open, and the windows are rounded up")
+    return _padded(w, node, x, 0)
+
+
 @maps("max_pool2d")
 def _max_pool(w: Writer, node: Node, x: str) -> Names:
+    if _whole(node) and not node.attrs["indices"]:
+        return w.op("GlobalMaxPool", x)
+    if _open_pads(node) or _whole(node):
+        if node.attrs["indices"] or not w.types[x].is_float or node.attrs["ceil_mode"]:
+            raise refuse(node, "its padding or its window is open")
+        return w.op("MaxPool", _padded(w, node, x, -np.inf), kernel_shape=list(
+            node.attrs["kernel"]), strides=list(node.attrs["stride"]),
+            dilations=list(node.attrs["dilation"]))
     pads, ceil = _sliding(w, node)
     attrs = {"kernel_shape": list(node.attrs["kernel"]), "strides": list(node.attrs["stride"]),
              "dilations": list(node.attrs["dilation"]), "pads": pads, "ceil_mode": ceil}
@@ -180,6 +227,12 @@ def _max_pool(w: Writer, node: Node, x: str) -> Names:
 @maps("avg_pool2d")
 def _avg_pool(w: Writer, node: Node, x: str) -> Names:
     kernel, divisor = node.attrs["kernel"], node.attrs["divisor"]
+    if _whole(node):
+        if divisor is not None:
+            raise refuse(node, "its window is open, and its divisor is not")
+        return w.op("GlobalAveragePool", x)
+    if (padded := _pads_outside(w, node, x)) is not None:
+        return _avg_of_padded(w, node, x, padded)
     pads, ceil = _sliding(w, node)
     attrs = {"kernel_shape": list(kernel), "strides": list(node.attrs["stride"]), "ceil_mode": ceil}
     if divisor is not None:
@@ -197,6 +250,36 @@ def _avg_pool(w: Writer, node: Node, x: str) -> Names:
     return w.op("AveragePool", x, pads=rest, count_include_pad=0, **attrs)
 
 
+def _avg_of_padded(w: Writer, node: Node, x: str, padded: str) -> str:
+    """The averages of windows over an image with its padding."""
+    kernel, divisor = node.attrs["kernel"], node.attrs["divisor"]
+    window = {"kernel_shape": list(kernel), "strides": list(node.attrs["stride"])}
+    mean = w.op("AveragePool", padded, **window)
+    if divisor is not None:
+        return w.op("Mul", mean, w.like(kernel[0] * kernel[1] / divisor, mean))
+    if node.attrs["count_include_pad"]:
+        return mean
+    one = w.op("Expand", w.like(1, x), w.shape((1, 1, *node.operands[0].shape[2:])))
+    return w.op("Div", mean, w.op("AveragePool", _padded(w, node, one, 0), **window))
+
+
+_MOST_CUTS = 64  # Windows of an open axis that are cut out one by one
+
+
+def _of_windows(w: Writer, node: Node, x: str, kind: str) -> str:
+    """An adaptive pool of images of open size: rows and then columns of each window are cut out."""
+    counts = node.attrs["output_size"]
+    if any(map(is_symbolic, counts)) or max(counts) > _MOST_CUTS:
+        raise refuse(node, f"images of open size have at most {_MOST_CUTS} windows of a known "
+                           "number in a row")
+    for axis, count in enumerate(counts, 2):
+        size = node.operands[0].shape[axis]
+        parts = [reduced(w, kind, cut(w, x, axis, i * size // count, -(-(i + 1) * size // count)),
+                         (axis,), True) for i in range(count)]
+        x = w.op("Concat", *parts, axis=axis) if count > 1 else parts[0]
+    return x
+
+
 def _even(size: int, windows: int) -> bool:
     return not is_symbolic(size) and size % windows == 0
 
@@ -205,9 +288,8 @@ def _bounds(size: int, windows: int) -> list[range]:
     return [range(i * size // windows, -(-(i + 1) * size // windows)) for i in range(windows)]
 
 
-def _fixed(node: Node) -> None:
-    if any(is_symbolic(d) for d in node.operands[0].shape[2:]):
-        raise refuse(node, "the size of the images is open, so its windows are not known")
+def _is_open(node: Node) -> bool:
+    return any(is_symbolic(d) for d in (*node.operands[0].shape[2:], *node.attrs["output_size"]))
 
 
 @maps("adaptive_avg_pool2d")
@@ -215,7 +297,9 @@ def _adaptive_avg(w: Writer, node: Node, x: str) -> Names:
     (h, width), (rows, columns) = node.operands[0].shape[2:], node.attrs["output_size"]
     if (rows, columns) == (1, 1):
         return w.op("GlobalAveragePool", x)
-    _fixed(node)
+    wide = dtypes.float32 if w.types[x].itemsize == 2 else w.types[x]
+    if _is_open(node):
+        return w.cast(_of_windows(w, node, w.cast(x, wide), "ReduceMean"), w.types[x])
     if _even(h, rows) and _even(width, columns):
         step = [h // rows, width // columns]
         return w.op("AveragePool", x, kernel_shape=step, strides=step)
@@ -226,7 +310,6 @@ def _adaptive_avg(w: Writer, node: Node, x: str) -> Names:
             matrix[i, r] = 1 / len(r)
         return matrix
 
-    wide = dtypes.float32 if w.types[x].itemsize == 2 else w.types[x]
     left, right = w.const(mean(h, rows), wide), w.const(mean(width, columns).T, wide)
     return w.cast(w.op("MatMul", w.op("MatMul", left, w.cast(x, wide)), right), w.types[x])
 
@@ -236,7 +319,10 @@ def _adaptive_max(w: Writer, node: Node, x: str) -> Names:
     (n, c, h, width), (rows, columns) = node.operands[0].shape, node.attrs["output_size"]
     if not node.attrs["indices"] and (rows, columns) == (1, 1):
         return w.op("GlobalMaxPool", x)
-    _fixed(node)
+    if _is_open(node):
+        if node.attrs["indices"]:
+            raise refuse(node, "the size of the images is open, so its places are not known")
+        return _of_windows(w, node, x, "ReduceMax")
     if not node.attrs["indices"] and _even(h, rows) and _even(width, columns):
         step = [h // rows, width // columns]
         return w.op("MaxPool", x, kernel_shape=step, strides=step)

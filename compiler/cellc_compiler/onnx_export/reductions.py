@@ -20,7 +20,7 @@ _KINDS = {
 }
 
 
-def _reduce(w: Writer, kind: str, x: str, axes: tuple[int, ...], keep: bool) -> str:
+def reduced(w: Writer, kind: str, x: str, axes: tuple[int, ...], keep: bool) -> str:
     """Axes are an attribute of most reductions before op set 18."""
     if kind == "ReduceSum" or w.opset >= 18:
         return w.op(kind, x, w.ints(axes), keepdims=int(keep))
@@ -38,7 +38,7 @@ def _plain(w: Writer, node: Node, x: str) -> Names | None:
         return None
     if not axes:
         return w.cast(x, node.result.dtype)
-    return _reduce(w, _KINDS[node.op], x, axes, node.attrs["keepdims"])
+    return reduced(w, _KINDS[node.op], x, axes, node.attrs["keepdims"])
 
 
 @maps("reduce_all", "reduce_any")
@@ -47,7 +47,7 @@ def _logic(w: Writer, node: Node, x: str) -> Names:
     if not _axes(node):
         return w.cast(bits, dtypes.bool_)
     kind = "ReduceMin" if node.op == "reduce_all" else "ReduceMax"
-    out = _reduce(w, kind, bits, _axes(node), node.attrs["keepdims"])
+    out = reduced(w, kind, bits, _axes(node), node.attrs["keepdims"])
     return w.op("Less", w.like(0, out), out)
 
 
@@ -56,7 +56,7 @@ def _norm(w: Writer, node: Node, x: str) -> Names | None:
     kind = {1.0: "ReduceL1", 2.0: "ReduceL2"}.get(node.attrs["p"])
     if kind is None or not _axes(node) or not w.types[x].is_float:
         return None
-    return _reduce(w, kind, x, _axes(node), node.attrs["keepdims"])
+    return reduced(w, kind, x, _axes(node), node.attrs["keepdims"])
 
 
 @maps("argmax", "argmin")
@@ -150,7 +150,7 @@ def _log_cumulative_sum(w: Writer, node: Node, x: str) -> Names:
     def step(states: list[str], rows: list[str]) -> tuple[list[str], list[str]]:
         joined = w.op("Concat", *(w.op("Unsqueeze", v, w.const([0], dtypes.int64))
                                   for v in (states[0], rows[0])), axis=0)
-        after = _reduce(w, "ReduceLogSumExp", joined, (0,), False)
+        after = reduced(w, "ReduceLogSumExp", joined, (0,), False)
         return [after], [after]
 
     return w.cast(_scanned(w, node, [wide], float("-inf"), step), w.types[x])

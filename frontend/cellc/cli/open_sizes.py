@@ -322,8 +322,10 @@ class _Planner:
             for made in self._all_graphs(known, targets, bool(variants)):
                 if _slots(made) != _slots(self.traces[0]):
                     self.traces.pop()
-                    self.notes[f"not served: {', '.join(f'{n} = {d}' for n, d in known.items())}: "
-                               "what it takes or returns is of another kind"] = None
+                    where = ", ".join(f"{n} = {d}" for n, d in {**made.hints, **known}.items())
+                    some = "" if len(known) == len(self.names) else ", for example,"
+                    self.notes[f"not served{some or ':'} {where}: what it takes or returns is of "
+                               "another kind"] = None
                     continue
                 variants.append(Variant(at, graph=len(self.traces) - 1))
         return self.plan(OpenSizes(tuple(self.names), tuple(axes), tuple(variants)))

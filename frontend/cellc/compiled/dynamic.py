@@ -51,6 +51,7 @@ Axes = tuple[Axis, ...]
 
 KEPT = 64  # Instances of one Cell or function that are kept; the oldest goes when there are more
 MOST_OPEN = 8  # Programs for all sizes of one trace: each serves the sizes that its guards allow
+MOST_REFUSALS = 3  # Sizes that have no program for all: further ones are not tried
 _STAND_INS = (10007, 10009)
 """Sizes that replace 0 and 1 in a first trace: these fit in places where others do not (an axis of
 1 is repeated), so a trace with them would serve few calls."""
@@ -213,9 +214,10 @@ class Once:
     pattern: Pattern  # the symbols of its arguments
     traced: Traced  # its graph and what goes with it
     instances: int = 0  # how many sizes it has served
-    # programs for all sizes; `per_size` says why a size has a program of its own, if so
+    # programs for all sizes; `per_size` says why the last size has a program of its own, if so
     open: list[ProgramAtSizes] = field(default_factory=list)
     per_size: str = ""
+    refusals: list[str] = field(default_factory=list)  # why there was none for some sizes
     read_guards: Guards | None = None
     stages: OpenStages | None = None  # where sizes follow from elements: its stages
 
@@ -262,11 +264,15 @@ class Once:
 
     def _program(self, sizes: Mapping[str, int]) -> ProgramAtSizes | None:
         """A program for all sizes that serves these, compiled if need be; None if there is none."""
+        self.per_size = ""
         for program in self.open:
             if program.serves(sizes):
                 return program
         least = min(sizes.values(), default=0)
-        if self.per_size or len(self.open) >= MOST_OPEN or least < open_sizes.LEAST:
+        if least < open_sizes.LEAST or len(self.open) >= MOST_OPEN:
+            return None
+        if len(self.refusals) >= MOST_REFUSALS:
+            self.per_size = self.refusals[-1]
             return None
         shapes = self.pattern.shapes.copy()
         shapes.hints.update(sizes)
@@ -275,6 +281,7 @@ class Once:
                 self.traced.graph, shapes, numerics=context.numerics())))
         except Undecided as e:  # one for each size is right, too; `explain` says why
             self.per_size = str(e)
+            self.refusals.append(self.per_size)
             return None
         return self.open[-1]
 

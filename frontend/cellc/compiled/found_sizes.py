@@ -201,6 +201,7 @@ def compile_stage(
     return open_sizes.compile_open(graph, facts.at(known) if known else facts, target, numerics)
 
 
+MOST_REFUSALS = 3  # Sizes of a stage that have no program for all: further ones are not tried
 MOST_PROGRAMS = 8  # Of one stage, for the same sizes of less than 2
 
 
@@ -210,14 +211,15 @@ class OpenStages:
     def __init__(self, graph: Graph, shapes: Shapes) -> None:
         self.stages = split(graph)
         self.shapes = shapes
-        self.per_size: set[int] = set()  # stages whose code is made for each size
+        self._refusals: dict[int, int] = {}  # by stage, how many sizes had no program for all
         self._programs: dict[tuple[Any, ...], list[ProgramAtSizes]] = {}
 
     def program(self, number: int, sizes: Mapping[str, int], numerics: str) -> Program | None:
         """The program of a stage for these sizes of its symbols; None if it has none for all."""
         stage = self.stages[number]
         sizes = {s: sizes[s] for s in sorted(stage.needs)}
-        if number in self.per_size or max(sizes.values(), default=0) < open_sizes.LEAST:
+        refusals = self._refusals.get(number, 0)
+        if refusals >= MOST_REFUSALS or max(sizes.values(), default=0) < open_sizes.LEAST:
             return None
         key = number, tuple((s, n) for s, n in sizes.items() if n < open_sizes.LEAST)
         known = self._programs.setdefault(key, [])
@@ -226,7 +228,7 @@ class OpenStages:
             try:
                 found = ProgramAtSizes(compile_stage(stage, self.shapes, sizes, None, numerics))
             except Undecided:
-                self.per_size.add(number)
+                self._refusals[number] = refusals + 1
                 return None
             known.append(found)
         return None if found is None else found.at(sizes)

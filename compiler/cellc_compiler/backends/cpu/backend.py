@@ -20,7 +20,7 @@ with lazy_imports(__name__):  # a program found in the cache needs none of these
     from ...build import llvm_version, workers
     from . import image, machine
     from .host import shape_polymorphic
-    from .passes import inplace_concat, layout, prefixes, small_kernels, winograd
+    from .passes import inplace_concat, layout, open_padding, prefixes, small_kernels, winograd
 
 _MANY = 24
 """Nodes of a graph that will have kernels enough for more than one process that compiles them."""
@@ -52,7 +52,7 @@ class CpuBackend(Backend):
         return (small_kernels.SmallKernels(),)
 
     def passes(self, target: Target) -> tuple[Pass, ...]:
-        return (layout.Layout(target), small_kernels.WidenKernels(),
+        return (layout.Layout(target), small_kernels.WidenKernels(), open_padding.OpenPadding(),
                 inplace_concat.InPlaceConcat(), prefixes.Prefixes())
 
     def fast_passes(self) -> tuple[Pass, ...]:

@@ -228,6 +228,15 @@ def _split_at(x: Tensor, sizes: Any, axis: int) -> tuple[Tensor, ...]:
     return parts if isinstance(parts, tuple) else (parts,)
 
 
+def _lengths(n: int, d: int) -> list[int]:
+    """The lengths of the parts of `n` elements that make up `d`; the last may be shorter."""
+    sizes, left = list[int](), d
+    while left > 0:  # (`range` would need an open size as a number)
+        sizes.append(n if left >= n else left)
+        left = left - n
+    return sizes or [0]
+
+
 @native
 def split(tensor: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[Tensor, ...]:
     """Parts along an axis: of a given length (the last may be shorter), or of given lengths."""
@@ -235,10 +244,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, axis: int = 0) -> tuple[T
     a = own_axis(axis, x.ndim, "split")
     d = x.shape[a]
     if is_int(split_size_or_sections):
-        n = int(split_size_or_sections)
+        n = split_size_or_sections if is_symbolic(split_size_or_sections) \
+            else int(split_size_or_sections)
         if n <= 0:
             raise misuse("split", "the size of a part must be positive", n)
-        sizes: Any = [min(n, d - i) for i in range(0, d, n)] or [0]
+        sizes: Any = _lengths(n, d)
     else:
         sizes = ints(split_size_or_sections, "split", "split_size_or_sections")
         if builtins.sum(sizes) != d or builtins.any(n < 0 for n in sizes):

@@ -168,6 +168,8 @@ def _fold_max(f: Function, spec: PoolSpec, width: int, indices: bool) -> _Fold:
 
 
 def _width(spec: PoolSpec, target: Target) -> int:
+    if any(map(is_symbolic, (*spec.kernel, *spec.stride))):  # (columns of a window are unrolled)
+        return 1
     return lanes(target, spec.dtype) if spec.stride[1] <= _MAX_SHUFFLED_STRIDE else 1
 
 

@@ -131,7 +131,12 @@ class OpenAxis(_Formula):
     # whether the last window may reach beyond the padding, which counts nothing
     beyond: bool
     given: int | None = None  # the contribution to the divisor, if it is given
-    whole = False
+    whole: bool = False  # whether there is one window, which covers the axis
+
+    @property
+    def covers(self) -> bool:
+        """Whether the first window covers the axis."""
+        return self.step == 1 and self.kernel - self.before >= self.size
 
     @property
     def longest(self) -> int:
@@ -212,17 +217,22 @@ def given_count(axis: A, count: int) -> A:
 
 
 def average_axes(windows: tuple[A, A], divisor: int | None) -> tuple[A, A]:
-    """Row and column windows whose counts multiply to the divisor.
-
-    Raises:
-        Undecided: open sizes may have a single window, whose elements are added in another order.
-    """
+    """Row and column windows whose counts multiply to the divisor; known to be `whole` where one
+    window covers an image of open size, because its elements are added in another order."""
     rows, columns = windows
-    if isinstance(rows, OpenAxis) and rows.windows * columns.windows < 2:
-        raise Undecided("an average over a whole image is added up in another order")
+    opened = not (isinstance(rows, Axis) and isinstance(columns, Axis))
+    if opened and rows.windows * columns.windows < 2:
+        rows, columns = _single(rows), _single(columns)
     if divisor is None:
         return rows, columns
     return given_count(rows, divisor), given_count(columns, 1)
+
+
+def _single(axis: A) -> A:
+    """An axis that has one window."""
+    if isinstance(axis, OpenAxis):
+        return replace(axis, whole=axis.covers)
+    return replace(axis, windows=1) if isinstance(axis, OpenAdaptive) else axis
 
 
 def _known(size: int, windows: Windows, counts: Iterable[int], step: int = 1) -> Axis:

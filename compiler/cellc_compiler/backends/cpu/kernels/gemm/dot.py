@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .....ir.dims import is_symbolic
 from .....loops.order import CHAIN_BYTES, kernel_parts
 from ....llvm.reduction import row_of_parts, total
 from ....llvm.text import Function, V, sizeof
@@ -71,7 +72,7 @@ def _chains(f: Function, arith: Arith, x: V, w: V, pitch: int, k: int, rows: int
     wide = lanes * split
     zeros = arith.zero(f, lanes) * (rows * split)
 
-    def step(at: V, accs: Sequence[V], counts: Sequence[int]) -> list[V]:
+    def step(at: V, accs: Sequence[V], counts: Sequence[int | V]) -> list[V]:
         out = list(accs)
         for u, count in enumerate(counts):
             v = arith.load(f, f.gep(f.gep(x, at), u * lanes * size), lanes, count)
@@ -83,5 +84,10 @@ def _chains(f: Function, arith: Arith, x: V, w: V, pitch: int, k: int, rows: int
 
     full = k // wide * wide
     accs = f.loop(0, full * size, wide * size, zeros, lambda i, c: step(i, c, [lanes] * split))
+    if is_symbolic(k):
+        left = [f.i64(k - full - u * lanes) for u in range(split)]
+        found = step(f.i64(full * size), accs, left)
+        some = [f.cmp("sgt", count, 0) for count in left] * rows  # (`fma(0, 0, -0.0)` is 0.0)
+        return [f.select(c, new, old) for c, new, old in zip(some, found, accs, strict=True)]
     rest = [min(lanes, k - at) for at in range(full, k, lanes)]
     return step(f.i64(full * size), accs, rest) if rest else accs

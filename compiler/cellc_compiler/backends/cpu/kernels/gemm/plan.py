@@ -206,6 +206,12 @@ def schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sche
     return _opened(p, like, _schedule(like, arith, target, b_constant), arith)
 
 
+def is_widened(p: Problem, arith: Arith) -> bool:
+    """Whether A is widened by a kernel of its own: the block on the stack into which it is copied
+    otherwise has a known size."""
+    return arith.converts and (is_symbolic(p.k) or is_symbolic(p.m))
+
+
 def at_least(p: Problem) -> Problem:
     """The problem of the sizes that costs are estimated for, with some rows and columns at least
     where their number is open."""
@@ -234,8 +240,7 @@ def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
     together = 1 if units <= _MAX_TASKS else ceil_div(units, s.ntasks)
     kc, pack_a, pack_b = s.kc, s.pack_a, s.pack_b
     if is_symbolic(p.k) or is_symbolic(p.m):  # (a block on the stack has a known size)
-        if arith.converts:
-            raise Undecided("elements that are converted are copied in blocks of a known size")
+        assert not arith.converts, "widened before: see `is_widened`"
         pack_a = "none"
     if is_symbolic(p.k) or is_symbolic(p.segment):  # (a block is a whole number of segments)
         kc, pack_a = p.k, pack_a if arith.converts else "none"

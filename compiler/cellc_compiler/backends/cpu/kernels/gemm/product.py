@@ -20,10 +20,10 @@ from collections.abc import Callable
 
 from cellc_runtime.dtypes import DType
 from cellc_runtime.packing import Packing
-from cellc_runtime.records import dataclass
+from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
-from .....ir.dims import estimate, is_symbolic
+from .....ir.dims import Undecided, estimate, is_symbolic
 from .....loops.order import CHAIN_BYTES
 from .....lower.kernel import Kernel
 from .....lower.plan import Role, epilogue_operand, packed
@@ -39,6 +39,7 @@ from .plan import (
     Schedule,
     block_bytes,
     canonical,
+    is_widened,
     join_rows,
     panel_bytes,
     schedule,
@@ -48,6 +49,7 @@ from .tile import OUT_BUFFER, Prefetch, TileLayout, square_steps, tile_function
 from .tile import (
     Epilogue as Epilogue,
 )
+from .widened import wide_type, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,29 @@ def matmul_kernels(spec: MatmulSpec, target: Target) -> Plan:
         return _DotWriter(p, arith, target, spec.epilogue).plan()
     if gemm_tiles.fits(p, arith, target):
         return _tiles_plan(p, arith, target, spec.epilogue)
+    if is_widened(p, arith):
+        return _widened_plan(spec, p, arith, target)
     s = schedule(p, arith, target, spec.b_constant)
     return GemmWriter(p, s, arith, target, spec.epilogue).plan()
+
+
+def _widened_plan(spec: MatmulSpec, p: Problem, arith: Arith, target: Target) -> Plan:
+    """The product of widened elements; B is widened where it is packed, unless the problem is the
+    transposed one.
+
+    Raises:
+        Undecided: a part of a larger tensor is not widened.
+    """
+    if p.swapped and spec.b_pitch:
+        raise Undecided("elements of a part of a tensor that are converted have a known size")
+    inner = matmul_kernels(replace(
+        spec, dtype=wide_type(arith), out_dtype=spec.out_dtype or spec.dtype,
+        stored=None if p.swapped else spec.stored or spec.dtype), target)
+    sides = {"a": (spec.m, spec.a_batch_strides), "b": (spec.n, spec.b_batch_strides)}
+    return widened(inner, {
+        side: rows * spec.k * (1 + sum((d - 1) * s
+                                       for d, s in zip(spec.batch, strides, strict=True)))
+        for side, (rows, strides) in sides.items() if side == "a" or p.swapped}, arith, target)
 
 
 def _tiles_plan(p: Problem, arith: Arith, target: Target, epilogue: Epilogue | None) -> Plan:
