@@ -1,4 +1,4 @@
-"""Instructions of loops: what is carried changes places as if at once."""
+"""Instructions of loops: what is carried changes places as if at once; and long chains of them."""
 
 from __future__ import annotations
 
@@ -46,3 +46,20 @@ def test_places_that_change(part: int) -> None:
             arrays = [*values, np.asarray(trips)]
             for got, want in zip(compiled(arrays), run(graph, arrays), strict=True):
                 np.testing.assert_array_equal(got, want, err_msg=f"{order}, {trips} trips")
+
+
+def test_positions_that_follow_from_positions() -> None:
+    """Each of 12 steps reads two tables at the position that the step before gives: the work of
+    the compiler grows with the steps, not with the paths through them (2**12 of 2**12)."""
+    steps = "".join(f"""
+  %g{k}: int64[6] = gather(%a, %p{k}) {{axis=0, batch_dims=0}}
+  %h{k}: int64[6] = gather(%b, %p{k}) {{axis=0, batch_dims=0}}
+  %c{k}: bool[6] = gt(%g{k}, %h{k}) {{}}
+  %p{k + 1}: int64[6] = where(%c{k}, %h{k}, %g{k}) {{}}""" for k in range(12))
+    graph = parse_graph(f"""
+graph walk(%a: int64[40] input, %b: int64[40] input, %p0: int64[6] input) {{{steps}
+  return %p12
+}}""")
+    rng = np.random.default_rng(3)
+    arrays = [rng.integers(0, 40, n) for n in (40, 40, 6)]
+    np.testing.assert_array_equal(compile_graph(graph)(arrays)[0], run(graph, arrays)[0])

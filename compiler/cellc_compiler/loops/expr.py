@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
 
 from ..ir.dims import is_symbolic
-from .index import Dyn, Index, Var, variables
+from .index import Dyn, Index, Var, leaves
 
 if TYPE_CHECKING:
     from ..ir.types import TensorType
@@ -103,13 +103,21 @@ class Expr:
         return call("not", self)
 
     def variables(self) -> Iterator[Var]:
-        """Loop variables the expression depends on."""
-        if self.op == "load":
-            yield from variables(self.payload.offset)
-        elif self.op == "index":
-            yield from variables(self.payload)
-        for a in self.args:
-            yield from a.variables()
+        """Loop variables the expression depends on; a part that several read is walked once."""
+        seen: set[int] = set()
+        stack = [self]
+        while stack:
+            e = stack.pop()
+            if id(e) in seen:
+                continue
+            seen.add(id(e))
+            stack.extend(e.args)
+            index = e.payload.offset if e.op == "load" else e.payload if e.op == "index" else None
+            for leaf in () if index is None else leaves(index):
+                if isinstance(leaf, Dyn):
+                    stack.append(leaf.expr)
+                else:
+                    yield leaf
 
 
 @dataclass(frozen=True, slots=True)
