@@ -55,6 +55,12 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], int]] = {
     "QLinearSigmoid": ("QLinearSigmoid", [u(2, 3), S, Z, one(1 / 256), one(0, np.uint8)], {}, 1),
     "QLinearLeakyRelu": ("QLinearLeakyRelu", [u(2, 3), S, Z, S, Z], {"alpha": 0.1}, 1),
     "QLinearGlobalAveragePool": ("QLinearGlobalAveragePool", [u(2, 3, 4, 4), S, Z, S, Z], {}, 1),
+    "QLinearAveragePool": ("QLinearAveragePool", [u(2, 3, 5, 6), S, Z, one(0.02), Z], {
+        "kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 1, 1, 1]}, 1),
+    "GatherBlockQuantized": ("GatherBlockQuantized", [
+        np.array([[3, 0], [4, 4]]), u(5, 20), f(5, 3), u(5, 2)], {"block_size": 16}, 1),
+    "GatherBlockQuantized without zeros": ("GatherBlockQuantized", [
+        np.array([3, 0]), u(5, 40), f(5, 3)], {"block_size": 16, "bits": 8}, 1),
     "QLinearConcat": ("QLinearConcat", [S, Z, u(2, 3), S, Z, u(2, 2), one(0.1), Z], {"axis": 1},
                       1),
     "QGemm": ("QGemm", [u(3, 6), S, Z, I8, one(0.02), one(3, np.int8),
@@ -75,9 +81,11 @@ def test_as_onnx_runtime(name: str, tmp_path: Path) -> None:
     attrs = dict(attrs)
     op, domain = (op, "com.microsoft") if op else (attrs.pop("op"), "")
     names = [f"i{k}" for k in range(len(given))]
+    # The argument is the first that is given; the table of a gather comes before it.
+    read = [names[1], names[0], *names[2:]] if op == "GatherBlockQuantized" else names
     inputs = {n: a for n, a in zip(names, given, strict=True) if a is not None}
     fixed = {n: a for n, a in inputs.items() if n != "i0" and op != "SkipLayerNormalization"}
-    proto = model([N(op, names, [f"y{k}" for k in range(count)], domain=domain, **attrs)],
+    proto = model([N(op, read, [f"y{k}" for k in range(count)], domain=domain, **attrs)],
                   [value(n, a.shape, CODES[a.dtype.name]) for n, a in inputs.items()
                    if n not in fixed], [f"y{k}" for k in range(count)], fixed)
     calls = {n: a for n, a in inputs.items() if n not in fixed}
@@ -90,3 +98,18 @@ def test_as_onnx_runtime(name: str, tmp_path: Path) -> None:
         apart = np.abs(found.astype(np.float64) - wanted.astype(np.float64)).max()
         limit = 1 if found.dtype.kind in "iu" else 2e-5 * np.abs(wanted).max()
         assert apart <= limit, apart
+
+
+def test_a_quantised_lstm(tmp_path: Path) -> None:
+    """ONNX Runtime rounds inputs and states to 8 bits as well: equal to 2 % of the largest."""
+    proto = model([N("DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "", "", "", *(
+        "ws", "wz", "rs", "rz")], ["y", "h", "c"], domain="com.microsoft", hidden_size=6,
+        direction="bidirectional")], [value("x", [4, 2, 5])], ["y", "h", "c"], {
+            "w": RNG.integers(-128, 127, (2, 5, 24)).astype(np.int8), "ws": f(2, 24) * 0.005,
+            "r": RNG.integers(-128, 127, (2, 6, 24)).astype(np.int8), "rs": f(2, 24) * 0.005,
+            "b": f(2, 48), "wz": np.zeros((2, 24), np.int8), "rz": np.zeros((2, 24), np.int8)})
+    x = f(4, 2, 5)
+    session = runtime.InferenceSession(proto.SerializeToString())
+    for found, wanted in zip(outputs_of(loaded(proto, tmp_path), x), session.run(None, {"x": x}),
+                             strict=True):
+        np.testing.assert_allclose(found, wanted, 0, 0.02 * np.abs(wanted).max())

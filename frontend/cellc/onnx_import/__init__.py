@@ -21,6 +21,7 @@ from ..nn.graph_cell import LoadedGraph
 from ..tensors.tensor import Tensor
 from ..tracing.pytree import Box, Leaf, Structure
 from . import attention as attention
+from . import classic as classic
 from . import control as control
 from . import elementwise as elementwise
 from . import images as images
@@ -30,6 +31,7 @@ from . import recurrent as recurrent
 from . import reductions as reductions
 from . import shaping as shaping
 from . import signals as signals
+from . import trees as trees
 from .arrays import Array, Files, map_file
 from .network import Network, declared
 from .table import OPSETS as OPSETS

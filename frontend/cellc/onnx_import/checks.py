@@ -13,7 +13,8 @@ from .wire import Body, Model, Node, OnnxError, Refer, nested, shown
 _NOT_TAKEN = {
     "Sequence": "sequences", "SplitToSequence": "sequences", "ConcatFromSequence": "sequences",
     "Optional": "optionals", "String": "strings", "RegexFullMatch": "strings",
-    "TfIdfVectorizer": "strings", "LabelEncoder": "labels that may be strings",
+    "TfIdfVectorizer": "strings", "CategoryMapper": "strings", "DictVectorizer": "maps",
+    "CastMap": "maps", "ZipMap": "maps: convert the model without it, with zipmap=False",
     "ImageDecoder": "compressed images",
 }
 _FLOATS = (1, 10, 11, 16)

@@ -68,11 +68,13 @@ class Network:
         inputs: the arguments, without those that are initializers.
         weights: the initializers that become Parameters, by name.
         frozen: those that are not trained.
+        facts: what rules have worked out of the attributes of nodes, by the node's `id`.
     """
 
     def __init__(self, path: str, model: Model, files: Files) -> None:
         self.path, self.model, self.files = path, model, files
         self._arrays: dict[int, Array] = {}
+        self.facts: dict[int, Any] = {}
         trained, frozen = check(model)
         self._roots: dict[int, dict[str, Known]] = {}
         own = model.graph.initializers

@@ -234,7 +234,8 @@ def _inside(x: Tensor, window: Window, ceil: bool, padded: bool) -> Array:
 
 
 @rule("AveragePool")
-def _average_pool(c: Call, x: Tensor) -> Tensor:
+def average_pool(c: Call, x: Tensor) -> Tensor:
+    """The mean of each window, as the attributes of a node say."""
     _spatial(c, x)
     window, ceil = _pool_window(c, x), c.flag("ceil_mode")
     padded = c.flag("count_include_pad")

@@ -13,10 +13,12 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
 from ..core.dispatch import apply_one
-from ..ops.functional import linalg, shapes
+from ..ops.functional import indexing, linalg, shapes
 from ..tensors.tensor import Tensor, tensor_of
-from .neural import Window, convolved
-from .shaping import reshaped, sliced
+from .arrays import HALVES
+from .neural import Window, average_pool, convolved
+from .recurrent import recurrent
+from .shaping import reshaped, sliced, transposed
 from .table import Call, axis_of, like, rule, to
 
 A = apply_one
@@ -211,10 +213,19 @@ def _of_one(op: Callable[[Call, Tensor], Tensor]) -> Callable[..., Tensor]:
 
 for _name, _op in {"Add": "add", "Mul": "mul"}.items():
     rule(f"com.microsoft::QLinear{_name}")(_of_two(_op))
+
+
+def _average(c: Call, x: Tensor) -> Tensor:
+    if c.flag("channels_last"):
+        raise c.refuse("pools of images with channels last are not read")
+    return average_pool(c, x)
+
+
 _ONE: dict[str, Callable[[Call, Tensor], Tensor]] = {
     "Sigmoid": lambda c, x: A("sigmoid", x),
     "LeakyRelu": lambda c, x: A("leaky_relu", x, alpha=c.real("alpha", 0.01)),
     "Softmax": lambda c, x: A("softmax", x, axis=c.axis(x.ndim, -1)),
+    "AveragePool": _average,
     "GlobalAveragePool": lambda c, x: A("reduce_mean", x, axes=(1, 2) if c.flag("channels_last")
                                         else tuple(range(2, x.ndim)), keepdims=True),
 }
@@ -243,6 +254,56 @@ def _qgemm(c: Call, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_sca
     if y_scale is None or y_zero is None:
         return A("mul", to(product, factor.dtype), factor)
     return _requantised(product, A("div", factor, reshaped(y_scale, ())), y_zero)
+
+
+@rule("com.microsoft::DynamicQuantizeLSTM", frozen=(1, 2, 8, 9, 10, 11))
+def _dynamic_lstm(
+    c: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None, lengths: Tensor | None,
+    h0: Tensor | None, c0: Tensor | None, peephole: Tensor | None, w_scale: Tensor,
+    w_zero: Tensor, r_scale: Tensor, r_zero: Tensor,
+) -> list[Any]:
+    """An LSTM of small weights; what they are multiplied with stays as it is."""
+    def widened(q: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+        """(directions, inputs, gates) as the floats of an LSTM: (directions, gates, inputs)."""
+        scale, zero = (reshaped(p, (p.shape[0], 1, p.size // p.shape[0])) for p in (scale, zero))
+        ints = A("sub", to(q, dtypes.int32), to(zero, dtypes.int32))
+        return transposed(A("mul", to(ints, scale.dtype), scale), 0, 2, 1)
+
+    return recurrent(c, x, widened(w, w_scale, w_zero), widened(r, r_scale, r_zero), bias, lengths,
+                     h0, c0, peephole)
+
+
+@rule("com.microsoft::GatherBlockQuantized", frozen=(0, 2, 3))
+def _gather_blocks(c: Call, x: Tensor, index: Tensor, scales: Tensor, zeros: Tensor | None = None
+                   ) -> Tensor:
+    """Rows of a table of ints in blocks of the last axis, each with a scale."""
+    block, bits = c.whole("block_size", 128), c.whole("bits", 4)
+    axis = c.axis(x.ndim, 0, "gather_axis")
+    if c.axis(x.ndim, 1, "quantize_axis") != x.ndim - 1 or axis == x.ndim - 1 or \
+            bits not in (2, 4, 8) or block < 1:
+        raise c.refuse(f"ints of {bits} bits in blocks of {block}, in an axis that is not the last "
+                       "or is gathered, are not read")
+    raw = c.run.network.model.graph.initializers.get(c.node.inputs[0])
+    packed = x.dtype is dtypes.uint8 and not (raw is not None and raw.code in HALVES)
+    q, scale, *points = (indexing.gather(t, index, axis) for t in (x, scales, zeros)
+                         if t is not None)
+    if packed:
+        q, points = _unpacked(q, bits), [_unpacked(p, bits) for p in points]
+    last = q.ndim - 1
+    parts = [to(q, scale.dtype), *(to(sliced(p, last, 0, scale.shape[last]), scale.dtype)
+                                   for p in points)]
+    if packed and not points:
+        parts.append(like(1 << (bits - 1), scale))
+    q, *points = parts
+    spread = [p if not p.ndim else _spread(p, block, q.shape[last]) for p in (scale, *points)]
+    return A("mul", q if len(spread) == 1 else A("sub", q, spread[1]), spread[0])
+
+
+def _spread(x: Tensor, times: int, size: int) -> Tensor:
+    """Each element of the last axis `times` in turn, `size` in all."""
+    last = x.ndim - 1
+    whole = A("broadcast_to", shapes.expand_dims(x, x.ndim), shape=(*x.shape, times))
+    return sliced(reshaped(whole, (*x.shape[:last], x.shape[last] * times)), last, 0, size)
 
 
 @rule("com.microsoft::MatMulNBits", frozen=(1, 2, 3, 4, 5))

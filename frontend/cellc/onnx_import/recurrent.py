@@ -177,12 +177,13 @@ def _biases(op: str, bias: Tensor, hidden: int, before: bool
 
 
 @rule("RNN", "GRU", "LSTM")
-def _recurrent(
+def recurrent(
     c: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None = None,
     lengths: Tensor | None = None, h0: Tensor | None = None, c0: Tensor | None = None,
     peephole: Tensor | None = None,
 ) -> list[Any]:
-    op, way = c.node.op, c.text("direction", "forward")
+    """The outputs and last states of the layer that a node describes."""
+    op, way = c.node.op.removeprefix("DynamicQuantize"), c.text("direction", "forward")
     if way not in ("forward", "reverse", "bidirectional"):
         raise c.refuse(f"its 'direction' is {way!r}")
     directions = 2 if way == "bidirectional" else 1

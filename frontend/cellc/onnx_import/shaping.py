@@ -291,7 +291,7 @@ def _space_to_depth(c: Call, x: Tensor) -> Tensor:
 
 @rule("ArrayFeatureExtractor", "ai.onnx.ml::ArrayFeatureExtractor")
 def _features(c: Call, x: Tensor, index: Tensor) -> Tensor:
-    x = x if x.ndim > 1 else reshaped(x, (1, -1))
+    x = x if x.ndim > 1 else reshaped(x, (1, x.size))
     return indexing.gather(x, reshaped(index, (index.size,)), x.ndim - 1)
 
 

@@ -25,13 +25,14 @@ from ..tensors.index_plan import known_elements
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
 from .arrays import HALVES, element_type
-from .wire import Node, OnnxError, RawTensor
+from .wire import Node, OnnxError, RawTensor, Refer
 
 if TYPE_CHECKING:
     from .network import Run
 
 Array = np.ndarray[Any, Any]
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 OPSETS = range(1, 29)
 """Versions of ONNX's own operators that the rules follow."""
 
@@ -155,6 +156,16 @@ class Call:
         """An error about this node."""
         return OnnxError(why)
 
+    def once(self, build: Callable[[], T]) -> T:
+        """What follows from the attributes of this node, worked out once for all walks."""
+        if any(isinstance(v, Refer) for v in self.node.attrs.values()):
+            return build()  # (of a function: each call has its own)
+        facts = self.run.network.facts
+        if id(self.node) not in facts:
+            facts[id(self.node)] = build()
+        found: T = facts[id(self.node)]
+        return found
+
     def wants(self, output: int) -> bool:
         """Whether the graph reads an output."""
         return output < len(self.node.outputs) and bool(self.node.outputs[output])
@@ -179,6 +190,13 @@ class Call:
         """An attribute that lists ints; the default if there is none."""
         found = self._of(name, list, default)
         return None if found is None else tuple(map(int, found))
+
+    def reals(self, name: str) -> Array:
+        """An attribute that lists floats, or has them in a tensor; empty if there is none."""
+        tensor = self.attrs.get(f"{name}_as_tensor")
+        if tensor is not None:
+            return self.array(tensor).reshape(-1)
+        return np.array(self._of(name, list, []), np.float32)
 
     def _of(self, name: str, kind: Any, default: Any) -> Any:
         value = self.attrs.get(name, default)
