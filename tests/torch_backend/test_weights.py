@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from cellc import nn
 from cellc.train.torch_file import read_torch
 from cellc_runtime.errors import ArtifactError, UnsupportedType
 
+UTILS = torch.nn.utils
 CONV = {"has_bias": True, "pad_mode": "valid"}
 LAYERS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "conv1": (lambda: tn.Conv1d(4, 6, 3), lambda: nn.Conv1d(4, 6, 3, **CONV), (2, 4, 9)),
@@ -37,6 +40,25 @@ LAYERS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
              lambda: nn.LSTM(4, 5, 2, bidirectional=True), (7, 2, 4)),
     "gru": (lambda: tn.GRU(4, 5, 2), lambda: nn.GRU(4, 5, 2), (7, 2, 4)),
     "rnn": (lambda: tn.RNN(4, 5), lambda: nn.RNN(4, 5), (7, 2, 4)),
+    "instance2": (lambda: tn.InstanceNorm2d(4, affine=True), lambda: nn.InstanceNorm2d(4),
+                  (2, 4, 3, 5)),
+    "batch2 without scale": (lambda: tn.BatchNorm2d(4, affine=False),
+                             lambda: nn.BatchNorm2d(4, affine=False), (3, 4, 2, 2)),
+    "weight norm": (lambda: UTILS.parametrizations.weight_norm(tn.Linear(4, 5)),
+                    lambda: nn.Dense(4, 5), (3, 4)),
+    "weight norm of a transposed": (
+        lambda: UTILS.parametrizations.weight_norm(tn.ConvTranspose1d(4, 6, 3), dim=1),
+        lambda: nn.Conv1dTranspose(4, 6, 3, **CONV), (2, 4, 9)),
+    "weight norm of old": (lambda: tn.Sequential(UTILS.weight_norm(tn.Conv1d(4, 6, 3))),
+                           lambda: nn.SequentialCell(nn.Conv1d(4, 6, 3, **CONV)), (2, 4, 9)),
+    "weight norm of all": (lambda: UTILS.weight_norm(tn.Linear(4, 5), dim=None),
+                           lambda: nn.Dense(4, 5), (3, 4)),
+    "spectral norm": (
+        lambda: tn.Sequential(UTILS.parametrizations.spectral_norm(tn.Conv2d(4, 4, 3))),
+        lambda: nn.SequentialCell(nn.Conv2d(4, 4, 3, **CONV)), (2, 4, 9, 9)),
+    "spectral norm of a transposed": (
+        lambda: UTILS.spectral_norm(tn.ConvTranspose2d(4, 4, 3)),
+        lambda: nn.Conv2dTranspose(4, 4, 3, **CONV), (2, 4, 9, 9)),
     "sequence": (lambda: tn.Sequential(tn.Linear(4, 8), tn.ReLU(), tn.Linear(8, 8)),
                  lambda: nn.SequentialCell(nn.Dense(4, 8), nn.ReLU(), nn.Dense(8, 8)), (2, 4)),
     "encoder": (lambda: tn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True),
@@ -48,7 +70,9 @@ def pair(name: str) -> tuple[Any, Any, Any]:
     """A module with weights of its own, a Cell, and an input."""
     torch.manual_seed(0)
     theirs, ours, shape = LAYERS[name]
-    module, net = theirs().eval(), ours()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch replaces its old norms
+        module, net = theirs().eval(), ours()
     for t in module.state_dict().values():
         if t.is_floating_point():
             t.uniform_(0.1, 1)
@@ -132,3 +156,30 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
         ms.load_torch_weights(nn.Dense(4, 2), path)
     with pytest.raises(ValueError, match="must be a dense tensor"):
         ms.load_torch_weights(nn.Dense(4, 2), {"weight": torch.eye(3).to_sparse()})
+
+
+def test_a_model_in_several_files(tmp_path: Path) -> None:
+    """As Hugging Face writes large ones: each weight is in the file that the index says."""
+    module, net, x = pair("sequence")
+    state = {n: t.contiguous() for n, t in module.state_dict().items()}
+    names = sorted(state)
+    places = {n: f"model-{i // 2 + 1}.safetensors" for i, n in enumerate(names)}
+    safetensors = pytest.importorskip("safetensors.torch")
+    for file in set(places.values()):
+        safetensors.save_file({n: state[n] for n in names if places[n] == file}, tmp_path / file)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": places}))
+    assert ms.load_torch_weights(net, index).is_complete
+    np.testing.assert_allclose(net(ms.Tensor(x.numpy())).asnumpy(), module(x).detach().numpy(),
+                               rtol=1e-5, atol=1e-6)
+    torch.save({n: state[n] for n in names[:2]}, tmp_path / "part.bin")
+    bad = [("{", "it is no JSON"), ("[" * 100_000, "it is no JSON"),
+           ("[]", "no 'weight_map'"), ('{"weight_map": {"a": "../x.bin"}}', "no 'weight_map'"),
+           ('{"weight_map": {"a": ".."}}', "no 'weight_map'"),
+           ('{"weight_map": {"a": "part.bin"}}', "'a' is not in part.bin"),
+           ('{"weight_map": {"a": "none.bin"}}', "there is no file .*none.bin"),
+           ('{"weight_map": {"a": "model.safetensors.index.json"}}', "no 'weight_map'")]
+    for text, why in bad:
+        index.write_text(text)
+        with pytest.raises(ValueError, match=why):
+            ms.load_torch_weights(net, index)

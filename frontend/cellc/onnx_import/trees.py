@@ -1,4 +1,4 @@
-"""Ensembles of trees (`ai.onnx.ml`), as scikit-learn, LightGBM and XGBoost export them.
+"""Ensembles of trees (`ai.onnx.ml`), as scikit-learn and LightGBM export them.
 
 All trees are one table of nodes. Each sample stands at one node of every tree, from the roots on.
 A step moves it to the child that the test of its node chooses; a leaf is its own child. After as

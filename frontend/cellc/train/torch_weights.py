@@ -6,6 +6,7 @@ names a weight or a part otherwise than torch's layer of the same kind.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ from ..tensors.tensor import Tensor, tensor_of
 from . import weights_file
 from .serialization import _array_of, _parted, load_param_into_net
 from .torch_file import read_torch
+from .torch_norms import with_computed_weights
 
 Array = np.ndarray[Any, Any]
 Rename = Mapping[str, str] | Callable[[str], str] | None
@@ -33,6 +35,8 @@ Rename = Mapping[str, str] | Callable[[str], str] | None
 _SCALE = {"gamma": "weight", "beta": "bias"}
 _STATISTICS = {**_SCALE, "moving_mean": "running_mean", "moving_variance": "running_var"}
 _TABLE = {"embedding_table": "weight"}
+_OF_INSTANCES = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+_NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, *_OF_INSTANCES)
 _LINEAR = {"dense1": "linear1", "dense2": "linear2"}
 _LAYERS: dict[type[Cell], dict[str, str]] = {
     nn.BatchNorm1d: _STATISTICS, nn.BatchNorm2d: _STATISTICS, nn.SyncBatchNorm: _STATISTICS,
@@ -44,10 +48,12 @@ _LAYERS: dict[type[Cell], dict[str, str]] = {
     nn.TransformerEncoderLayer: _LINEAR, nn.TransformerDecoderLayer: _LINEAR,
 }
 """Names of attributes in torch, by layer; "" for a part that torch does not have."""
+_TRANSPOSED = (nn.Conv1dTranspose, nn.Conv2dTranspose, nn.Conv3dTranspose)
 _FLAT = (nn.Conv1d, nn.Conv1dTranspose)  # Layers whose weights have an axis of 1 that torch's lack
 _OPTIONAL = "num_batches_tracked"  # A count that batch normalisation of `nn` does not keep
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params")
 _SHOWN = 8
+_MOST_OF_INDEX = 1 << 26  # Bytes of an index of several files
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +108,14 @@ def load_torch_weights(
     network, which must be those of the module: `self.conv1` there is `self.conv1` here, and the
     layers of a Sequential are numbered. Names of weights are mapped: `running_mean` of a
     BatchNorm is `moving_mean` of `nn.BatchNorm2d`, `weight` of an Embedding is `embedding_table`.
-    Nothing is loaded if something does not fit.
+    Weights under `weight_norm` or `spectral_norm` are computed from their parts. Nothing is loaded
+    if something does not fit.
 
     Args:
         net: the network.
-        source: a file of `torch.save` (`.pt`, `.pth`), a safetensors file, or a dict of names to
-            arrays or tensors, also torch's. In a checkpoint with more than weights those of
-            "state_dict" or "model" are taken.
+        source: a file of `torch.save` (`.pt`, `.pth`), a safetensors file, the `.index.json` of
+            several of them, or a dict of names to arrays or tensors, also torch's. In a checkpoint
+            with more than weights those of "state_dict" or "model" are taken.
         rename: how the names of the file become those of the module: a dict of beginnings
             (`{"backbone.": ""}`), or a function of a name.
         strict: whether each weight must match. Otherwise what matches is loaded, and the report
@@ -135,18 +142,19 @@ def load_torch_weights(
         1.beta    1.bias    (2,)
         4 matched, 0 differ in shape, 0 missing, 0 unused
     """
-    given = _rename(_arrays(source), rename)
-    layouts = _parted(net)
-    own = list(_own(net))
+    own, layouts = list(_own(net)), _parted(net)
+    given = with_computed_weights(_rename(_arrays(source), rename), {
+        torch_name: int(isinstance(cell, _TRANSPOSED)) for _, torch_name, _, cell in own})
     values: dict[str, Parameter] = {}
     found: dict[str, list[Match]] = {"matched": [], "missing": [], "differing": []}
-    for name, torch_name, tensor, flat in own:
+    for name, torch_name, tensor, cell in own:
         shape = layouts[name].whole(tensor.shape) if name in layouts else tensor.shape
         array = given.get(torch_name)
         match = Match(name, torch_name, tuple(shape), None if array is None else array.shape)
-        plain = shape if not flat or len(shape) != 4 else (*shape[:2], *shape[3:])
+        flat = isinstance(cell, _FLAT) and len(shape) == 4
+        plain = (*shape[:2], *shape[3:]) if flat else shape
         if array is None:
-            if torch_name.rpartition(".")[2] != _OPTIONAL:
+            if torch_name.rpartition(".")[2] != _OPTIONAL and not _is_fixed(cell, tensor):
                 found["missing"].append(match)
         elif array.shape not in (shape, plain):
             found["differing"].append(match)
@@ -168,8 +176,8 @@ def load_torch_weights(
     return report
 
 
-def _own(net: Cell) -> Iterator[tuple[str, str, Tensor, bool]]:
-    """The weights of a network: their names, those in torch, and whether torch's lack an axis."""
+def _own(net: Cell) -> Iterator[tuple[str, str, Tensor, Cell]]:
+    """The weights of a network: their names, those in torch, and the layers that have them."""
     for path, tensor in net.state_dict().items():
         *parts, last = path.split(".")
         cell, torch_path = net, []
@@ -178,8 +186,18 @@ def _own(net: Cell) -> Iterator[tuple[str, str, Tensor, bool]]:
             cell = getattr(cell, part)
         torch_path.append(_names(cell).get(last, last))
         yield (tensor.name if isinstance(tensor, Parameter) else path,
-               ".".join(filter(None, torch_path)), tensor,
-               isinstance(cell, _FLAT) and last == "weight")
+               ".".join(filter(None, torch_path)), tensor, cell)
+
+
+def _is_fixed(cell: Cell, tensor: Tensor) -> bool:
+    """Whether a weight is one that torch's layer does not have: the scale of a normalisation that
+    is not affine, and statistics that an instance normalisation gathers, but does not use."""
+    if not isinstance(cell, _NORMALISATIONS):
+        return False
+    if tensor is cell.gamma or tensor is cell.beta:
+        plain = float(tensor is cell.gamma)
+        return not cell.affine and bool((_array_of(tensor) == plain).all())
+    return isinstance(cell, _OF_INSTANCES)
 
 
 def _names(cell: Cell) -> dict[str, str]:
@@ -196,6 +214,8 @@ def _arrays(source: Any) -> dict[str, Array]:
     path = os.fspath(source)
     if not os.path.isfile(path):
         raise ValueError(f"For 'load_torch_weights', there is no file {path}.")
+    if path.endswith(".index.json"):
+        return _sharded(path)
     with open(path, "rb") as file:
         safetensors = file.read(9)[8:] == b"{"
     if safetensors:
@@ -203,6 +223,32 @@ def _arrays(source: Any) -> dict[str, Array]:
         return {name: a for name, a in read.items() if not isinstance(a, str)}
     with in_file(path):
         return _flat(read_torch(path))
+
+
+def _sharded(path: str) -> dict[str, Array]:
+    """The weights of a model in several files, by the index that says which file has which."""
+    with in_file(path):
+        if os.path.getsize(path) > _MOST_OF_INDEX:
+            raise ArtifactError(f"an index of more than {_MOST_OF_INDEX} bytes is not read")
+        with open(path, encoding="utf-8") as file:
+            try:
+                content = json.load(file)
+            except (ValueError, RecursionError) as e:
+                raise ArtifactError("it is no JSON") from e
+        places = content.get("weight_map") if isinstance(content, dict) else None
+        if not isinstance(places, dict) or not places or not all(
+                isinstance(f, str) and f == os.path.basename(f) and f.strip(".")
+                and not f.endswith(".index.json") for f in places.values()):
+            raise ArtifactError("it has no 'weight_map' of names to files beside it")
+    out: dict[str, Array] = {}
+    for name in sorted(set(places.values())):
+        part = _arrays(os.path.join(os.path.dirname(path), name))
+        lost = next((n for n, f in places.items() if f == name and n not in part), None)
+        if lost is not None:
+            with in_file(path):
+                raise ArtifactError(f"{lost!r} is not in {name}")
+        out.update((n, part[n]) for n, f in places.items() if f == name)
+    return out
 
 
 def _flat(found: Any) -> dict[str, Array]:
