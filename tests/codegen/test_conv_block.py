@@ -25,13 +25,15 @@ from cellc_compiler.backends.cpu.kernels.blocked import (
 from cellc_compiler.backends.cpu.kernels.conv.plans import ConvSpec, conv_forward
 from cellc_compiler.backends.cpu.kernels.pool_axes import sliding_axes
 from cellc_compiler.backends.cpu.kernels.vectors import Plan
+from cellc_compiler.build.emit import assembly
 from cellc_compiler.loops.order import chains
 from cellc_compiler.ops.blocked import blocks, from_blocks, to_blocks
 from cellc_compiler.ops.pool import MaxPool2d
 from cellc_runtime import records
 from cellc_runtime.dtypes import DType, float32, float64
-from cellc_runtime.target import Target
+from cellc_runtime.target import AVX2, AVX512, Target
 
+from .counts import inner_spills
 from .plans import ALL_TARGETS, Array, emits, run_plan, x86_targets
 
 TARGETS = pytest.mark.parametrize("target", x86_targets(), ids=lambda t: t.name)
@@ -190,6 +192,18 @@ def test_small_images_share_stretches_of_weights(target: Target) -> None:
             assert split.stretch % p.bi == 0 or p.bi % split.stretch == 0, name
     assert {"3x3 large weights", "5x5 stretched in a block"} <= stretched
     assert not {"depthwise", "1x1", "1x1 long"} & stretched
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2], ids=lambda t: t.name)
+@pytest.mark.parametrize("border", [1, 2, 3])
+def test_accumulators_stay_in_registers_beside_a_border(border: int, target: Target) -> None:
+    lanes = target.lanes(4)
+    p = conv_block.BlockConv(
+        1, 112, 672, lanes, lanes, 14, 14, 14, 14, 1, 1, ONE, ONE, (0, 0), (border,) * 4, 1,
+        float32)
+    kernel = conv_block.block_kernel(p, conv_block_tile.choose_tile(p, target), target)
+    spills = inner_spills(assembly(kernel.code, target))
+    assert spills == 0
 
 
 @TARGETS

@@ -179,7 +179,6 @@ class Writer:
             w._finish(n, block, (row, col), accs)
 
         self._placed(index, one)
-        self._border(n, block, index)
 
     def stretches(self, n: V, group: V, first: V, last: V, stretch: int, waiting: V) -> None:
         """Tiles `first` to `last - 1` of a group, a stretch of input channels after the other.
@@ -217,7 +216,6 @@ class Writer:
         def finish(index: V, _: list[V]) -> None:
             self._placed(index, lambda w, row, col: w._finish(
                 n, block, (row, col), [f.load(self.vec, place) for place in places(index, w)]))
-            self._border(n, block, index)
 
         f.loop(first, last, 1, [], clear)
         f.loop(0, p.depth, stretch, [self.weights(group)], stretched)
@@ -277,14 +275,23 @@ class Writer:
         out = f.gep(self.bufs[2], top * steps[2] + left * p.bo, self.ty)
         self.stores(spot, accs, lambda at: spot.pointer(f, out, steps, at, self.ty))
 
-    def _border(self, n: V, block: V, index: V) -> None:
-        """The border of the output, by who has the first tile."""
+    def border(self, n: V, groups: tuple[V, V], first: V) -> None:
+        """The border of the output of some groups, by the task that has the first tile.
+
+        It stands outside the loops over tiles: inside, its loops are the innermost ones, so LLVM
+        keeps their zero in a register and the accumulators of the chain on the stack.
+        """
         p, f = self.p, self.f
         if not any(p.border):
             return
-        if p.spread != (1, 1):
-            _, block = divmod_const(f, block, p.image_blocks)
-        f.when(f.cmp("eq", index, 0), lambda: self.write_border(n, block))
+
+        def one(group: V, _: list[V]) -> None:
+            block = group * self.t.ov
+            if p.spread != (1, 1):
+                _, block = divmod_const(f, block, p.image_blocks)
+            self.write_border(n, block)
+
+        f.when(f.cmp("eq", first, 0), lambda: f.loop(*groups, 1, [], one) and None)
 
     def stores(self, spot: Spot, accs: Sequence[V],
                place: Callable[[tuple[int, int, int]], V]) -> None:
@@ -607,6 +614,7 @@ def block_kernel(
         else:
             f.loop(g0, g1, 1, [], lambda k, _: f.loop(
                 t0, t1, 1, [], lambda i, _: writer.tile(n, k, i)) and None)
+        writer.border(n, (g0, g1), t0)
 
     units = p.n * s.group_parts * s.tile_parts
     return task_kernel(target, 3 + extra, units, p.n * t.cycles / units, body)
