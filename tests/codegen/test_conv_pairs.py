@@ -182,6 +182,21 @@ def test_images_larger_than_a_cache_are_not_written(target: Target) -> None:
         assert pair.groups * pair.bands >= 4, name
 
 
+APART = {
+    "Xception 150": Case((1, 64, 150, 150), 128),
+    "Xception 150, stride 2": Case((1, 128, 150, 150), 128, step=(2, 2)),
+    "Xception 75": Case((1, 256, 75, 75), 256, step=(2, 2)),
+    "Xception 10": Case((1, 1536, 10, 10), 1536),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_each_group_of_channels_would_read_again_runs_apart(name: str) -> None:
+    # Images, or weights, that no near cache holds from one group to the next, or row to row.
+    pair = conv_block_pair.choose_pair(*problems(APART[name], AVX512), AVX512)
+    assert not conv_block_pair.pays(pair, AVX512)
+
+
 def test_what_is_not_possible() -> None:
     first, second = problems(LARGE["stem"], AVX512)
     assert conv_block_pair.fits(first, second)

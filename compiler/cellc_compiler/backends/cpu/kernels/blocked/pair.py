@@ -32,9 +32,10 @@ _SHARE_BYTES = 24 << 10
 beside what they read."""
 _NEAR_BYTES = 1 << 20
 """So many bytes of an image are found again in a core's second-level cache, if it wrote them."""
-_NEAR_CYCLES = 2 / 24
-_FAR_CYCLES = 2 / 7
-"""Cycles to write and read again a byte of an image that is, and of one that is not."""
+_NEAR_CYCLES = 1 / 24
+_FAR_CYCLES = 1 / 7
+"""Cycles to read or write a byte of an image that is, and of one that is not."""
+_FIRST_LEVEL_BYTES = 32 << 10  # Weights of a task of more bytes are read anew for each tile
 _WIDEST = 2
 """More channel vectors of a tile make short chains shorter than their stores to the ring."""
 _KERNEL = 1.15
@@ -97,12 +98,36 @@ def choose_pair(first: BlockConv, second: BlockConv, target: Target) -> Pair:
     best: Pair | None = None
     for bands in range(1, second.oh + 1):
         bands, per = chunks(second.oh, bands)
-        work = tile.cycles * _computed(first, second, per) / first.oh + row.cycles
-        cycles = work * _idle(estimate(first.n) * groups * bands)
+        rows = _computed(first, second, per)
+        work = tile.cycles * rows / first.oh + row.cycles
+        moved = _read_again(first, tile, rows)
+        cycles = _hidden(work, moved) * _idle(estimate(first.n) * groups * bands)
         if best is None or cycles < best.cycles:
             best = Pair(first, second, tile, row, bands, per, cycles)
     assert best is not None
     return best
+
+
+def _hidden(work: float, moved: float) -> float:
+    """Return the cycles of a kernel whose arithmetic and whose bytes take these, each by itself.
+    The processor fetches ahead, so the less of the time bytes are, the more of them is hidden."""
+    return work + moved * moved / max(work + moved, 1.0)
+
+
+def _read_again(first: BlockConv, tile: Tile, rows: int) -> float:
+    """Cycles to read again what no near cache holds: the image for each group of blocks, and the
+    weights of a group for each tile. (Bands of an image do not stay near either: what they compute
+    passes through the same cache.)"""
+    size = acc_size(first.dtype)
+    groups = first.out_blocks // tile.ov
+    image = first.in_blocks * first.ph * first.pw * first.bi * size
+    weights = tile.ov * first.bo * first.chain * size
+    cycles = 0.0
+    if image > _NEAR_BYTES:
+        cycles += image * rows / first.oh * groups * _FAR_CYCLES
+    if weights > _FIRST_LEVEL_BYTES:
+        cycles += weights * groups * rows * -(-first.ow // tile.tc) * _NEAR_CYCLES
+    return cycles
 
 
 def _idle(units: int) -> float:
@@ -130,8 +155,8 @@ def pays(pair: Pair, target: Target) -> bool:
     height, width = first.out_plane
     nbytes = first.out_blocks * height * width * first.bo * acc_size(first.dtype)
     moved = nbytes * (_NEAR_CYCLES if estimate(first.n) * nbytes <= _NEAR_BYTES else _FAR_CYCLES)
-    apart = choose_tile(first, target).cycles + choose_tile(second, target).cycles
-    return pair.cycles < _KERNEL * (apart + moved)
+    apart = sum(_hidden(choose_tile(p, target).cycles, moved) for p in (first, second))
+    return pair.cycles < _KERNEL * apart
 
 
 def pair_kernel(
