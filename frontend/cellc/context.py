@@ -116,9 +116,11 @@ def set_context(**kwargs: Any) -> None:
     new = {}
     for key, value in kwargs.items():
         if key not in options.OPTIONS:
+            like = imported("difflib").get_close_matches(key, options.OPTIONS, 1)
             raise ValueError(
-                f"For 'set_context', the keyword argument '{key}' is not recognized; "
-                f"expected one of {', '.join(sorted(options.OPTIONS))}."
+                f"For 'set_context', the keyword argument '{key}' is not recognized"
+                + (f", did you mean '{like[0]}'" if like else "")
+                + f"; expected one of {', '.join(sorted(options.OPTIONS))}."
             )
         new[key] = options.OPTIONS[key].convert(key, value)
     device = _device_of(new)

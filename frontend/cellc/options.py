@@ -95,7 +95,7 @@ def _memory_level(name: str, value: Any) -> int:
 
 def _mode(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, type(None))):
-        raise wrong(name, "int", value)
+        raise wrong(name, "GRAPH_MODE (0) or PYNATIVE_MODE (1)", value)
     if value not in (0, 1):
         raise ValueError(
             f"For 'set_context', '{name}' must be GRAPH_MODE (0) or PYNATIVE_MODE (1), but got "

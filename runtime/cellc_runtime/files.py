@@ -84,14 +84,15 @@ def replacing(
     except OSError as e:
         if e.errno is None:
             raise
-        why = "its folder does not exist, create it first" if e.errno == errno.ENOENT else \
-            e.strerror
+        why = "its folder does not exist, create it first" if e.errno == errno.ENOENT and \
+            not target.parent.is_dir() else e.strerror
         raise OSError(e.errno, why, os.fspath(path)) from None  # not under its temporary name
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """`write_atomically` of a text, in UTF-8."""
-    write_atomically(path, [text.encode()])
+    """`write_atomically` of a text, in UTF-8. A file name in it that is not UTF-8 keeps its
+    bytes."""
+    write_atomically(path, [text.encode(errors="surrogateescape")])
 
 
 def write_texts(folder: str | os.PathLike[str], texts: Mapping[str, str]) -> None:
@@ -100,7 +101,7 @@ def write_texts(folder: str | os.PathLike[str], texts: Mapping[str, str]) -> Non
     with ExitStack() as stack:
         for name, text in texts.items():
             file = stack.enter_context(replacing(Path(folder) / name))
-            file.write(text.encode())
+            file.write(text.encode(errors="surrogateescape"))
             file.flush()
             os.fsync(file.fileno())
 

@@ -18,6 +18,9 @@ from cellc.device_context import ascend, cpu, gpu
       "the keyword argument 'nonsense' is not recognized; expected one of"),
      ({"max_call_depth": 5, "mode": 7}, ValueError,
       "'mode' must be GRAPH_MODE (0) or PYNATIVE_MODE (1), but got 7"),
+     ({"mode": "graph"}, TypeError,
+      "'mode' must be GRAPH_MODE (0) or PYNATIVE_MODE (1), but got str 'graph'"),
+     ({"mod": 0}, ValueError, "'mod' is not recognized, did you mean 'mode'; expected one of"),
      ({"max_call_depth": 5, "device_target": "GPU"}, RuntimeError, "device_target='GPU'")],
 )
 def test_a_wrong_call_sets_nothing(wrong: Any, error: type[Exception], text: str) -> None:

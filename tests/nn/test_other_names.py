@@ -8,6 +8,7 @@ import logging
 import re
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 from cellc.compiled import entries
-from cellc.core import other_names
+from cellc.core import construct_checks, other_names
 from cellc_runtime.errors import counted
 
 
@@ -101,14 +102,43 @@ class Prints(nn.Cell):
         print(x + 1)
 
 
-@pytest.mark.parametrize("cell", [Silent, Assigns, Prints])
-def test_a_construct_without_return_warns(
-    cell: type[nn.Cell], caplog: pytest.LogCaptureFixture
+class Changes(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.kept = ms.Parameter(np.zeros(2, np.float32))
+
+    def construct(self, x):
+        self.kept += x + 1
+
+
+class Abstract(nn.Cell):
+    def construct(self, x):
+        raise NotImplementedError(x + 1)
+
+
+class Sometimes(nn.Cell):
+    def construct(self, x):
+        if x.shape[0] > 2:
+            return x + 1
+        return None
+
+
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+@pytest.mark.parametrize("cell", [Silent, Assigns, Prints, Changes, Abstract, Sometimes])
+def test_a_construct_without_return_warns_once(
+    cell: type[nn.Cell], mode: int, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ms.set_context(mode=ms.GRAPH_MODE)
+    monkeypatch.setattr(construct_checks, "_told", set())
+    ms.set_context(mode=mode)
     with caplog.at_level(logging.WARNING, "cellc"):
-        assert cell()(ops.ones(2)) is None
-    assert ("does it end without return?" in caplog.text) is (cell is Silent)
+        for _ in range(2 if mode == ms.PYNATIVE_MODE else 1):
+            with pytest.raises(NotImplementedError, match=r".") if cell is Abstract else \
+                    nullcontext():
+                assert cell()(ops.ones(2)) is None
+    said = [r.getMessage() for r in caplog.records if "without return" in r.getMessage()]
+    warned = "Silent computes values and gives None: does it end without return?"
+    assert said == ([warned] if cell is Silent else [])
 
 
 def test_an_interrupted_compilation_shows_the_users_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,3 +203,84 @@ def test_a_damaged_checkpoint_is_named_once(tmp_path: Path) -> None:
 ])
 def test_counts(n: int, what: str, text: str) -> None:
     assert counted(n, what) == text
+
+
+class Reads(nn.Cell):
+    def construct(self, x):
+        return np.median(x) + np.exp(x).sum() + np.sqrt(len(x))
+
+
+def test_numpy_that_reads_tensors_warns_once_in_pynative_mode(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(construct_checks, "_told", set())
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    x = ops.ones(1)
+    with caplog.at_level(logging.WARNING, "cellc"):
+        Reads()(x)
+        Reads()(x)
+        np.exp(x)
+    said = [r.getMessage() for r in caplog.records]
+    assert [s.partition(",")[0] for s in said] == ["Reads: np.median(x)", "Reads: np.exp(x)"]
+    assert "test_other_names.py:" in said[0] and said[0].endswith(
+        "is run by numpy in each call, and no gradient passes through it; use functions of ops")
+
+
+def test_python_suggests_nothing_beside_a_hint() -> None:
+    with pytest.raises(AttributeError, match=r"^The 'Dense' object has no attribute 'zero_grad'\n"
+                       ) as caught:
+        nn.Dense(2, 2).zero_grad()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "hint: remove the call: gradients are results of" in shown
+    assert "Did you mean" not in shown
+
+
+@pytest.mark.parametrize("inputs, said", [
+    ((), r"^Dense.construct\(\) is missing 1 argument: 'x' \[CE601\]\n"),
+    ((1, 2), r"^Dense.construct\(\) takes 2 positional arguments but 3 were given"),
+])
+def test_wrong_arguments_of_a_network_stand_at_the_call(inputs: tuple[int, ...], said: str) -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    net = nn.Dense(2, 2)
+    with pytest.raises(TypeError, match=said) as caught:
+        net(*inputs)
+    text = str(caught.value)
+    assert "test_other_names.py" in text and "    net(*inputs)\n    ^^^^" in text
+    assert text.endswith("note: it is construct(x)")
+
+
+def test_an_error_of_pynative_mode_names_the_cell() -> None:
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    inner = nn.SequentialCell(nn.ReLU(), nn.Dense(3, 2))
+    net = nn.SequentialCell(nn.Dense(2, 2), inner)
+    with pytest.raises(ValueError, match="matmul") as caught:
+        net(ops.ones((1, 2)))
+    assert caught.value.__notes__ == ["note: raised in Dense.construct (cell 1.1)"]
+
+
+def test_the_truth_of_many_elements_has_a_hint() -> None:
+    with pytest.raises(ValueError, match="only one element") as caught:
+        bool(ops.ones(2))
+    assert caught.value.__notes__ == ["hint: reduce it first, as by .any(), .all() or .sum()"]
+
+
+class CallsNothingAbove(nn.Cell):
+    def construct(self, x):
+        return super().construct(x)
+
+
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+def test_super_without_a_construct_above(mode: int) -> None:
+    ms.set_context(mode=mode)
+    with pytest.raises(AttributeError, match="'construct' is not defined in the classes above "
+                                             "'CallsNothingAbove', which calls it by super"):
+        CallsNothingAbove()(ops.ones(2))
+
+
+@pytest.mark.parametrize("name, instead", [
+    ("net.safetensors", "give format='safetensors'"), ("net.onnx", "load reads networks"),
+    ("net.cellc", "cellc_runtime.load reads artifacts"), ("net.pt", "load_torch_weights reads"),
+])
+def test_a_file_of_another_kind_than_a_checkpoint(name: str, instead: str) -> None:
+    with pytest.raises(ValueError, match=f"must end in the value of 'format', .*{instead}"):
+        ms.load_checkpoint(name)

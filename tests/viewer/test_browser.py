@@ -540,3 +540,15 @@ def test_the_compilations_of_a_script(driver: Any, tmp_path: Path) -> None:
     assert "mul" in p.js("[...viewer.app.stage.order].map((u) => viewer.app.graph.nodes[u].op)")
     assert p.one("#graphs").get_property("value") == "1"
     assert p.problems() == []
+
+
+def test_a_narrow_window_has_one_column(page: Open) -> None:
+    p = page(*NET)
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    try:
+        p.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        assert p.js("document.documentElement.scrollWidth") == 390
+        for selector in ("#canvas", "#inspector", "#side"):
+            assert p.js(f"document.querySelector('{selector}').clientWidth") > 370
+    finally:
+        p.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

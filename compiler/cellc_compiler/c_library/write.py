@@ -52,7 +52,8 @@ def library_name(path: str) -> str:
     if file.suffix not in KINDS:
         raise NotInC(f"{path}: the name of a C library must end in {', '.join(KINDS)}")
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-        raise NotInC(f"{path}: {name!r} must be a name in C")
+        raise NotInC(f"{path}: {name!r} must be a name in C (letters, digits and _), as its "
+                     "functions begin with it: rename the file")
     return name
 
 

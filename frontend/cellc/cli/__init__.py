@@ -7,13 +7,17 @@ usage load neither numpy nor the compiler.
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cellc_runtime.lazy import imported, lazy_imports
 
 from .errors import UserError
+from .output import drop_output, prepare_output
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction["Parser"]
@@ -42,9 +46,34 @@ class Parser(argparse.ArgumentParser):
     def add_argument(self, *names: str, **options: Any) -> argparse.Action:
         """As argparse has it."""
         action = super().add_argument(*names, **options)
+        if action.nargs == argparse.REMAINDER:
+            action.required = False  # an error of missing arguments does not name it
         if action.help != argparse.SUPPRESS:
             self.actions.append(action)
         return action
+
+    def parse_command(self, argv: Sequence[str] | None) -> argparse.Namespace:
+        """Parse a command line. An unknown option is an error of the command that got it."""
+        args, unknown = self.parse_known_args(argv)
+        if unknown:
+            parser = self.commands.get(args.command, self)
+            options = [o for a in parser.actions for o in a.option_strings]
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}"
+                         f"{_similar(unknown[0].partition('=')[0], options)}")
+        return args
+
+    def error(self, message: str) -> NoReturn:
+        """As argparse has it, with the choice that is most like a wrong one."""
+        wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if wrong is not None:
+            message += _similar(wrong[1], [c.strip(" '") for c in wrong[2].split(",")])
+        super().error(message)
+
+
+def _similar(word: str, known: Iterable[str]) -> str:
+    """The question whether a known word was meant, or nothing."""
+    like = get_close_matches(word, list(known), 1)
+    return f"; did you mean {like[0]}?" if like else ""
 
 
 def _command(commands: Commands, name: str, text: str, more: str = "") -> Parser:
@@ -340,6 +369,15 @@ def parser() -> Parser:
     return parser
 
 
+def _run_command(args: argparse.Namespace) -> int:
+    if args.version:
+        return _loaded("version:version")(args)
+    if args.command is None:
+        parser().print_help()
+        return 2
+    return function(args.command)(args)
+
+
 def function(command: str) -> Callable[[argparse.Namespace], int]:
     """The function of a command."""
     return _loaded(COMMANDS[command])
@@ -354,21 +392,25 @@ def _loaded(place: str) -> Callable[[argparse.Namespace], int]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status (0 good, 1 found something, 2 bad usage)."""
-    args = parser().parse_args(argv)
-    if args.version:
-        return _loaded("version:version")(args)
-    if args.command is None:
-        parser().print_help()
-        return 2
+    prepare_output()
+    args = parser().parse_command(argv)
     try:
-        return function(args.command)(args)
-    except UserError as e:
+        status = _run_command(args)
+        if sys.stdout is not None:  # closed, as by `>&-`
+            sys.stdout.flush()
+        return status
+    except (UserError, knobs.KnobError) as e:
         print(f"cellc: {e}", file=sys.stderr)
         return 2
     except BrokenPipeError:
+        drop_output()
         return 0
-    except knobs.KnobError as e:
-        print(f"cellc: {e}", file=sys.stderr)
+    except OSError as e:
+        if args.command == "run" and args.program.endswith(".py"):
+            raise  # of the script
+        drop_output()
+        where = "standard output" if e.filename is None else os.fspath(e.filename)
+        print(f"cellc: {where}: {e.strerror or e}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("cellc: interrupted", file=sys.stderr)

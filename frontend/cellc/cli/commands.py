@@ -201,7 +201,7 @@ def _plan(net: Any, specs: Sequence[str], listed: Listed, targets: Sequence[Targ
     given = input_types(specs)
     if given is None:
         inputs = sample_inputs(specs)
-        traced = trace(net, inputs, {})
+        traced = named(trace(net, inputs, {}), specs)
         if not is_staged(traced.graph):
             return plan_fixed(traced)
         given = [InputType(parse_input(s).name, t.shape, t.dtype)
@@ -218,8 +218,10 @@ def _plan_step(
     try:
         return _plan(step, specs, listed, targets)
     except (CompileError, UserError) as e:
+        hint = "" if args.train_input else \
+            "\nhint: if the step takes other inputs than the network, give them by --train-input"
         types = ", ".join(s.partition("=")[2] for s in specs)
-        raise UserError(f"--train {args.train}: its step, for ({types}): {e}") from e
+        raise UserError(f"--train {args.train}: its step, for ({types}): {e}{hint}") from e
 
 
 @errors_told()
@@ -298,9 +300,8 @@ def _output(args: argparse.Namespace, weights: str | None) -> str:
     if ending is not None and not path.endswith(ending):
         raise UserError(f"--{name} {path}: expected a name that ends in {ending}")
     if weights is not None and not path.endswith(LIBRARIES):
-        raise UserError("--weights goes with --shared, --static or --object where it names a file, "
-                        f"as {weights!r}: an artifact holds its weights. Kinds of weights are "
-                        f"{', '.join(KINDS)}")
+        raise UserError(f"--weights {weights}: expected a kind of weights ({', '.join(KINDS)}); a "
+                        "file of weights goes with --shared, --static or --object")
     return str(path)
 
 
@@ -397,9 +398,9 @@ def run(args: argparse.Namespace) -> int:
         return _run_artifact(args.program, options)
     except KeyError as e:  # whose text would be quoted
         raise UserError(str(e.args[0])) from e
-    except BrokenPipeError:
-        raise
     except (OSError, ArtifactError, TypeError, ValueError) as e:
+        if isinstance(e, OSError) and e.filename is None:
+            raise  # of standard output
         raise about(args.program, e) from e
 
 
@@ -414,7 +415,7 @@ def _run_artifact(path: str, options: argparse.Namespace) -> int:
         print(f"wrote {options.save}")
     if options.output:
         out = options.output if options.output.endswith(".npz") else options.output + ".npz"
-        with replacing(out) as file:
+        with writing(out), replacing(out) as file:
             np.savez(file, *outputs)
         print(f"wrote {counted(len(outputs), 'output')} to {out}")
         return 0
@@ -429,6 +430,10 @@ def profile(args: argparse.Namespace) -> int:
     """`cellc profile`."""
     if args.runs < 1 or args.limit < 1:
         raise UserError("--runs and --limit must be positive")
+    for path in (args.trace, args.csv, args.json):
+        if path and not Path(path).absolute().parent.is_dir():  # before the measurement
+            raise UserError(f"{path}: cannot be written (its folder does not exist, create it "
+                            "first)")
     traced, arrays, symbolic = traced_of(args)
     found = _profiled(args, traced, arrays, symbolic)
     found.show(args.by, args.limit)

@@ -6,6 +6,8 @@ or written, names that are not there, and what does not fit the network or the f
 
 from __future__ import annotations
 
+import re
+
 
 class UserError(Exception):
     """Wrong usage, with what to do instead."""
@@ -14,4 +16,7 @@ class UserError(Exception):
 def about(path: str, error: Exception) -> UserError:
     """The error of a file, which names the file once."""
     text = (isinstance(error, OSError) and error.strerror) or str(error)
-    return UserError(text if path in text else f"{path}: {text}")
+    name = path.rpartition("/")[2]
+    if path in text or re.search(rf"\b{re.escape(name)}\b", text):
+        return UserError(text if path in text else text.replace(name, path, 1))
+    return UserError(f"{path}: {text}")

@@ -51,7 +51,7 @@ from .commands import budget_of, errors_told, gradient, named, subject_of, targe
 from .errors import UserError, about
 from .loading import known_shape, sample_inputs, writing
 from .open_sizes import listed_sizes
-from .saved import graph_of, input_specs, is_saved
+from .saved import SUFFIX, graph_of, input_specs, is_saved
 
 Array = np.ndarray[Any, Any]
 _DIMS, _NAME = re.compile(r"\[([^\]]*)\]"), re.compile(r"[A-Za-z_]\w*")
@@ -217,7 +217,10 @@ def _of_file(args: argparse.Namespace) -> Inspected:
     try:
         if path.is_dir():
             return _folder(path, args)
-        if path.suffix == ".cellc":
+        file, _, entry = args.network.rpartition(":")
+        if file.endswith(SUFFIX):
+            return _artifact(Path(file), args, entry)
+        if path.suffix == SUFFIX:
             return _artifact(path, args)
         return _portable(path, args)
     except (OSError, ArtifactError, ParseError) as e:
@@ -269,13 +272,16 @@ def _open_note(sizes: Mapping[str, int]) -> str:
             "--sizes NAME=N shows another size.")
 
 
-def _artifact(path: Path, args: argparse.Namespace) -> Inspected:
+def _artifact(path: Path, args: argparse.Namespace, only: str | None = None) -> Inspected:
+    """All entries of an artifact, or one."""
     loaded = artifact.load(path)
+    if only is not None and only not in loaded.entries:
+        raise UserError(f"{path} has entries {', '.join(loaded.entries)}; not {only!r}")
     subjects: list[Subject] = []
     given: list[Sequence[str]] = []
     targets: dict[str, None] = {}
     facts = [("artifact", path.name), *_weights(loaded.weights)]
-    for entry in loaded.entries:
+    for entry in loaded.entries if only is None else [only]:
         notes = ["The graph is the artifact's; its stages and code are made from it by this cellc, "
                  "not read from the file's native code."]
         specs, sizes = _sizes(loaded, f"{path}:{entry}", entry, args)

@@ -248,7 +248,8 @@ def _load_array(path: str, name: str) -> Array:
     except (OSError, ValueError, EOFError, NotImplementedError, SyntaxError, tokenize.TokenError,
             zipfile.BadZipFile, zlib.error) as e:  # (numpy reads the header as a Python literal)
         kind = ".npz" if file.endswith(".npz") else ".npy"
-        raise UserError(f"{file}: not a numpy {kind} file ({e})") from None
+        why = "it holds no plain array" if "allow_pickle" in str(e) else e
+        raise UserError(f"{file}: not a numpy {kind} file ({why})") from None
 
 
 def _member(archive: Any, file: str, member: str, name: str) -> Array:

@@ -272,6 +272,26 @@ def raise_told_of_cell(
     error: Exception, cell: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> NoReturn:
     """As `raise_told`, for the call of a layer; a Cell of the user fails as it does."""
+    found = error
     if module_of(type(cell).construct).startswith("cellc."):
-        raise_told(error, cell.cls_name, cell.construct, args, kwargs)
-    raise
+        found = told(error, cell.cls_name, cell.construct, args, kwargs)
+    _note_cell(error, found, cell)
+    if found is error:
+        raise
+    raise found from error
+
+
+def _note_cell(error: Exception, found: Exception, cell: Any) -> None:
+    """Note on an error which Cell below this one raised it, as compiled code says it.
+
+    Args:
+        error: that left the Cell below, or this one's own.
+        found: the error to raise.
+    """
+    inner = found._raised_in = getattr(error, "_raised_in", cell)  # type: ignore[attr-defined]  # our mark
+    if inner is cell or isinstance(error, RecursionError):
+        return
+    path = next((name for name, below in cell.cells_and_names() if below is inner), "")
+    start = f"note: raised in {type(inner).__name__}.construct"
+    notes = [note for note in getattr(found, "__notes__", ()) if not note.startswith(start)]
+    found.__notes__ = [f"{start} (cell {path})", *notes] if path else notes

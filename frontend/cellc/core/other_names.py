@@ -14,7 +14,7 @@ ATTRIBUTES = {
     "eval": "set_train(False)", "train": "set_train()", "modules": "cells()",
     "parameters": "trainable_params() or get_parameters()",
     "named_parameters": "parameters_and_names()", "step": "optimizer(gradients)",
-    "zero_grad": "no call of it: gradients are results of ms.value_and_grad, and do not add up",
+    "zero_grad": "remove the call: gradients are results of ms.value_and_grad, and do not add up",
 }
 """Attributes of tensors, layers and optimizers, and what to write."""
 ARGUMENTS = {"bias": "has_bias", "lr": "learning_rate", "groups": "group",
@@ -29,8 +29,15 @@ def missing(owner: Any, name: str, text: str) -> AttributeError:
     error = AttributeError(text)
     error.name, error.obj = name, owner
     if name in ATTRIBUTES:
-        error.add_note(f"hint: write {ATTRIBUTES[name]}")
+        error.obj = None  # so that Python does not suggest a similar name beside the hint
+        error.add_note(f"hint: {advice(name)}")
     return error
+
+
+def advice(name: str) -> str:
+    """The hint for an attribute of PyTorch."""
+    own = ATTRIBUTES[name]
+    return own if own.startswith("remove ") else f"write {own}"
 
 
 def note_argument(error: Exception, made: type) -> None:

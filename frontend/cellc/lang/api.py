@@ -28,6 +28,7 @@ from .errors import Cascade, CompileError, CompileRuntimeError, kind
 from .expressions import EXPRESSIONS
 from .frames import Frame
 from .generators import refuse_open
+from .hints import Fault, calling_place, for_call
 from .interpreter import CALL_DEPTH, Hooks, Interpreter, Language
 from .iteration import asked_ranges, returned
 from .outcome import Diverged
@@ -206,6 +207,9 @@ def _trapped(vm: Interpreter) -> CompileError:
 def _outgoing(vm: Interpreter, error: Exception) -> Exception:
     """Return the exception that leaves the compiler for one of the program."""
     if kind(type(error)) is not None:
+        if vm.fault is None or vm.fault.error is not error:  # the call of the network itself
+            about, hint = for_call(str(error), vm.callee)
+            vm.fault = Fault(error, calling_place(), [], [about] if about else [], hint)
         return vm.located(error)
     place = vm.fault.place if vm.fault and vm.fault.error is error else None
     if place is not None:

@@ -173,7 +173,7 @@ def interpret(
     node = source.node
     for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
         vm.state.default(f"a default of {fn.__qualname__}()", vm.tracer.place(), value)
-    table = bind(fn.__name__, node.args, fn.__defaults__ or (), fn.__kwdefaults__ or {}, args,
+    table = bind(_shown_name(fn), node.args, fn.__defaults__ or (), fn.__kwdefaults__ or {}, args,
                  kwargs)
     scope = caller.scope if caller is not None else ""
     if args and _model.is_cell(args[0]):
@@ -205,6 +205,11 @@ def _site(vm: Interpreter, fn: FunctionType) -> Span | None:
     """The place nodes of a layer of cellc itself are said to come from: the user's call."""
     own = module_of(fn).startswith("cellc.")
     return vm.tracer.span if own and vm.tracer.span is not NOWHERE else None
+
+
+def _shown_name(fn: FunctionType) -> str:
+    """A function's name in messages, with its class: `Dense.construct`."""
+    return fn.__qualname__.rpartition("<locals>.")[2]
 
 
 def _class_name(qualname: str) -> str:

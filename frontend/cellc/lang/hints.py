@@ -132,6 +132,9 @@ def for_attribute(error: AttributeError, frame: Frame) -> str:
     """Return similar names for an attribute that does not exist."""
     owner: Any = error.obj
     name = error.name
+    noted = next(iter(getattr(error, "__notes__", ())), "")
+    if noted.startswith("hint: "):
+        return noted.removeprefix("hint: ")
     if name is None or owner is None:
         match = re.search(r"attribute '(\w+)'", str(error))
         if match is None:
@@ -141,7 +144,7 @@ def for_attribute(error: AttributeError, frame: Frame) -> str:
         owner = _peek(node.value, frame) if isinstance(node, ast.Attribute) else MISSING
         owner = None if owner is MISSING else owner
     if name in other_names.ATTRIBUTES and (isinstance(owner, Tensor) or _model.is_cell(owner)):
-        return f"write {other_names.ATTRIBUTES[name]}"
+        return other_names.advice(name)
     known = [] if owner is None else dir(owner)
     if _model.is_cell(owner):
         held = owner.__dict__
@@ -263,7 +266,10 @@ def in_layer(frame: Frame) -> str:
     """Which layer of cellc an error comes from, and the tensors there."""
     types = operand_types(frame)
     cell = f" (cell {frame.scope})" if frame.scope else ""
-    return f"raised in {frame.name}{cell}" + (f", with {types}" if types else "")
+    owner = type(frame.first_argument)
+    name = f"{owner.__name__}.construct" if _model.is_cell(frame.first_argument) and \
+        frame.name.endswith(".construct") else frame.name  # not of a private base class
+    return f"raised in {name}{cell}" + (f", with {types}" if types else "")
 
 
 _INNER = ("cellc", "contextlib", "functools")

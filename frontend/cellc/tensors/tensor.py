@@ -9,6 +9,7 @@ Source: `mindspore.Tensor`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,9 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.parallel_copy import copy_array
 
-from ..context import gpu_named
+from ..context import gpu_named, in_graph_mode
 from ..core.declared import misuse
-from ..core.later import naming, other_names
+from ..core.later import construct_checks, naming, other_names
 from ..storage import Storage, storage_of
 from ..storage import device as on_device
 from ..storage.deferred import Pending
@@ -419,6 +420,8 @@ class Tensor(TensorMethods):
         return array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if not in_graph_mode():
+            construct_checks.warn_of_numpy(sys._getframe(1))
         if on_device.elements_of(self) is not None:
             data = self._snapshot()
             return data if dtype is None else data.astype(dtype)
@@ -473,10 +476,12 @@ class Tensor(TensorMethods):
 
     def _one(self) -> Array:
         if self.size != 1:
-            raise ValueError(
+            error = ValueError(
                 f"The tensor should have only one element, but got {self.size}, "
                 "more than one element is ambiguous."
             )
+            error.add_note("hint: reduce it first, as by .any(), .all() or .sum()")
+            raise error
         return self._snapshot().reshape(())
 
     def __bool__(self) -> bool:

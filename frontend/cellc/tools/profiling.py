@@ -56,9 +56,9 @@ _TITLES = {
     "call": ("Op", "Kernel", "Cell", "Line"), "op": ("Op",), "cell": ("Cell",), "line": ("Line",),
     "family": ("Kernel",),
 }
-_WIDTH = 150  # Columns where there is no terminal
+_WIDTH = 190  # Columns where there is no terminal
 _SOURCE_FROM = 120  # Columns from which on there is room for the user's line
-_NUMBERS = (("Time", 7), ("%", 4), ("", 8), ("Calls", 5), ("GFLOP/s", 7), ("GB/s", 5), ("Busy", 4))
+_NUMBERS = (("Time", 9), ("%", 4), ("", 8), ("Calls", 5), ("GFLOP/s", 7), ("GB/s", 5), ("Busy", 4))
 _WIDEST = {"Op": 34, "Kernel": 10, "Cell": 22, "Line": 18}
 _NARROWEST = {"Op": 20, "Kernel": 6, "Cell": 22, "Line": 13}
 

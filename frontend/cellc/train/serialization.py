@@ -39,7 +39,13 @@ with lazy_imports(__name__):  # parts of checkpoints are for several processes
 
 Array = np.ndarray[Any, Any]
 Choice = Callable[[str], bool]
-_OF_TORCH = (".pt", ".pth", ".bin")  # what files of torch.save are called
+_INSTEAD = {
+    **dict.fromkeys((".pt", ".pth", ".bin"), "; load_torch_weights reads files of PyTorch"),
+    **dict.fromkeys((".onnx", ".mindir", ".cir"), "; load reads networks"),
+    ".safetensors": "; give format='safetensors'", ".ckpt": "; give format='ckpt'",
+    ".cellc": "; cellc_runtime.load reads artifacts",
+}
+"""What to do with other files, by their endings."""
 
 
 def _log() -> logging.Logger:
@@ -391,10 +397,10 @@ def _check_file(file: Any, format: str) -> None:
         return
     instance(str)(file, "load_checkpoint", "ckpt_file_name")
     if not file.endswith(format):
-        torch = "; load_torch_weights reads files of PyTorch" if file.endswith(_OF_TORCH) else ""
+        ending = os.path.splitext(file)[1]
         raise ValueError(
-            "For 'load_checkpoint', the checkpoint file format must same with 'format', "
-            f"but got file_name:'{file}', format:'{format}'{torch}"
+            "For 'load_checkpoint', the name of the file must end in the value of 'format', "
+            f"but got file_name:'{file}', format:'{format}'{_INSTEAD.get(ending, '')}"
         )
     if not os.path.isfile(file):
         raise ValueError(

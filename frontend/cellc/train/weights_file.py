@@ -89,7 +89,7 @@ def read(
     except ArtifactError as e:
         reason = _in_plain_words(bytes(data[:256]), format, e)
         detail = str(e).replace(f"the {what} ", "it ")
-        raise type(e)(f"the {what} cannot be loaded: {reason}. ({detail})") from None
+        raise type(e)(f"the {what} cannot be loaded: {reason} ({detail})") from None
     if crc and not has_crc:
         raise ArtifactError(f"the {what} has no CRC-32 to check: it was saved without crc_check, "
                             "or it is cut off. Leave crc_check out if you know that it was")
@@ -176,6 +176,8 @@ def _in_plain_words(head: bytes, format: str, error: ArtifactError) -> str:
         return "it is a safetensors file: give format='safetensors', and a name that ends so"
     if format == "safetensors" and head[:1] in b"\nx" and b"Float" in head:
         return "it is a .ckpt file: give format='ckpt', and a name that ends so"
+    if not safetensors and head.isascii() and all(c >= 32 or c in b"\t\n\r" for c in head):
+        return "it is a text"
     if isinstance(error, UnsupportedType):
         return "tensors have no such element type: save the array as float16, bfloat16 or float32"
     if isinstance(error, CutOff):

@@ -57,7 +57,8 @@ def embedded(data: Any) -> str:
 
 
 def _pack(number: int, text: str) -> str:
-    packed = base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
+    data = text.encode(errors="replace")  # of names of files that are not UTF-8
+    packed = base64.b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
     return f'<script type="application/gzip" id="text{number}">{packed}</script>'
 
 

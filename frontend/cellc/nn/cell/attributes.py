@@ -145,7 +145,7 @@ class Attributes:
             if made is not None:
                 return made
         raise other_names.missing(
-            self, name, f"The '{type(self).__name__}' object has no attribute '{name}'.")
+            self, name, f"The '{type(self).__name__}' object has no attribute '{name}'")
 
     def _inner_primitive(self, name: str) -> Any:
         """A primitive that MindSpore's layer of this kind has, made when it is first asked for."""

@@ -107,6 +107,10 @@ class Compiling(Recomputation):
         Raises:
             AttributeError: a network does not give it.
         """
+        name = type(self).__name__
+        if type(self).construct is not Compiling.construct:  # through `super()`
+            raise AttributeError("For 'Cell', the method 'construct' is not defined in the classes "
+                                 f"above '{name}', which calls it by super().")
         renamed = " Rename its method 'forward' to 'construct'." * hasattr(self, "forward")
-        raise AttributeError(f"For 'Cell', the method 'construct' of '{type(self).__name__}' "
-                             f"is not defined.{renamed}")
+        raise AttributeError(
+            f"For 'Cell', the method 'construct' of '{name}' is not defined.{renamed}")

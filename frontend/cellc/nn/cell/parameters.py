@@ -8,8 +8,10 @@ from typing import Any, Self, cast
 
 from cellc_runtime.lazy import lazy_imports
 
+from ... import context
 from ...core.declared import misuse
 from ...core.invalidation import changed
+from ...core.later import construct_checks
 from ...tensors.parameter import Parameter
 from .attributes import Attributes
 from .unregistered import look_through
@@ -188,6 +190,8 @@ class Parameters(Attributes):
         object.__setattr__(self, "_prepared", True)
         self.init_parameters_data()
         self.check_names_and_refresh_name()
+        if not context.in_graph_mode():
+            construct_checks.warn_without_return(type(self))
 
     def check_names(self) -> None:
         """Raise a ValueError unless the names of all parameters differ."""

@@ -93,7 +93,8 @@ class _BatchNorm(_ByChannel):
     def construct(self, x: Tensor) -> Tensor:
         """The same shape; while training the moving averages are updated."""
         if len(self.ranks) > 0 and x.ndim not in self.ranks:
-            raise misuse(self.cls_name, f"the in_shape must have {self.ranks} dims", x.ndim)
+            ranks = " or ".join(map(str, self.ranks))
+            raise misuse(self.cls_name, f"the in_shape must have {ranks} dims", x.ndim)
         by_batch = self.use_batch_statistics
         if by_batch is None:
             by_batch = self.training
