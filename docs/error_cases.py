@@ -326,7 +326,9 @@ def net(x):
         "A compiled function reads the state of the world in each call where a run can do it: "
         "clocks of `time`, numbers from `random` and `numpy.random`, `logging`, the environment "
         "(compared before each call). Other functions of the standard library that do not follow "
-        "from their arguments would be called only once, when the function is compiled. So would a member of `Tensor` that a program has replaced by something that has no source, or that code of cellc itself calls.",
+        "from their arguments would be called only once, when the function is compiled. "
+        "So would a member of `Tensor` that a program has replaced by something that has no "
+        "source, or that code of cellc itself calls.",
         '''
 import datetime
 

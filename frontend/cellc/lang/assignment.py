@@ -33,7 +33,7 @@ from .operators import BINARY, IN_PLACE, operated
 from .per_trip import PerTrip, in_place, refuse_in
 from .pieces import operations
 from .pieces.operations import is_piece
-from .places import PlainlyStored, Stored, plain_method
+from .places import PlainlyStored, Stored, plain_method, raise_if_frozen
 from .recipes import recipe_of
 from .trust import is_own_class, is_user_function, may_change, own_method
 from .values import MISSING, as_key, describe, holds_runtime, is_number, is_runtime, scalar
@@ -109,6 +109,7 @@ def set_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame: Fr
     if own is not None:
         vm.call(own, [holder, name, value], {}, frame)
     else:
+        raise_if_frozen(holder, name, "assign to")
         put_attribute(vm, holder, name, value, frame)
 
 
@@ -390,7 +391,10 @@ def delete_attribute(
     own = None if plainly else vm.special(holder, "__delattr__")
     if own is not None:
         vm.call(own, [holder, name], {}, frame)
-    elif vm.state.is_outside(holder):
+        return
+    if not plainly:
+        raise_if_frozen(holder, name, "delete")
+    if vm.state.is_outside(holder):
         own = own_method(holder, "__delattr__")
         _delete_outside(vm, (Stored if own is None else PlainlyStored)(holder, name), frame)
     else:

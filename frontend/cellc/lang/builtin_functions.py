@@ -40,7 +40,7 @@ from .protocols import (
     run_by_python,
     written_by_python,
 )
-from .text import emit_print, flat, formatted, written
+from .text import emit_print, flat, formatted, is_of_run, known, written
 from .values import (
     MISSING,
     RuntimeRange,
@@ -381,10 +381,10 @@ BUILTINS[float] = _number(float)
 @_handles(str)
 def _str(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = in_text(args)
-    if args and holds_runtime(args[0]):
+    if args and is_of_run(args[0]):
         return Text(tuple(flat([args[0]])))
     written_by_python(vm, args)
-    return str(*args, **kwargs)
+    return known(str(*args, **kwargs), args[0]) if args else str(**kwargs)
 
 
 @_handles(format)
@@ -400,7 +400,9 @@ def _format(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
 def _repr(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = in_text(args)
     written_by_python(vm, args)
-    return Text(tuple(written(args[0], True))) if holds_runtime(args) else repr(*args, **kwargs)
+    if len(args) == 1 and is_of_run(args[0]):
+        return Text(tuple(written(args[0], True)))
+    return known(repr(*args, **kwargs), args[0])
 
 
 def _container(cls: Any) -> Handler:

@@ -68,7 +68,7 @@ from .protocols import (
     written_by_python,
 )
 from .source import function_source
-from .text import format_text, join_text
+from .text import format_text, is_of_run, join_text, known
 from .trust import (
     is_foreign_class,
     is_interpreted,
@@ -517,6 +517,9 @@ def _partial(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
         return library(vm, fn, args, kwargs, frame)
     if vm.reads is not None:
         vm.reads.of_partial(fn)
+    if vm.state.is_outside(fn):
+        for value in (fn.func, *fn.args, *fn.keywords.values()):
+            vm.state.mark(value)
     return call(vm, fn.func, [*fn.args, *args], {**fn.keywords, **kwargs}, frame)
 
 
@@ -557,8 +560,9 @@ def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame)
                 fn, kwargs = owner.format, {}
             args, kwargs = in_text(args), in_text(kwargs)
             written_by_python(vm, [*args, *kwargs.values()])
-            if any_runtime([*args, *kwargs.values()]):
+            if is_of_run([*args, *kwargs.values()]):
                 return format_text(owner, args, kwargs)
+            return known(owner.format(*args, **kwargs), owner)
         if isinstance(owner, str) and fn.__name__ == "join" and len(args) == 1:
             strings = items(vm, args[0])
             return join_text(owner, strings) if any_runtime(strings) else owner.join(strings)

@@ -25,7 +25,7 @@ from .pieces import operations
 from .pieces.operations import comparable, holds_object, is_piece, of_run
 from .protocols import of_method, run_by_python, written_by_python
 from .state import GROWTH, unseen_box
-from .text import formatted, percent_text
+from .text import formatted, is_of_run, known, percent_text
 from .trust import is_own_class
 from .values import MISSING, RuntimeRange, Text, as_key, holds_runtime, in_text, is_runtime, like
 
@@ -54,9 +54,11 @@ def _binary(vm: Interpreter, node: ast.BinOp, frame: Frame) -> Any:
         return seen(binary(kind, BINARY[kind], left, right), node, frame)
     if isinstance(left, str) and isinstance(node.op, ast.Mod):
         right = in_text(right)
-        if holds_runtime(right) and not holds_object(right):
+        if is_of_run(right) and not holds_object(right):
             return percent_text(left, right)
         written_by_python(vm, (right,))
+        made = operated(vm, BINARY[ast.Mod], left, right, frame)
+        return known(made, right) if type(made) is str else made
     return operated(vm, BINARY[type(node.op)], left, right, frame)
 
 

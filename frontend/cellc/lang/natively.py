@@ -99,5 +99,7 @@ def _report_attributes(vm: Interpreter, values: Iterable[Any], names: set[str], 
             if name in held or in_class(kind, name, MISSING) is not MISSING:
                 vm.report(value, name)
                 inner.append(held.get(name))
+                if kind is not value:
+                    vm.state.mark(inner[-1])
         if depth > 1:
             _report_attributes(vm, inner, names, depth - 1)

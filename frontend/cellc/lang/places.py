@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import FrozenInstanceError
+from enum import EnumType
 from types import MemberDescriptorType
 from typing import Any
 
@@ -136,3 +138,22 @@ class CapturedName(Stored):
 
 def _in_class(target: Any, name: str) -> Any:
     return in_class(target if isinstance(target, type) else type(target), name, MISSING)
+
+
+def raise_if_frozen(holder: Any, name: str, act: str) -> None:
+    """Raise what Python raises where an attribute of a frozen dataclass, or a member of an enum, is
+    set or deleted: their methods are generated or Python's own.
+
+    Raises:
+        AttributeError: it is one.
+    """
+    if isinstance(holder, type):
+        if isinstance(holder, EnumType) and name in holder.__members__:
+            raise AttributeError(f"cannot reassign member {name!r}" if act == "assign to" else
+                                 f"{holder.__name__!r} cannot delete member {name!r}.")
+        return
+    for base in type(holder).__mro__:
+        params = base.__dict__.get("__dataclass_params__")
+        if params is not None and params.frozen and (
+                base is type(holder) or name in base.__dict__["__dataclass_fields__"]):
+            raise FrozenInstanceError(f"cannot {act} field {name!r}")

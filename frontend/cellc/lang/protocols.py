@@ -85,7 +85,7 @@ def of_method(
     if name in _SHOWS:
         refuse_open(value)
     _is_decimal(vm, value)
-    result = run()
+    result = vm.state.whole(vm, in_class(type(value), name), [value, *args], frame, run)
     if isinstance(result, _RESULTS):
         vm.note_result(value, name, run, result)
     return result
@@ -189,9 +189,9 @@ def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> Non
             parts = [*value] if not is_own_class(type(value)) else ()
         elif isinstance(value, SimpleNamespace):
             vm.report(value, "__dict__")
-            parts = [*value.__dict__.values()]
+            parts = _marked(vm, value, [*value.__dict__.values()])
         elif is_own_class(type(value)) and not hasattr(type(value), "construct"):
-            parts = _attributes(vm, value)
+            parts = _marked(vm, value, _attributes(vm, value))
         else:
             continue
         if depth:
@@ -204,6 +204,14 @@ def written_by_python(vm: Interpreter, values: Iterable[Any]) -> None:
     run_by_python(vm, values)
     if holds(values, lambda v: isinstance(v, (np.ndarray, np.generic)), 4):
         vm.guarded(np, "get_printoptions", lambda: repr(np.get_printoptions()))
+
+
+def _marked(vm: Interpreter, value: Any, parts: list[Any]) -> list[Any]:
+    """The parts of an object; Python looks into those that were there before the trace."""
+    if vm.state.is_outside(value):
+        for part in parts:
+            vm.state.mark(part)
+    return parts
 
 
 def _attributes(vm: Interpreter, value: Any) -> list[Any]:

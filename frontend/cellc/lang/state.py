@@ -17,7 +17,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
@@ -62,6 +62,9 @@ class _Emitted:
     node: Node
     value: Any
     mark: tuple[Any, ...]
+
+
+_BOUND = (BuiltinMethodType, MethodWrapperType)
 
 
 def _holds_others(value: Any) -> bool:
@@ -218,7 +221,9 @@ class State:
     # --- what is outside --------------------------------------------------------------------------
 
     def mark(self, value: Any) -> None:
-        """A value came from outside, with all that it holds."""
+        """A value came from outside, with all that it holds; a method of a container, too."""
+        if isinstance(value, _BOUND):
+            value = value.__self__
         if _holds_others(value):
             if id(value) in self.outside:
                 return
@@ -293,7 +298,9 @@ class State:
 
     def default(self, label: str, where: str, value: Any) -> None:
         """The default of an argument: one that can change is compared before calls."""
-        if isinstance(value, BOXES) and id(value) not in self.defaults:
+        if isinstance(value, _BOUND):
+            self.mark(value)
+        elif isinstance(value, BOXES) and id(value) not in self.defaults:
             self.defaults[id(value)] = label, where, value
             self.mark(value)
 
@@ -464,6 +471,9 @@ class State:
                 "there is known when it is", frame, hint="hold the objects in a list or a dict")
         parts = [part for v in values for part in (_parts(v) if isinstance(v, BOXES) else [v])]
         found = self._structure(parts)
+        for held, _ in found.held:  # Python looks into them, or hands them on
+            if isinstance(held, BOXES):
+                self.mark(held)
         own = self._changed() if found.held else set()
         result = run()
         if not found.held:

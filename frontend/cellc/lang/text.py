@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import string
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from ..core.module_names import is_exactly
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, item_of
+from ..tracing.reads import in_class
 from ..tracing.tracer import Tracer
-from .values import Formatted, Text, holds_runtime, is_runtime
+from .trust import is_interpreted
+from .values import Formatted, Text, holds, holds_runtime, is_runtime
 
 
 def formatted(value: Any, spec: str, conversion: str = "") -> list[Any]:
@@ -20,8 +24,8 @@ def formatted(value: Any, spec: str, conversion: str = "") -> list[Any]:
     Raises:
         TypeError: a tensor, or a string that holds one, has a format specification.
     """
-    if not holds_runtime(value):
-        return [format(_CONVERSIONS[conversion](value), spec)]
+    if not is_of_run(value):
+        return [known(format(_CONVERSIONS[conversion](value), spec), value)]
     if isinstance(value, GraphNumber):
         if not spec:
             return [value]
@@ -101,8 +105,8 @@ def percent_text(pattern: str, values: Any) -> Text:
 
 def _percent(spec: str, kind: str, value: Any) -> list[Any]:
     """The parts of one conversion."""
-    if not holds_runtime(value):
-        return [spec % (value,)]
+    if not is_of_run(value):
+        return [known(spec % (value,), value)]
     if kind in _INTS or kind in _FLOATS:
         if not is_runtime(value):
             raise TypeError(f"%{kind} format: a number is required, not {_type_name(value)}")
@@ -162,7 +166,51 @@ def written(value: Any, inside: bool = False) -> list[Any]:
         for i, (k, v) in enumerate(value.items()):
             out += [", "] * bool(i) + [f"{k!r}: ", *written(v, True)]
         return [*out, "}"]
-    return [repr(value) if inside else str(value)]
+    fields = _fields(value)
+    if fields is not None:
+        kind = "namespace" if type(value) is SimpleNamespace else type(value).__qualname__
+        out = [f"{kind}("]
+        for i, (name, v) in enumerate(fields.items()):
+            out += [f"{', ' * bool(i)}{name}=", *written(v, True)]
+        return [*out, ")"]
+    return [known(repr(value) if inside else str(value), value)]
+
+
+def is_of_run(value: Any) -> bool:
+    """Whether the text of a value has values of the run in it."""
+    return holds(value, _has_values_of_run, 4)
+
+
+def _has_values_of_run(value: Any) -> bool:
+    return holds_runtime(value) or (
+        type(value) is SimpleNamespace and any(map(holds_runtime, vars(value).values())))
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """What generated code writes of an object, by name; None if other code writes it."""
+    kind = type(value)
+    if kind is SimpleNamespace:
+        return vars(value)
+    params = kind.__dict__.get("__dataclass_params__")
+    if params is None or not params.repr or is_interpreted(in_class(kind, "__repr__")) \
+            or in_class(kind, "__str__") is not object.__str__:
+        return None
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr}
+
+
+_OF_GRAPH = re.compile("<graph (tensor |int>|float>|bool>)")
+
+
+def known(text: str, value: Any) -> str:
+    """The text that Python makes of a value.
+
+    Raises:
+        TypeError: there are values of the run in it.
+    """
+    if _OF_GRAPH.search(text):
+        raise TypeError(f"the text of a {type(value).__name__} has values in it that are known "
+                        "only at run time")
+    return text
 
 
 def shown(part: Any) -> tuple[Tensor | None, Any]:

@@ -66,8 +66,11 @@ _IMPURE = frozenset(
      "islink", "ismount", "getsize", "getmtime", "getatime", "getctime", "samefile", "realpath",
      "abspath", "expanduser", "expandvars", "urlopen", "urlretrieve", "currentframe", "stack",
      "getsource", "getsourcelines", "file_digest", "cache_info", "cache_clear", "getcontext",
-     "localcontext")
+     "localcontext", "setcontext", "pprint", "pp", "prmonth", "prweek", "pryear", "prcal",
+     "setfirstweekday")
 )
+_HASHES = frozenset(("hashlib", "blake2", "md5", "sha1", "sha2", "sha3", "sha256", "sha512"))
+"""Modules of objects that keep what they have been given."""
 _OF_NUMPY = frozenset(
     ("get_printoptions", "geterr", "geterrcall", "getbufsize", "set_printoptions", "seterr",
      "seterrcall", "setbufsize", "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "save",
@@ -101,16 +104,28 @@ def outside_call(
     if (module, name) == ("os", "getenv") or _of_environment(fn, name):
         vm.state.environment(args[0], vm)
         return MISSING
+    if module in _HASHES and _is_of_outside(vm, fn):
+        raise _refused(vm, fn, module, name, frame)
     if module == "copy":  # it asks a table how objects of a class are taken apart
         vm.report_global(copyreg.__dict__, "dispatch_table")
     if _reads_world(fn, module, name):
-        raise vm.error(
-            "CE307", RuntimeError,
-            f"{_shown(fn, module, name)}() reads or changes what is outside of the network, which "
-            "a compiled function would do only once", frame, hint=_instead(module),
-        )
+        raise _refused(vm, fn, module, name, frame)
     refuse_iterators(vm, (plain(fn, "__self__"), *args, *kwargs.values()), frame)
     return MISSING
+
+
+def _is_of_outside(vm: Interpreter, method: Any) -> bool:
+    """Whether a method is one of an object that was there before the trace."""
+    owner = plain(method, "__self__")
+    return owner is not None and not isinstance(owner, (type, ModuleType)) and \
+        vm.state.is_outside(owner)
+
+
+def _refused(vm: Interpreter, fn: Any, module: str, name: str, frame: Frame) -> Exception:
+    return vm.error(
+        "CE307", RuntimeError,
+        f"{_shown(fn, module, name)}() reads or changes what is outside of the network, which "
+        "a compiled function would do only once", frame, hint=_instead(module))
 
 
 def _shown(fn: Any, module: str, name: str) -> str:
@@ -147,7 +162,7 @@ def _seeded(
         return bool(args or kwargs)
     owner = plain(fn, "__self__")
     return owner is not None and not isinstance(owner, (type, ModuleType)) and \
-        not vm.state.is_outside(owner)
+        not _is_of_outside(vm, fn)
 
 
 def _number(module: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Kind | None:

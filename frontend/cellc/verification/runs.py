@@ -87,9 +87,18 @@ def seeded(seed: int) -> None:
     random.seed(seed)
 
 
-def run(stage: Stage, seed: int, compiled: bool, report: Report) -> list[Outcome]:
-    """Some calls in a mode, up to the first error; everything is put back. Raises CompileError if
-    the network cannot be compiled."""
+def run(
+    stage: Stage, seed: int, compiled: bool, report: Report, raising: int = 0
+) -> list[Outcome]:
+    """Some calls in a mode, up to the first error; everything is put back.
+
+    Args:
+        raising: the number of the call that raises in the other mode, 0 for none: a later call than
+            the first may then be one that cannot be compiled, for it raises whatever it is given.
+
+    Raises:
+        CompileError: the network cannot be compiled.
+    """
     args = fresh(stage.args)
     inputs = {f"argument {i}": a for i, a in enumerate(args)}
     saved = Snapshot({**stage.roots, **inputs})
@@ -101,19 +110,29 @@ def run(stage: Stage, seed: int, compiled: bool, report: Report) -> list[Outcome
         seeded(seed)
         with in_mode(context.GRAPH_MODE) if compiled else context.running_op_by_op():
             while len(calls) < CALLS and not (calls and calls[-1].error is not None):
-                calls.append(_call(fn, args, saved, calls[-1].state if calls else Table()))
+                state = calls[-1].state if calls else Table()
+                calls.append(_call(fn, args, saved, state, 0 < len(calls) == raising - 1))
     return calls
 
 
-def _call(fn: Callable[..., Any], args: tuple[Any, ...], saved: Snapshot, state: Table) -> Outcome:
-    """One call; `state`: what the call before left, whose arrays serve again if they are equal."""
+def _call(
+    fn: Callable[..., Any], args: tuple[Any, ...], saved: Snapshot, state: Table, raises: bool
+) -> Outcome:
+    """One call.
+
+    Args:
+        state: what the call before left, whose arrays serve again if they are equal.
+        raises: whether it is to raise.
+    """
     out, text = Outcome(), io.StringIO()
     with contextlib.redirect_stdout(text):
         try:
             out.returned = fn(*args)
             out.results = table_of(out.returned, "", aliases=False)
-        except CompileError:
-            raise
+        except CompileError as e:
+            if not raises:
+                raise
+            out.error = e
         except Exception as e:
             out.error = e
     out.printed, out.random, out.state = text.getvalue(), random_table(), saved.table()
@@ -201,7 +220,8 @@ def _errors(
 ) -> None:
     told = [f"{type(e).__name__}: {e}" if e is not None else "no error" for e in (eager, graph)]
     # Compiled code raises subclasses that also say where.
-    alike = eager is not None and isinstance(graph, type(eager)) and str(eager) == str(graph)
+    alike = eager is not None and isinstance(graph, type(eager)) and (
+        isinstance(graph, CompileError) or str(eager) == str(graph))
     if not alike:
         report.find("error", at, f"{told[0]} in PyNative, {told[1]} compiled")
     else:

@@ -164,7 +164,10 @@ class Snapshot:
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             if self._first(cell):
                 place = CapturedName(cell, name)
-                self._variable(f"{fn.__name__}'s {name}", place, place.get())
+                value = place.get()
+                self._variable(f"{fn.__name__}'s {name}", place, value)
+                if isinstance(value, ModuleType):
+                    self._module(value, [*names_in(fn.__code__)])
         for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
             if _is_data(value):
                 label = f"a default of {fn.__name__}"
@@ -172,6 +175,7 @@ class Snapshot:
                 self._note(value, label)
         if not is_user_function(fn):
             return
+        self._attributes_of(fn)
         names = list(dict.fromkeys(names_in(fn.__code__)))
         unset = [n for n in names if n not in fn.__globals__ and not hasattr(builtins, n)]
         stored = set(_stored(fn.__code__)) if unset else set()
@@ -181,6 +185,24 @@ class Snapshot:
                 self._module(value, names)
             elif value is not MISSING or name in stored:
                 self._global(fn.__globals__, name, value)
+
+    def _attributes_of(self, fn: FunctionType) -> None:
+        """The data in the attributes of a function."""
+        own, label = fn.__dict__, f"attributes of {fn.__name__}"
+
+        def data() -> dict[str, Any]:
+            return {name: value for name, value in own.items() if _is_data(value)}
+
+        def undo() -> None:
+            for name in data().keys() - before.keys():
+                del own[name]
+            own.update(before)
+
+        before = data()
+        self._undo.append(undo)
+        self._places[label] = lambda: data() or MISSING
+        for value in before.values():
+            self._note(value, label)
 
     def _module(self, module: ModuleType, names: Sequence[str]) -> None:
         """Save the attributes that a function reads or sets of a user's module that it names."""

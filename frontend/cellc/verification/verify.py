@@ -108,7 +108,9 @@ class _Run:
             Return its first call in PyNative and compiled, and its graph, if its nodes were
             compared.
         """
-        calls, compiled = (run(stage, self.seed, c, self.report) for c in (False, True))
+        calls = run(stage, self.seed, False, self.report)
+        raising = len(calls) if calls[-1].error is not None else 0
+        compiled = run(stage, self.seed, True, self.report, raising)
         before = len(self.report.findings)
         compare(stage, calls, compiled, self.report)
         eager, graph = calls[0], compiled[0]
