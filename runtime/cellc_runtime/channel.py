@@ -146,11 +146,7 @@ class Pending:
         return self.done
 
     def wait(self) -> Any:
-        """Wait, and return the result.
-
-        Raises:
-            CollectiveError: it, or one before it, failed.
-        """
+        """Wait, and return the result. Raises CollectiveError if it or an earlier one failed."""
         self.settle()
         if self.error is not None:
             self._channel.forgive()
@@ -204,11 +200,8 @@ class Channel:
         return first.text if first is not None and first.phases is not None and self.awaited else ""
 
     def do(self, work: Callable[[], Any], text: str) -> Any:
-        """Do something after all that was started, and wait for it.
-
-        Raises:
-            CollectiveError: it, or one before it, failed.
-        """
+        """Do something after all that was started, and wait for it. Raises CollectiveError if it or
+        an earlier one failed."""
         if self.inside or (self._attend is None and not self._waiting()):
             return work()
         return self.start(work, text).wait()
@@ -229,11 +222,7 @@ class Channel:
             self.wake()
 
     def land(self, key: int) -> None:
-        """Wait for what was launched.
-
-        Raises:
-            CollectiveError: it, or one before it, failed.
-        """
+        """Wait for what was launched. Raises CollectiveError if it or an earlier one failed."""
         pending = self._flying.pop(key, None)
         if pending is not None:
             if self.helped and self._under_way:

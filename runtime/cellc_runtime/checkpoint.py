@@ -77,11 +77,8 @@ def encode(
 def decode(
     data: memoryview | bytes, what: str = "checkpoint"
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    """Arrays (read-only views of `data`) and metadata.
-
-    Raises:
-        ArtifactError: what is wrong with the file.
-    """
+    """Arrays (read-only views of `data`) and metadata. Raises ArtifactError if the file is
+    damaged."""
     view = memoryview(data).toreadonly().cast("B")
     if len(view) < 8:
         raise CutOff(f"the {what} is cut off: {len(view)} bytes")

@@ -333,11 +333,8 @@ MESSAGES: Mapping[str, Callable[..., None]] = {"send_to": send_to, "receive_from
 
 
 def in_order(work: Callable[[], Any], text: str) -> Any:
-    """Do something after all collectives that were started, and wait for it.
-
-    Raises:
-        CollectiveError: it, or one before it, failed.
-    """
+    """Do something after all collectives that were started, and wait for it. Raises CollectiveError
+    if it or an earlier one failed."""
     channel = world().channel
     return work() if channel is None else channel.do(work, text)
 

@@ -186,22 +186,15 @@ class Device(ABC):
     @abstractmethod
     def read(self, source: int, to: memoryview) -> None:
         """Fill memory of the host from an address of the device, when all that was launched is
-        done.
-
-        Raises:
-            RuntimeError: what was launched failed.
-        """
+        done. Raises RuntimeError if an earlier launch failed."""
 
     def launching(self, arena: Memory, tell: Callable[[int, int], None]) -> None:  # noqa: B027
         """A program that checks something is launched in an arena. When its checks are done,
         `tell(number, address)` raises the error of one that failed, at the next synchronization."""
 
     def poll(self) -> None:  # noqa: B027
-        """Raise what a check has found since the last wait, as far as that is known by now.
-
-        Raises:
-            RunError: the first check that failed.
-        """
+        """Raise what a check has found since the last wait, as far as that is known by now. Raises
+        RunError if a check failed (the first)."""
 
     def move(self, to: int, source: int, nbytes: int) -> None:
         """Copy within the device, after earlier launches; the two places do not overlap."""

@@ -140,11 +140,8 @@ def typed(array: Any) -> str:
 
 
 def by_name(name: str) -> DType:
-    """The `DType` called `name` (`"float32"`, `"bool"`, ...).
-
-    Raises:
-        ValueError: unknown name.
-    """
+    """The `DType` called `name` (`"float32"`, `"bool"`, ...). Raises ValueError if the name is
+    unknown."""
     try:
         return BY_NAME[name]
     except KeyError:

@@ -112,11 +112,8 @@ class StagedPrograms:
                 yield section(entry, p.target, *place), p
 
     def described(self, name: str, weights: Mapping[str, Array]) -> dict[str, Any]:
-        """The parts of the header of a file that differ from those of other entries.
-
-        Raises:
-            ValueError: programs that name a weight there is not.
-        """
+        """The parts of the header of a file that differ from those of other entries. Raises
+        ValueError if a program names a weight that does not exist."""
         every = [p for programs in self.programs.values() for p in programs]
         for p in every:
             for slot in p.of_kind("param"):

@@ -65,11 +65,8 @@ class Image:
             for s in self.segments))
 
     def check(self) -> None:
-        """Verify that nothing lies outside of its place.
-
-        Raises:
-            ArtifactError: what does not hold.
-        """
+        """Verify that nothing lies outside of its place. Raises ArtifactError if a bound does not
+        hold."""
         page = PAGE.get(self.machine)
         if page is None:
             raise ArtifactError(f"code for an unknown machine {self.machine!r}")

@@ -439,11 +439,7 @@ class ProgramAtSizes:
             for m, shown in zip(self.program.messages, self._evaluator.shown(values), strict=True)])
 
     def _check(self, made: Program) -> None:
-        """Verify what follows from sizes.
-
-        Raises:
-            ArtifactError: what does not hold.
-        """
+        """Verify what follows from sizes. Raises ArtifactError if a bound does not hold."""
         made._check_arenas()
         if self._ahead:
             made._check_precomputed()

@@ -187,11 +187,8 @@ class OpenSizes:
 
     @staticmethod
     def from_json(data: Any, inputs: Sequence[tuple[str, str, Sequence[int]]]) -> OpenSizes:
-        """Read and check; `inputs` are those of the entry.
-
-        Raises:
-            ArtifactError: malformed, or nothing that could be served.
-        """
+        """Read and check; `inputs` are those of the entry. Raises ArtifactError if it is malformed,
+        or serves nothing."""
         try:
             symbols, axes, variants = data
             found = OpenSizes(

@@ -42,10 +42,7 @@ def calls(node: Node) -> bool:
 
 def save_host_results(node: Node) -> list[SavedResult]:
     """Let the branches of a cond (or what is recomputed) give, too, what the host computes in them.
-
-    Raises:
-        GradientError: that happens in a loop in a branch.
-    """
+    Raises GradientError if that happens in a loop in a branch."""
     if not calls(node):
         return []
     regions = [copy_graph(r) for r in node.regions]
@@ -104,11 +101,8 @@ def silent(graph: Graph) -> Graph:
 
 
 def without_effects(graph: Graph) -> None:
-    """Take out what has an effect and no result: it has happened already.
-
-    Raises:
-        GradientError: what the host computed would be computed again.
-    """
+    """Take out what has an effect and no result: it has happened already. Raises GradientError if
+    results of the host would be computed again."""
     nodes: list[Node] = []
     for node in graph.nodes:
         if has_effect(node):

@@ -107,11 +107,8 @@ class CompilePool:
                 self._limit = 0  # there can be no process
 
     def finish(self) -> None:
-        """Wait until every text is an object.
-
-        Raises:
-            WorkerError: a worker could not compile a text; or what `here` raised.
-        """
+        """Wait until every text is an object. Raises WorkerError if a worker could not compile a
+        text (or the error of `here`)."""
         with self._changed:
             self._complete = True
             self._changed.notify_all()

@@ -58,21 +58,15 @@ def library_name(path: str) -> str:
 
 
 def check_target(target: Target) -> None:
-    """Refuse targets that there are no libraries for.
-
-    Raises:
-        NotInC: a GPU, or one with tile registers, which a process must ask the system for.
-    """
+    """Refuse targets that there are no libraries for. Raises NotInC if it is a GPU, or has tile
+    registers, which a process must request from the system."""
     if target.accelerator or target.tiles:
         raise NotInC(f"a C library is for the vector units of a processor, not for {target.name}")
 
 
 def check_targets(targets: Sequence[Target]) -> list[Target]:
-    """The targets of a library, each once and the best first.
-
-    Raises:
-        NotInC: one that there are no libraries for, or processors of two kinds.
-    """
+    """The targets of a library, each once and the best first. Raises NotInC if one cannot have a
+    library, or the processors are of two kinds."""
     for target in targets:
         check_target(target)
     kinds = {t.triple.partition("-")[0] for t in targets}

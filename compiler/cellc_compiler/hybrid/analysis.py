@@ -90,11 +90,8 @@ class Analysis:
     # --- variables --------------------------------------------------------------------------------
 
     def unassigned(self) -> list[str]:
-        """The variables that some path may read before it assigns them.
-
-        Raises:
-            KernelError: no path assigns one before.
-        """
+        """The variables that some path may read before it assigns them. Raises KernelError if no
+        path assigns one before."""
         k = self.typed.kernel
         stores = [n for s in k.body for n in ast.walk(s) if isinstance(n, ast.Name)
                   and isinstance(n.ctx, ast.Store) and n.id not in k.tensors]

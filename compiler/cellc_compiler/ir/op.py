@@ -218,11 +218,8 @@ class Op:
             registry.register(cls.name, cls())
 
     def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
-        """`attrs` with defaults filled in.
-
-        Raises:
-            TypeError: an unknown attribute, or a required one missing.
-        """
+        """`attrs` with defaults filled in. Raises TypeError if an attribute is unknown or
+        missing."""
         unknown = set(attrs) - set(self.attrs)
         if unknown:
             raise TypeError(f"{self.name} has no attribute {sorted(unknown)[0]!r}")

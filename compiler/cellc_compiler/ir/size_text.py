@@ -11,11 +11,8 @@ MOST_TEXT = 1 << 14
 
 
 def parse_size(text: str) -> Any:
-    """A size (or number) from its text: integers, names, `+ - * // / **` and parentheses.
-
-    Raises:
-        ValueError: anything else, or an expression too large for a size.
-    """
+    """A size (or number) from its text: integers, names, `+ - * // / **` and parentheses. Raises
+    ValueError if it is something else, or too large for a size."""
     if len(text) > MOST_TEXT:
         raise ValueError(f"the text of a size must have at most {MOST_TEXT} characters, "
                          f"but got {len(text)}")

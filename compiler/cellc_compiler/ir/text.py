@@ -297,11 +297,8 @@ class _Parser:
 
 
 def parse_graph(text: str) -> Graph:
-    """Parse the text of one graph. Verify it with `cellc_compiler.ir.verify.verify`.
-
-    Raises:
-        ParseError: not well formed.
-    """
+    """Parse the text of one graph. Verify it with `cellc_compiler.ir.verify.verify`. Raises
+    ParseError if the text is not well formed."""
     parser = _Parser(text)
     try:
         graph = parser.graph()
@@ -313,11 +310,8 @@ def parse_graph(text: str) -> Graph:
 
 
 def parse_literal(text: str) -> Literal:
-    """Parse a constant as graphs write it: `lit<float32[2]>[1.0, 2.0]`.
-
-    Raises:
-        ParseError: something else.
-    """
+    """Parse a constant as graphs write it: `lit<float32[2]>[1.0, 2.0]`. Raises ParseError if it is
+    something else."""
     parser = _Parser(text)
     value = parser.attr()
     if not isinstance(value, Literal) or parser.kind != "end":

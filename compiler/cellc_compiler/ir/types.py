@@ -115,33 +115,23 @@ def show_shape(shape: Sequence[object]) -> str:
 
 
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """`axis` in `0..rank-1`.
-
-    Raises:
-        ValueError: out of range.
-    """
+    """`axis` in `0..rank-1`. Raises ValueError if it is out of range."""
     if not -rank <= axis < max(rank, 1):
         raise ValueError(f"{what} {axis} is out of range for a tensor of {rank} dimensions")
     return axis % max(rank, 1)
 
 
 def own_axis(axis: int, rank: int, what: str) -> int:
-    """`normalize_axis` of a tensor that has axes.
-
-    Raises:
-        ValueError: out of range, or a scalar.
-    """
+    """`normalize_axis` of a tensor that has axes. Raises ValueError if it is out of range or there
+    is no axis."""
     if not rank:
         raise ValueError(f"{what} needs a tensor of at least 1 dimension, got a scalar")
     return normalize_axis(axis, rank)
 
 
 def normalize_axes(axes: int | tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """Sorted distinct axes; `None` or `()` means all. A scalar takes those of one dimension.
-
-    Raises:
-        ValueError: out of range, or one axis twice.
-    """
+    """Sorted distinct axes; `None` or `()` means all. A scalar takes those of one dimension. Raises
+    ValueError if an axis is out of range or occurs twice."""
     if axes is None or axes == ():
         return tuple(range(rank))
     given = (axes,) if isinstance(axes, int) else tuple(axes)

@@ -20,11 +20,8 @@ class VerifyError(Exception):
 
 
 def verify(graph: Graph) -> None:
-    """Check SSA order, ownership, op existence, attributes, types, regions and updates.
-
-    Raises:
-        VerifyError: the first rule broken, with the graph's text around it.
-    """
+    """Check SSA order, ownership, op existence, attributes, types, regions and updates. Raises
+    VerifyError if a rule is broken; the error shows the graph's text around it."""
     seen: set[Value] = set()
     names: set[str] = set()
     for v in graph.inputs:

@@ -285,11 +285,8 @@ class NestBuilder:
         return out
 
     def block_sum(self, node: Node) -> tuple[Index, Expr]:
-        """Where a row's element goes in the sums of its block, and the element.
-
-        Raises:
-            Incompatible: the node sums something else.
-        """
+        """Where a row's element goes in the sums of its block, and the element. Raises Incompatible
+        if the node sums something else."""
         rule = lookup(node.op).reduction
         assert rule is not None
         spec = rule(node)
@@ -304,11 +301,8 @@ class NestBuilder:
         return ravel((block, *at), (blocks, *columns)), E.cast(element, spec.accumulate)
 
     def reduce(self, node: Node) -> list[Reduce]:
-        """The reduction of a member node; its result becomes a ref.
-
-        Raises:
-            Incompatible: it reduces another space.
-        """
+        """The reduction of a member node; its result becomes a ref. Raises Incompatible if it
+        reduces another space."""
         rule = lookup(node.op).reduction
         assert rule is not None
         spec = rule(node)

@@ -93,11 +93,7 @@ def _live(graph: Graph) -> set[Value]:
 
 
 def write_node(w: Writer, node: Node) -> None:
-    """Write one node.
-
-    Raises:
-        ExportError: ONNX has nothing for it.
-    """
+    """Write one node. Raises ExportError if ONNX has no counterpart."""
     if node.op in REFUSED:
         raise refuse(node, REFUSED[node.op])
     with w.at(node):

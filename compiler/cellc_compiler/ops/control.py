@@ -46,11 +46,8 @@ class Control(Op):
         return self.region_types(node)
 
     def region_types(self, node: Node) -> tuple[TensorType, ...]:
-        """Result types from operands and regions.
-
-        Raises:
-            TypeError: regions and operands do not fit.
-        """
+        """Result types from operands and regions. Raises TypeError if the regions and operands do
+        not fit."""
         raise TypeError(f"{self.name} has no regions")
 
 

@@ -188,11 +188,8 @@ def check_lines(name: str, x: TensorType, index: TensorType, axis: int) -> None:
 
 
 def check_points(name: str, x: TensorType, indices: TensorType) -> int:
-    """The number of leading axes of `x` that the rows of `indices` address.
-
-    Raises:
-        ValueError: `indices` is a scalar or its last axis is longer than the rank of `x`.
-    """
+    """The number of leading axes of `x` that the rows of `indices` address. Raises ValueError if
+    `indices` is a scalar or its last axis is longer than the rank of `x`."""
     if indices.rank == 0 or indices.dims[-1] > x.rank:
         raise ValueError(
             f"{name} needs indices whose last axis addresses up to {x.rank} axes of {x}, got "

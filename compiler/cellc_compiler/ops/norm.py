@@ -203,11 +203,8 @@ class _Affine(Op):
     tolerance = 64.0
 
     def layout(self, x: TensorType, **attrs: Any) -> _Layout:
-        """Return the axes that are normalised together.
-
-        Raises:
-            ValueError: an input or attributes that do not fit.
-        """
+        """Return the axes that are normalised together. Raises ValueError if an input or attribute
+        does not fit."""
         raise TypeError(f"{self.name} has no layout")
 
     def infer(self, x: TensorType, gamma: TensorType, beta: TensorType, *, eps: float,

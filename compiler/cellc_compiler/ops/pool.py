@@ -99,11 +99,8 @@ def window_count(
 
 
 def adaptive_windows(size: int, windows: int) -> Windows:
-    """Windows floor(i * size / windows) .. ceil((i + 1) * size / windows) - 1.
-
-    Raises:
-        ValueError: fewer than one window, or nothing to pool.
-    """
+    """Windows floor(i * size / windows) .. ceil((i + 1) * size / windows) - 1. Raises ValueError if
+    there is less than one window or nothing to pool."""
     if size < 1:
         raise ValueError(f"an adaptive pool from {size} to {windows} elements is not defined")
     return [list(range(i * size // windows, -(-(i + 1) * size // windows))) for i in range(windows)]
@@ -261,11 +258,8 @@ class _Pool(Op):
         raise TypeError(f"{self.name} has no windows")
 
     def pooled(self, x: TensorType, attrs: Attrs) -> TensorType:
-        """The type of the pooled images.
-
-        Raises:
-            TypeError, ValueError: a dtype or shape that does not fit.
-        """
+        """The type of the pooled images. Raises TypeError or ValueError if a dtype or shape does
+        not fit."""
         _check_image(self.name, x)
         return x.with_shape((*x.shape[:2], *self.counts(image_size(x), attrs)))
 

@@ -39,11 +39,8 @@ def _count(start: int | Dim, stop: int | Dim, step: int) -> int | Dim:
 
 
 def slice_shape(name: str, x: TensorType, start: Ints, stop: Ints, step: Ints | None) -> Ints:
-    """The shape of `x[start:stop:step]`, all bounds checked.
-
-    Raises:
-        ValueError: a wrong number of entries, a step of 0, or a position out of range.
-    """
+    """The shape of `x[start:stop:step]`, all bounds checked. Raises ValueError if the number of
+    entries is wrong, a step is 0, or a position is out of range."""
     steps = _steps(step, x.rank)
     if not len(start) == len(stop) == len(steps) == x.rank:
         raise ValueError(f"{name} needs start, stop and step for each of the {x.rank} axes of {x}")

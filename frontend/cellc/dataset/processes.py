@@ -270,11 +270,8 @@ class ProcessPool:
             self._workers.append(_Worker(method, target))
 
     def submit(self, task: tuple[Any, ...]) -> Callable[[], Any]:
-        """Hand out a task. Results are to be requested in the order of their tasks.
-
-        Raises:
-            WorkerError: the worker whose turn it is has ended.
-        """
+        """Hand out a task. Results are to be requested in the order of their tasks. Raises
+        WorkerError if the next worker has ended."""
         return self.submit_to(self._sent % len(self._workers), task)
 
     def submit_to(self, which: int, task: tuple[Any, ...]) -> Callable[[], Any]:

@@ -67,11 +67,8 @@ def is_known(op: str) -> bool:
 
 
 def apply_primitive(primitive: Primitive, inputs: Sequence[Any]) -> Any:
-    """The result of a primitive for the values of its inputs.
-
-    Raises:
-        MindirError: an attribute or a number of inputs that is not read.
-    """
+    """The result of a primitive for the values of its inputs. Raises MindirError if an attribute or
+    a number of inputs is not supported."""
     rule = RULES.get(primitive.op)
     if rule is not None:
         names = _parameters(rule)

@@ -232,11 +232,7 @@ class Writer:
         return [self.of(v) for v in graph.outputs]
 
     def node(self, node: Node) -> None:
-        """Write one node.
-
-        Raises:
-            ExportError: MindIR has nothing for it.
-        """
+        """Write one node. Raises ExportError if MindIR has no counterpart."""
         if node.op in REFUSED:
             raise refuse(node, REFUSED[node.op])
         rule = RULES.get(node.op)

@@ -158,11 +158,7 @@ def rank_in(group: Any, what: str) -> int:
 
 
 def a_rank(rank: Any, name: str, what: str, ranks: Sequence[int]) -> int:
-    """A rank that an argument names.
-
-    Raises:
-        GroupError: none of these ranks.
-    """
+    """A rank that an argument names. Raises GroupError if it is none of these ranks."""
     if isinstance(rank, bool) or not isinstance(rank, int):
         raise TypeError(
             f"For '{what}', '{name}' must be an int, but got {type(rank).__name__}.")

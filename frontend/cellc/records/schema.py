@@ -133,11 +133,8 @@ class Schema:
 
 
 def checked(content: Any, desc: Any) -> Schema:
-    """The schema that a user describes.
-
-    Raises:
-        MRMInvalidSchemaError, MRMBuildSchemaError: it describes no rows.
-    """
+    """The schema that a user describes. Raises MRMInvalidSchemaError or MRMBuildSchemaError if it
+    describes no rows."""
     if not isinstance(content, dict):
         raise MRMInvalidSchemaError("Schema content should be dict.")
     if not content:

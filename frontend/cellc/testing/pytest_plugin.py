@@ -120,11 +120,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _options(test: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a marker.
-
-    Raises:
-        UsageError: an unknown option, or a wrong value of one.
-    """
+    """Return the options of a marker. Raises UsageError if an option is unknown or has a wrong
+    value."""
     unknown = [*map(repr, args), *(k for k in kwargs if k not in _CHECKS)]
     if unknown:
         raise pytest.UsageError(f"{test}: {_MARK} takes {', '.join(f'{k}=' for k in _CHECKS)}, but "

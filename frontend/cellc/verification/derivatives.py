@@ -158,12 +158,9 @@ def _in_float64(node: Node) -> Graph:
 
 
 def smooth(graph: Graph) -> Graph:
-    """A graph as difference quotients see it: casts from floats to floats do not round, and what
-    it does besides its results (prints, checks, changes of Python objects) is left out.
-
-    Raises:
-        Unknown: a result follows from a Python function.
-    """
+    """A graph as difference quotients see it: casts from floats to floats do not round, and what it
+    does besides its results (prints, checks, changes of Python objects) is left out. Raises Unknown
+    if a result follows from a Python function."""
     out = Graph(graph.name, graph.inputs, [], graph.outputs, graph.updates)
     for node in graph.nodes:
         if lookup(node.op).effect:

@@ -74,11 +74,8 @@ class Context:
         return self.faults.launched if self.faults is not None else 0
 
     def look(self, done: int = 0) -> None:
-        """Raise the error of a failed check, after a wait for the calls up to a number.
-
-        Raises:
-            RunError: the first check that failed.
-        """
+        """Raise the error of a failed check, after a wait for the calls up to a number. Raises
+        RunError if a check failed (the first)."""
         if self.faults is not None:
             self.faults.look(done)
 

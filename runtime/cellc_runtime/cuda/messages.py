@@ -204,11 +204,8 @@ class Messages:
                     break
 
     def close(self) -> None:
-        """This rank leaves.
-
-        Raises:
-            CollectiveError: a message that was sent has failed, and no error was raised.
-        """
+        """This rank leaves. Raises CollectiveError if a message that was sent has failed without an
+        error."""
         self.flush()
         _open.discard(self)
         outgoing, incoming = list(self._to.values()), list(self._from.values())

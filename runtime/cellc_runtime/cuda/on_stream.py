@@ -74,11 +74,8 @@ class Engine:
     def put(
         self, what: collectives.Called | collectives.Message, step: Step, given: Given, queue: Queue
     ) -> bool:
-        """Put a collective or a message on a stream; whether it can be done here.
-
-        Raises:
-            CollectiveError: ranks disagree, or NCCL cannot do it.
-        """
+        """Put a collective or a message on a stream; whether it can be done here. Raises
+        CollectiveError if the ranks disagree or NCCL cannot do it."""
         if isinstance(what, collectives.Message):
             return self._messages.put(what, step, given, queue)
         self._messages.check()

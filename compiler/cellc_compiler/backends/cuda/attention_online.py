@@ -269,10 +269,7 @@ class OnlineFinder(ProductFinder):
     def _backward(self, softmax: Cluster, scores: Node, mix: Node | None, weights: Value,
                   dots: Node | None) -> Backward | None:
         """Return the reader of the weights besides the second product; None if there is none.
-
-        Raises:
-            Unfit: something that is no gradient.
-        """
+        Raises Unfit if it is not a gradient."""
         readers = {p for v in self.stored(softmax) for p in self.readers(v)}
         readers.discard(self.position[softmax.number])
         values, turned = next(iter(self._transposed(weights)), (None, False))

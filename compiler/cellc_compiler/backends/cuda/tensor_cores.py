@@ -29,11 +29,8 @@ ATOM = 8 * SWIZZLE
 
 
 def kind_of(dtype: DType) -> str:
-    """Return the instructions' name for a type of operands.
-
-    Raises:
-        KeyError: tensor cores have no such operands.
-    """
+    """Return the instructions' name for a type of operands. Raises KeyError if tensor cores have no
+    such operands."""
     return {float16: "f16", bfloat16: "bf16", float32: "tf32"}[dtype]
 
 

@@ -72,11 +72,8 @@ class Frames:
         return self.size // 2 + 1 if self.half else self.size
 
     def spectra(self, x: Array) -> Array:
-        """Complex spectra (..., frequency, time) of waveforms (..., time).
-
-        Raises:
-            ValueError: a waveform that is too short.
-        """
+        """Complex spectra (..., frequency, time) of waveforms (..., time). Raises ValueError if the
+        waveform is too short."""
         if self.center:
             side = self.size // 2
             x = _wider(x, side, self.pads)

@@ -110,11 +110,8 @@ class CannotPlan(ValueError):
 
 
 def predict(work: Workload, mesh: Mesh, links: Links, options: Options | None = None) -> Plan:
-    """Predict the time of a step on a mesh.
-
-    Raises:
-        CannotPlan: fewer layers than stages, or a batch that does not divide.
-    """
+    """Predict the time of a step on a mesh. Raises CannotPlan if there are fewer layers than
+    stages, or the batch does not divide."""
     chosen = options or Options()
     work = work.at_speed(chosen.speed)
     count = _micro_batches(work, mesh, chosen)
