@@ -94,7 +94,34 @@ class NewGlobal(nn.Cell):
         return x
 
 
-NETS = [Attribute, OwnList, OwnDict, GlobalList, Global, OfAClass, OfAModule, OfAnObject, NewGlobal]
+def helper() -> None:
+    """A function with an attribute."""
+
+
+vars(helper)["seen"] = []
+
+
+class OfAFunction(nn.Cell):
+    def construct(self, x: Tensor) -> Tensor:
+        helper.seen.append(x + 1)  # type: ignore[attr-defined]
+        return x
+
+
+def make_captured() -> type[nn.Cell]:
+    """A class whose methods have captured a module."""
+    module: Any = types.ModuleType("captured")
+    module.seen = []
+
+    class OfACapturedModule(nn.Cell):
+        def construct(self, x: Tensor) -> Tensor:
+            module.seen.append(x + 1)
+            return x
+
+    return OfACapturedModule
+
+
+NETS = [Attribute, OwnList, OwnDict, GlobalList, Global, OfAClass, OfAModule, OfAnObject, NewGlobal,
+        OfAFunction, make_captured()]
 
 
 @pytest.fixture
@@ -126,7 +153,8 @@ def test_right_effects_agree(net: type[nn.Cell]) -> None:
     assert report.compared["forward: calls"] == 3
 
 
-APPENDS = [OwnList, GlobalList, OfAClass, OfAModule]  # to set a value twice does no more
+# (To set a value twice does no more.)
+APPENDS = [OwnList, GlobalList, OfAClass, OfAModule, OfAFunction, NETS[-1]]
 
 
 @pytest.mark.parametrize(("net", "number", "times"), [
@@ -170,6 +198,24 @@ def test_what_numpy_and_ops_do_not_see_is_put_back(kept: Any) -> None:
 
     verify(Net(), X, grad=False, nodes=False)
     assert repr(kept) == before
+
+
+def test_a_later_call_that_raises_in_both_modes_is_no_difference() -> None:
+    class Twice(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def construct(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            if self.calls > 2:
+                raise RuntimeError(f"call {self.calls}")
+            return x
+
+    report = verify(Twice(), X, grad=False, reference=False, nodes=False)
+    assert not report.findings, report
+    assert report.compared["forward: calls"] == 3
+    assert any("both modes raise RuntimeError: call 3" in n for n in report.not_compared)
 
 
 def test_draws_of_python_in_one_mode_are_told() -> None:
