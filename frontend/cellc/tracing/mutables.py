@@ -97,10 +97,13 @@ def opened(kind: type, elements: Iterable[Any]) -> Any:
 
 
 def in_graph(value: Any) -> Any:
-    """A result of `mutable` as a value of a graph: its numbers and tensors are the graph's."""
+    """A result of `mutable` as a value of a graph: its numbers are the graph's, and its tensors,
+    the same objects, count as unknown."""
     tracer = active_tracer()
     if isinstance(value, Tensor):
-        return GraphTensor(tracer.lift(value)) if tracer is not None and is_known(value) else value
+        if tracer is not None:
+            tracer.mutables[id(value)] = value
+        return value
     if is_exactly(value, MUTABLE):
         return as_kind(value, MUTABLE[type(value)])
     if isinstance(value, dict):
@@ -148,7 +151,8 @@ def _check_kinds(elements: Any) -> None:
 def is_known(value: Any) -> bool:
     """Whether a graph knows a value while it is made."""
     if isinstance(value, Tensor):
-        return active_tracer() is not None and not (
+        tracer = active_tracer()
+        return tracer is not None and id(value) not in tracer.mutables and not (
             isinstance(value, GraphTensor) or is_variable(value))
     if is_exactly(value, MUTABLE) or has_open_length(value):
         return False

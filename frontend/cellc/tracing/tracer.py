@@ -169,6 +169,8 @@ class Tracer:
         self.wanted: dict[int, Tensor] = {}
         # lists and tuples whose length counts as unknown, by identity (`mutables`)
         self.lengths: dict[int, Any] = {}
+        # Tensors that `mutable` was given, by id: they count as unknown
+        self.mutables: dict[int, Tensor] = {}
         self.functions: list[Callable[..., Any]] = []
         self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
         self.span: Span = NOWHERE
