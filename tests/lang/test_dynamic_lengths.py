@@ -125,6 +125,21 @@ def test_mutable_tensors_are_values_of_the_run():
     assert total.asnumpy().tolist() == [2, 3]
 
 
+def keeps(t):
+    m = mutable((t, t))
+    mutable(t)[0] = 5
+    return m[0] is t, m[1], t
+
+
+def test_mutable_tensors_are_the_same_objects():
+    for mode in (ms.GRAPH_MODE, ms.PYNATIVE_MODE):
+        ms.set_context(mode=mode)
+        given = Tensor([1, 2])
+        same, other, itself = (jit(keeps) if mode == ms.GRAPH_MODE else keeps)(given)
+        assert same
+        assert [v.asnumpy().tolist() for v in (other, itself, given)] == [[5, 2]] * 3
+
+
 def appends(a, v):
     a.append(v)
     return a
