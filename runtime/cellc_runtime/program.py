@@ -418,8 +418,8 @@ class ProgramAtSizes:
             raise ValueError(f"{name}: {evaluator.refusal(known)}")
         arena, ahead = evaluator.place(values)
         if max(arena, ahead) > MAX_BYTES:
-            at = ", ".join(f"{s} = {n}" for s, n in zip(self._open.symbols, known, strict=True))
-            raise ValueError(f"{name} needs {arena + ahead} bytes of temporaries for {at}")
+            raise ValueError(f"{name} needs {arena + ahead} bytes of temporaries for "
+                             f"{self._shown(known)}")
         slots = list(self.program.slots)
         for i, shape in evaluator.shapes.items():
             slots[i] = changed(slots[i], shape=tuple([values[d] for d in shape]))
@@ -427,8 +427,11 @@ class ProgramAtSizes:
             self.program, slots=tuple(slots), messages=self._messages(values), arena_bytes=arena,
             precompute_arena_bytes=ahead, open=None,
             constants=evaluator.constants(self.program.constants, values))
-        self._check(made)
+        self._check(made, known)
         return made
+
+    def _shown(self, known: Sequence[int]) -> str:
+        return ", ".join(f"{s} = {n}" for s, n in zip(self._open.symbols, known, strict=True))
 
     def _messages(self, values: Sequence[Any]) -> tuple[Message, ...]:
         """The messages, with the places and shapes of what they show."""
@@ -438,14 +441,22 @@ class ProgramAtSizes:
                 for v, (place, shape) in zip(m.values, shown, strict=True)]))
             for m, shown in zip(self.program.messages, self._evaluator.shown(values), strict=True)])
 
-    def _check(self, made: Program) -> None:
-        """Verify what follows from sizes. Raises ArtifactError if a bound does not hold."""
+    def _check(self, made: Program, known: Sequence[int]) -> None:
+        """Verify what follows from sizes.
+
+        Raises:
+            ArtifactError: what does not hold.
+            ValueError: a tensor is too large at these sizes.
+        """
         made._check_arenas()
         if self._ahead:
             made._check_precomputed()
         for i in self._evaluator.shapes:
             slot = made.slots[i]
-            _check_shape(slot.name, slot.dtype, slot.shape)
+            try:
+                _check_shape(slot.name, slot.dtype, slot.shape)
+            except ArtifactError as e:
+                raise ValueError(f"{self.program.name}: {e} for {self._shown(known)}") from None
         for i in self._updates:
             made._check_slot(i, made.slots[i], set())
         for message in made.messages:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cellc as ms
+from cellc import nn
 from cellc.cli import main
 from cellc.cli.errors import UserError
 from cellc.cli.loading import load_network
@@ -124,6 +125,51 @@ class Fours(nn.Cell):
 class Broken(Base):
     def construct(self, x):
         return self.mix(x)[:, :, :, 0]
+
+
+class Pyramid(Base):
+    """Steps of 2 of the default padding, and an image resized to another one's size."""
+
+    def __init__(self):
+        super().__init__()
+        rng = np.random.default_rng(0)
+        self.a, self.b = (
+            nn.Conv2d(c, 8, 3, stride=2, weight_init=ms.Tensor(
+                rng.standard_normal((8, c, 3, 3)).astype(np.float32))) for c in (3, 8))
+
+    def construct(self, x):
+        a = ops.relu(self.a(x))
+        deep = ops.relu(self.b(a))
+        a = a + ops.interpolate(deep, size=a.shape[2:], mode="bilinear", align_corners=False)
+        return a, ops.adaptive_avg_pool2d(a, 1)
+
+
+class Parts(Base):
+    """Parts of half the length: two of an even one."""
+
+    def construct(self, x):
+        return ops.split(x, x.shape[1] // 2, 1)[0].mean(1)
+
+
+class Deep(nn.Cell):
+    """Gradients that add up the rows of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        rng = np.random.default_rng(0)
+        self.a, self.b, self.c = (
+            ms.Parameter(rng.standard_normal((16, n)).astype(np.float32), name=f"w{i}")
+            for i, n in enumerate((64, 16, 4)))
+        self.bias = [ms.Parameter(np.zeros(n, np.float32), name=f"b{n}") for n in (64, 4)]
+
+    def construct(self, x):
+        x = x + ops.matmul(ops.gelu(ops.matmul(x, self.a) + self.bias[0])[:, :16], self.b)
+        out = ops.matmul(x, self.c) + self.bias[1]
+        return ops.cross_entropy(out, ops.arange(x.shape[0]).astype(ms.int32) % 4)
+
+
+def sgd(net):
+    return nn.TrainOneStepCell(net, nn.Momentum(net.trainable_params(), 0.001, 0.9))
 
 
 class Step(nn.Cell):
@@ -292,6 +338,42 @@ def test_images_of_any_size(source: Path, capsys: pytest.CaptureFixture[str]) ->
     same(source, "Halves", loaded, [
         (n, 3, h, w) for n, h, w in ((2, 64, 80), (1, 33, 47), (3, 2, 2), (2, 3, 90), (5, 21, 4),
                                      (1, 1, 9), (2, 1, 1))])
+
+
+def test_padding_that_follows_from_the_size(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = compiled(source, "Pyramid", "float32[N,3,H,W]")
+    assert "not served" not in capsys.readouterr().out
+    same(source, "Pyramid", loaded, [
+        (n, 3, h, w) for n, h, w in ((8, 64, 80), (8, 13, 8), (8, 8, 13), (1, 6, 20), (2, 33, 47),
+                                     (3, 2, 2), (8, 33, 1), (1, 1, 9))])
+
+
+def test_another_kind_of_result_names_the_sizes(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = compiled(source, "Parts", "float32[N,S,8]")
+    assert "not served: :" not in capsys.readouterr().out
+    same(source, "Parts", loaded, [
+        (n, s, 8) for n, s in ((2, 6), (5, 7), (3, 64), (1, 20), (4, 9))])
+
+
+def test_a_step_that_adds_up_rows_serves_any_usual_batch(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beyond, sums over rows have one order for few numbers of rows each."""
+    loaded = compiled(source, "Deep", "float32[N,16]", "--train", "sgd")
+    assert re.search(r"not served: N \d{6,} or more: programs for so large a size",
+                     capsys.readouterr().out)
+    batches = [np.random.default_rng(n).standard_normal((n, 16)).astype(np.float32)
+               for n in (2, 37, 300, 1, 4097)]
+    got = [loaded.call("train", x) for x in batches]
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    _, net = load_network(f"{source}:Deep")
+    step = nn.TrainOneStepCell(net, nn.Momentum(net.trainable_params(), 0.001, 0.9))
+    assert [np.asarray(a).tobytes() for a in got] == [
+        step(ms.Tensor(x)).asnumpy().tobytes() for x in batches]
 
 
 def test_questions_about_several_sizes_make_programs(

@@ -12,6 +12,7 @@ import cellc as ms
 from cellc import ops
 from cellc_compiler.ir.dims import Dim, SymbolInfo, bounds, choose, largest, smallest
 
+from .test_open_programs import Served, floats
 from .test_open_sizes import assert_same, eagerly
 
 CASES: dict[str, Callable[[Any], Any]] = {
@@ -57,6 +58,13 @@ def test_more_temporaries_than_memory_names_the_inputs() -> None:
         outer(ops.ones((n,)))
     with pytest.raises(MemoryError, match=r"with x: float32\[400000\]: a call needs .* MiB"):
         outer(ops.ones((400_000,)))
+
+
+def test_a_tensor_that_is_too_large_names_the_sizes() -> None:
+    made = Served(lambda x, y: ops.outer(x, y), [floats(5), floats(7)], {0: (None,), 1: (None,)})
+    assert made.same([floats(9), floats(3)])
+    with pytest.raises(ValueError, match=r"is larger than any array for x0_0 = \d+, x1_0 = "):
+        made.program.at({"x0_0": 1 << 25, "x1_0": 1 << 25})
 
 
 def test_bounds_of_choices() -> None:

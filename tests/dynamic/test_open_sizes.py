@@ -316,6 +316,8 @@ def test_set_inputs_arguments() -> None:
 @pytest.mark.parametrize(("options", "error"), [
     ({"max": "a"}, TypeError), ({"unique": 1}, TypeError), ({"min": 0}, ValueError),
     ({"divisor": 0}, ValueError), ({"divisor": 4, "remainder": 4}, ValueError),
+    ({"min": 5, "max": 7, "divisor": 8}, ValueError),
+    ({"min": 4, "max": 6, "divisor": 4, "remainder": 3}, ValueError),
 ])
 def test_symbol_arguments(options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match="For 'Symbol'"):

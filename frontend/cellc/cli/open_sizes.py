@@ -65,6 +65,7 @@ _MOST_MORE = 6  # Further traces for sizes that programs refuse
 _MANY = 1 << 24  # A program that serves so large a size counts as one without a bound
 _MOST_OPEN = 4  # Sizes that one program leaves open at most
 _MOST_TRACES = 16  # For one choice of listed values
+_LARGE, _MOST_LARGE = 1 << 18, 4  # Sizes from here on have programs only if there are few so far
 _FEW = 16  # Values of a range that may have a program each
 _SIZES = re.compile(r"([A-Za-z_]\w*)=(.+)")
 _VALUES = re.compile(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?")
@@ -440,11 +441,8 @@ class _Planner:
                     raise failed
                 lost += ranges
                 why = why or str(failed).partition("\n")[0]
-            if len(self.traces) - before > _MOST_TRACES:
-                too_much = "the network asks too much about its sizes"
-                if not known:
-                    raise Undecided(too_much)
-                lost, todo, why = lost + todo, [], why or too_much
+            if given_up := _given_up(len(self.traces) - before, todo, known):
+                lost, todo, why = lost + todo, [], why or given_up
         if why:
             where = [f"{n} = {d}" for n, d in known.items()]
             where += [f"{names[0]} {_joined(lost)}"] if len(names) == 1 else []
@@ -591,6 +589,22 @@ class _Planner:
                 return tuple(each)
             raise self._listing(str(e), self.batch) from e
         return found
+
+
+def _given_up(count: int, todo: Sequence[Range], known: Mapping[str, int]) -> str:
+    """Why no further sizes are traced, after so many traces; "" where they are.
+
+    Raises:
+        Undecided: no size is known, so programs for a few batch sizes may serve the network.
+    """
+    if count >= _MOST_LARGE and todo and todo[0][0] >= _LARGE:
+        return "programs for so large a size would serve few sizes each"
+    if count <= _MOST_TRACES:
+        return ""
+    too_much = "the network asks too much about its sizes"
+    if not known:
+        raise Undecided(too_much)
+    return too_much
 
 
 def _is_range(guard: Guard, known: Mapping[str, int], name: str) -> bool:

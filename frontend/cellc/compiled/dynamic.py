@@ -248,7 +248,7 @@ class Once:
         """
         self.instances += 1
         if self.instances == 1 and found_sizes.is_staged(self.traced.graph):
-            self.stages = found_sizes.OpenStages(self.traced.graph, self.pattern.shapes)
+            self.stages = found_sizes.OpenStages(self.traced.graph, self.pattern.shapes, at_once)
         may_open = may_open and self.stages is None
         program = self._program(sizes) if may_open and (at_once or self.instances > 1) else None
         if self.read_guards is None or self.read_guards.cause:

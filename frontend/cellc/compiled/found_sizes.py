@@ -206,11 +206,15 @@ MOST_PROGRAMS = 8  # Of one stage, for the same sizes of less than 2
 
 
 class OpenStages:
-    """The stages of a graph with symbols, and their programs for all sizes."""
+    """The stages of a graph with symbols, and their programs for all sizes.
 
-    def __init__(self, graph: Graph, shapes: Shapes) -> None:
+    Args:
+        at_once: the first sizes of a stage are no reason for a program of their own.
+    """
+
+    def __init__(self, graph: Graph, shapes: Shapes, at_once: bool = False) -> None:
         self.stages = split(graph)
-        self.shapes = shapes
+        self.shapes, self.at_once = shapes, at_once
         self._refusals: dict[int, int] = {}  # by stage, how many sizes had no program for all
         self._programs: dict[tuple[Any, ...], list[ProgramAtSizes]] = {}
 

@@ -90,7 +90,8 @@ class StagedEntry(Entry):
         key = tuple(sizes[s] for s in sorted(stage.needs))
         found: CompiledEntry | None = stage.instances.get(key)
         if found is None or not found.fresh():
-            may_open = stage.instances and devices.current() is None and not watching.active
+            may_open = (self.open.at_once or stage.instances) \
+                and devices.current() is None and not watching.active
             program = self.open.program(number, sizes, context.numerics()) if may_open else None
             found = stage.instances[key] = self.compiled(self._traced(stage, sizes, program))
             self.count(found)

@@ -54,6 +54,12 @@ class Symbol:
                 f"For 'Symbol', the 'remainder' value should be in the range '[0, {divisor})', "
                 f"but got {remainder}"
             )
+        least = -(-(min - remainder) // divisor) * divisor + remainder
+        if min <= max < least:
+            raise ValueError(
+                f"For 'Symbol', no size from {min} (min) to {max} (max) is {divisor} * n + "
+                f"{remainder} (divisor, remainder)"
+            )
         self.max, self.min, self.divisor, self.remainder = max, min, divisor, remainder
         self.unique = unique
         self.id = id(self)
