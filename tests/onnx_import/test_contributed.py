@@ -113,3 +113,88 @@ def test_a_quantised_lstm(tmp_path: Path) -> None:
     for found, wanted in zip(outputs_of(loaded(proto, tmp_path), x), session.run(None, {"x": x}),
                              strict=True):
         np.testing.assert_allclose(found, wanted, 0, 0.02 * np.abs(wanted).max())
+
+
+QKV = [f(2, 5, 8), f(2, 5, 8), f(2, 5, 8)]
+CACHE = [f(2, 2, 3, 4), f(2, 2, 3, 4)]
+MORE = [f(2, 2, 3, 16), f(2, 2, 3, 16)]
+ANGLES = [np.cos(f(9, 8)), np.sin(f(9, 8))]
+KEPT = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], np.int32)
+ATTENTION: dict[str, tuple[str, list[Array | None], dict[str, Any], int]] = {
+    "heads": ("MultiHeadAttention", QKV, {"num_heads": 2}, 1),
+    "heads with a bias": ("MultiHeadAttention", [*QKV, f(24)], {"num_heads": 2, "scale": 0.3}, 1),
+    "heads of padded keys": ("MultiHeadAttention", [*QKV, None, KEPT], {"num_heads": 2}, 1),
+    "heads of lengths": ("MultiHeadAttention", [*QKV, None, np.array([3, 5], np.int32)],
+                         {"num_heads": 2}, 1),
+    "heads with a mask": ("MultiHeadAttention", [*QKV, None, None, f(1, 2, 5, 5)],
+                          {"num_heads": 2, "unidirectional": 1}, 1),
+    "heads with a cache": ("MultiHeadAttention", [*QKV, None, None, None, *CACHE],
+                           {"num_heads": 2}, 3),
+    "groups": ("GroupQueryAttention", [
+        f(2, 5, 32), f(2, 5, 16), f(2, 5, 16), None, None, np.array([4, 4], np.int32),
+        np.array(5, np.int32)], {"num_heads": 4, "kv_num_heads": 2}, 3),
+    "groups packed, turned": ("GroupQueryAttention", [
+        f(2, 5, 128), None, None, None, None, np.array([4, 4], np.int32), np.array(5, np.int32),
+        *ANGLES], {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, 3),
+    "groups with a cache": ("GroupQueryAttention", [
+        f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), *MORE, np.array([3, 3], np.int32),
+        np.array(4, np.int32), *ANGLES],
+        {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "rotary_interleaved": 1}, 3),
+    "groups in a window": ("GroupQueryAttention", [
+        f(2, 5, 32), f(2, 5, 16), f(2, 5, 16), None, None, np.array([4, 4], np.int32),
+        np.array(5, np.int32)],
+        {"num_heads": 4, "kv_num_heads": 2, "local_window_size": 2, "softcap": 1.5}, 3),
+    "groups of unlike lengths": ("GroupQueryAttention", [
+        f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), *MORE, np.array([3, 1], np.int32),
+        np.array(4, np.int32), *ANGLES],
+        {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, 3),
+    "groups of several new": ("GroupQueryAttention", [
+        f(1, 2, 64), f(1, 2, 32), f(1, 2, 32), *(m[:1] for m in MORE), np.array([4], np.int32),
+        np.array(5, np.int32), *ANGLES],
+        {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "scale": 0.2}, 3),
+    "fused": ("FusedConv", [f(1, 3, 6, 6), f(4, 3, 3, 3), f(4)],
+              {"activation": "LeakyRelu", "activation_params": [0.2], "pads": [1] * 4}, 1),
+    "fused with a sum": ("FusedConv", [f(1, 3, 6, 6), f(4, 3, 3, 3), f(4), f(1, 4, 4, 4)],
+                         {"activation": "Relu"}, 1),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_as_onnx_runtime(name: str, tmp_path: Path) -> None:
+    """All inputs are arguments, but lengths, masks of keys and the number of keys."""
+    op, given, attrs, count = ATTENTION[name]
+    names = [f"i{k}" if a is not None else "" for k, a in enumerate(given)]
+    inputs = {f"i{k}": a for k, a in enumerate(given) if a is not None}
+    fixed = {n: a for n, a in inputs.items() if a.dtype == np.int32}
+    outputs = [f"y{k}" for k in range(count)]
+    calls = {n: a for n, a in inputs.items() if n not in fixed}
+    proto = model([N(op, names, outputs, domain="com.microsoft", **attrs)],
+                  [value(n, a.shape) for n, a in calls.items()], outputs, fixed)
+    session = runtime.InferenceSession(proto.SerializeToString())
+    pairs = zip(outputs_of(loaded(proto, tmp_path), *calls.values()), session.run(None, calls),
+                strict=True)
+    # What a cache holds after the last key of a sample is not defined.
+    for found, wanted in [*pairs][: 1 if "unlike" in name else count]:
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(found, wanted, 0, 2e-5 * np.abs(wanted).max())
+
+
+def test_a_training_normalisation_of_old(tmp_path: Path) -> None:
+    """Before op set 14 the number of outputs says that statistics are those of the batch."""
+    x, facts = f(3, 4, 5), {"s": f(4), "b": f(4), "m": f(4), "v": np.abs(f(4))}
+    proto = model([N("BatchNormalization", ["x", *facts], ["y", "m2", "v2", "sm", "sv"],
+                     momentum=0.9)], [value("x", x.shape)], ["y", "m2", "sv"], facts, opset=9)
+    y, mean, spread = outputs_of(loaded(proto, tmp_path), x)
+    now, wanted = x.mean((0, 2)), x.var((0, 2))
+    scaled = (x - now[:, None]) / np.sqrt(wanted + 1e-5)[:, None] * facts["s"][:, None]
+    np.testing.assert_allclose(y, scaled + facts["b"][:, None], 1e-5, 1e-5)
+    np.testing.assert_allclose(mean, 0.9 * facts["m"] + 0.1 * now, 1e-5, 1e-6)
+    np.testing.assert_allclose(spread, wanted, 1e-5, 1e-6)
+
+
+def test_a_projected_state(tmp_path: Path) -> None:
+    """What torch's exporter makes of an LSTM with `proj_size` is no LSTM of ONNX."""
+    proto = model([N("LSTM", ["x", "w", "r"], ["y"], hidden_size=6)], [value("x", [4, 2, 5])],
+                  ["y"], {"w": f(1, 24, 5), "r": f(1, 24, 3)})
+    with pytest.raises(RuntimeError, match=r"\(LSTM\): .* projections of states are not part of"):
+        loaded(proto, tmp_path)

@@ -22,6 +22,7 @@ from ..tensors.tensor import Tensor
 from ..tracing.pytree import Box, Leaf, Structure
 from . import attention as attention
 from . import classic as classic
+from . import contributed as contributed
 from . import control as control
 from . import elementwise as elementwise
 from . import images as images

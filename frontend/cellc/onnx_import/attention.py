@@ -33,7 +33,7 @@ def _attention(
     present = [k, v]
     heads, groups = q.shape[1], k.shape[1]
     if heads != groups:
-        k, v = (_each_for(t, heads // groups) for t in (k, v))
+        k, v = (each_for(t, heads // groups) for t in (k, v))
     scale = math.sqrt(c.real("scale", 0.0) or 1 / math.sqrt(q.shape[3]))
     scores = linalg.matmul(A("mul", q, like(scale, q)),
                            transposed(A("mul", k, like(scale, k)), 0, 1, 3, 2))
@@ -60,7 +60,7 @@ def _attention(
     return [heads_together(out) if flat else out, *present, to(shown, dtype)]
 
 
-def _each_for(x: Tensor, times: int) -> Tensor:
+def each_for(x: Tensor, times: int) -> Tensor:
     """Heads of keys, each for several heads of queries."""
     b, groups, s, d = x.shape
     parts = A("broadcast_to", shapes.expand_dims(x, 2), shape=(b, groups, times, s, d))

@@ -296,7 +296,8 @@ def _per_channel(p: Tensor, x: Tensor) -> Tensor:
 def _batch_norm(c: Call, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor
                 ) -> list[Tensor] | Tensor:
     eps = c.real("epsilon", 1e-5)
-    if not c.flag("training_mode") or c.opset < 14:
+    # Versions before 14 train if they give more than y.
+    if not (c.flag("training_mode") if c.opset >= 14 else any(c.node.outputs[1:])):
         if x.ndim < 2:
             raise c.refuse("its input must have at least 2 axes")
         given = [to(p, x.dtype) for p in (scale, bias, mean, variance)]
@@ -311,7 +312,8 @@ def _batch_norm(c: Call, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, v
         flat = to(reshaped(new, old.shape), old.dtype)
         return A("add", A("mul", old, like(keep, old)), A("mul", flat, like(1 - keep, old)))
 
-    return [y, moved(mean, now), moved(variance, spread)]
+    saved = [] if c.opset >= 14 else [reshaped(t, mean.shape) for t in (now, spread)]
+    return [y, moved(mean, now), moved(variance, spread), *saved]
 
 
 @rule("InstanceNormalization")

@@ -187,6 +187,9 @@ def recurrent(
     if way not in ("forward", "reverse", "bidirectional"):
         raise c.refuse(f"its 'direction' is {way!r}")
     directions = 2 if way == "bidirectional" else 1
+    if r.shape[1] != {"RNN": 1, "GRU": 3, "LSTM": 4}[op] * r.shape[2]:
+        raise c.refuse(f"its recurrent weights of shape {list(r.shape)} do not fit one state: "
+                       "projections of states are not part of ONNX")
     hidden, batch_first = r.shape[2], c.flag("layout")
     defaults = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
     acts = _activations(c, defaults[op], directions)
