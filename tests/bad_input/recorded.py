@@ -22,9 +22,10 @@ def mark(text: str) -> str:
 
 
 def said(error: Exception) -> str:
-    """The kind of an error, and its words where the product raises it."""
+    """The kind of an error, and its words where the product raises it, without its place."""
     line = traceback.extract_tb(error.__traceback__)[-1].line or ""
-    return type(error).__name__ + (f": {error}" if line.startswith("raise ") else "")
+    words = str(error).partition("\n  File ")[0]
+    return type(error).__name__ + (f": {words}" if line.startswith("raise ") else "")
 
 
 def answered(question: Callable[[], str]) -> str:

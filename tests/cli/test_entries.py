@@ -288,6 +288,8 @@ def test_sizes_targets_and_graphs(tmp_path: Path) -> None:
     ({"a": ()}, {}, TypeError, "the entry 'a' must be a tuple"),
     ({"a": ("float32[2]",)}, {}, TypeError, "the entry 'a' must be a tuple"),
     ({"a": (Small(), "float31[2,4]")}, {}, ValueError, "float31"),
+    ({"a": (Small(), "float32[2,4")}, {}, ValueError,
+     "For 'compile_artifact', 'x=float32[2,4': expected a type such as float32"),
     ({"a": (Small(), "float32[2,5]")}, {}, Exception, "shape"),
     ({"a": (Small(), "float32[2,4]")}, {"targets": "z80"}, ValueError, "z80"),
     ({"a": (Small(), "float32[2,4]")}, {"sizes": {"N": [1]}}, ValueError,

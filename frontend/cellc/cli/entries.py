@@ -183,7 +183,10 @@ def _type(name: str, value: Any) -> InputType | None:
         tensor = value if isinstance(value, Tensor) else tensor_of(value)
         return InputType(name, tensor.shape, tensor.dtype)
     if isinstance(value, str) and "[" in value:
-        return parse_input(f"{name}={value}")
+        try:
+            return parse_input(f"{name}={value}")
+        except UserError as e:  # of an option of the command line
+            raise ValueError(f"For 'compile_artifact', {str(e).removeprefix('--input ')}") from e
     return None
 
 

@@ -253,7 +253,9 @@ def comprehend(
 
 def _walked(vm: Interpreter, loop: ast.comprehension, frame: Frame) -> Walk:
     if loop.is_async:
-        vm.unsupported(loop.iter, frame, "CE102")
+        raise vm.error(
+            "CE102", SyntaxError, "an asynchronous comprehension is not supported in a compiled "
+            "function", frame, loop.iter, hint="write it without async")
     source = vm.eval(loop.iter, frame)
     vm.at(loop.iter, frame)
     return walk(vm, source)
