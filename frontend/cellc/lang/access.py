@@ -173,7 +173,8 @@ def _of_state(vm: Interpreter, target: Any, name: str, found: Any) -> Any:
     if outside:
         if hasattr(type(found), "__set__") and not isinstance(found, MemberDescriptorType):
             _guard_result(vm, target, name, value)
-        vm.state.mark(value)
+        if not isinstance(target, super):  # (a method of an object that the trace may have made)
+            vm.state.mark(value)
         return value
     return vm.state.current(vm, Stored(target, name), value)
 
