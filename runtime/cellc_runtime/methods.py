@@ -88,7 +88,7 @@ _kept: list[object] = []  # The names in these are the type's
 
 def _as_kind(function: Any, kind: type) -> Any:
     """An object of the type with what a builtin function holds."""
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     ctypes.memmove(id(made) + _HEAD, id(function) + _HEAD, kind.__basicsize__ - _HEAD)
     ctypes.c_uint64.from_address(id(made) + _WEAK_REFERENCES).value = 0
     for each in (made, function):  # both hold what neither of them releases
