@@ -18,7 +18,15 @@ from cellc import nn
 from cellc.cli import main
 from cellc.cli.errors import UserError
 from cellc.cli.loading import load_network
-from cellc.cli.open_sizes import _overlap, _solved, _without, listed_sizes, sizes_to_try
+from cellc.cli.open_sizes import (
+    _given_up,
+    _overlap,
+    _solved,
+    _without,
+    listed_sizes,
+    sizes_to_try,
+)
+from cellc_compiler.ir.dims import Undecided
 from cellc_runtime import artifact
 from cellc_runtime.errors import ArtifactError
 from cellc_runtime.variants import ANY, OpenSizes, Variant, runs
@@ -359,13 +367,8 @@ def test_another_kind_of_result_names_the_sizes(
         (n, s, 8) for n, s in ((2, 6), (5, 7), (3, 64), (1, 20), (4, 9))])
 
 
-def test_a_step_that_adds_up_rows_serves_any_usual_batch(
-    source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Beyond, sums over rows have one order for few numbers of rows each."""
+def test_a_step_that_adds_up_rows(source: Path) -> None:
     loaded = compiled(source, "Deep", "float32[N,16]", "--train", "sgd")
-    assert re.search(r"not served: N \d{6,} or more: programs for so large a size",
-                     capsys.readouterr().out)
     batches = [np.random.default_rng(n).standard_normal((n, 16)).astype(np.float32)
                for n in (2, 37, 300, 1, 4097)]
     got = [loaded.call("train", x) for x in batches]
@@ -374,6 +377,16 @@ def test_a_step_that_adds_up_rows_serves_any_usual_batch(
     step = nn.TrainOneStepCell(net, nn.Momentum(net.trainable_params(), 0.001, 0.9))
     assert [np.asarray(a).tobytes() for a in got] == [
         step(ms.Tensor(x)).asnumpy().tobytes() for x in batches]
+
+
+def test_few_programs_for_very_large_sizes() -> None:
+    """Sums over so many rows may have one order for few numbers of rows each: those below are
+    served."""
+    assert not _given_up(4, [(300, ANY)], {}) and not _given_up(3, [(1 << 20, ANY)], {})
+    assert "so large a size" in _given_up(4, [(1 << 20, ANY)], {})
+    assert "asks too much" in _given_up(17, [(300, ANY)], {"N": 1})
+    with pytest.raises(Undecided, match="asks too much"):
+        _given_up(17, [(300, ANY)], {})
 
 
 def test_questions_about_several_sizes_make_programs(
