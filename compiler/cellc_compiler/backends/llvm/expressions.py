@@ -195,8 +195,11 @@ class ExpressionEmitter:
         mask = self._mask(where, scope)
         assert scope.lane is not None
         if offset.coefficient(scope.lane) == 1 and not has_vector_dyn(self, offset, scope):
-            p = f.gep(pointer, self._index(offset, scope), memory)
-            return f.masked_load(ty, p, mask if n > 1 else None)
+            at = self._index(offset, scope)
+            if where is not None and lanes_of(where.ty) == 1:
+                # A load of no lane outside of the process's memory would take hundreds of cycles.
+                at = f.select(where, at, f.i64(0))
+            return f.masked_load(ty, f.gep(pointer, at, memory), mask if n > 1 else None)
         full = mask if mask is not None else V(vector("i1", n), "splat (i1 true)")
         if sizeof(memory) < 4 and n > 1 and self.target.vector_bytes > 16:
             nbytes = buffer.type.nbytes if isinstance(buffer, Value) else 0

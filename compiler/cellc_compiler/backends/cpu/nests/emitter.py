@@ -17,7 +17,7 @@ from cellc_runtime.target import Target
 from ....ir.dims import estimate, is_symbolic, surely_at_least
 from ....ir.types import prod
 from ....loops.expr import Expr, const
-from ....loops.index import Index, Var
+from ....loops.index import Index, Var, leaves
 from ....loops.nest import Nest, Phase, Reduce, Scratch, Store, children, depends_on, walk
 from ....loops.order import accumulators, most_chains
 from ....lower.kernel import Kernel
@@ -83,8 +83,14 @@ class NestEmitter(ExpressionEmitter):
             if nest.mode == "column" and nest.rows and estimate(nest.rows[-1].extent) >= 4 * lanes:
                 return self._strip(lanes)
             return lanes
-        size = max((e.dtype.itemsize for e in walk(list(nest.roots()))
-                    if e.op != "index" and not e.dtype.is_complex), default=4)
+        found = list(walk(list(nest.roots())))
+        # What positions are compared with is wider than elements: where these are alike in all
+        # lanes, it fills no vectors.
+        inner = {v for p in nest.phases for v in p.loops[-1:]}
+        varies = any(e.op == "index" and not inner.isdisjoint(leaves(e.payload)) for e in found)
+        none = ("index",) if varies else ("index", "const")
+        size = max((e.dtype.itemsize for e in found
+                    if e.op not in none and not e.dtype.is_complex), default=4)
         return self.target.lanes(min(max(size, 4), 8))
 
     def _strip(self, lanes: int) -> int:
