@@ -196,8 +196,8 @@ def _inspect(sub: Commands) -> None:
     p = _command(sub, "inspect", "write one page to look at: graph, passes, code, memory, times "
                  "and values")
     p.add_argument("network", metavar="FILE.py:NAME|NET.cellc|NET.mindir|NET.onnx|DIR", nargs="?",
-                   help="a network, an artifact, a portable file, an ONNX model, or a folder of "
-                   "`cellc dump`")
+                   help="a network, an artifact or an entry of one (NET.cellc:train), a portable "
+                   "file, an ONNX model, or a folder of `cellc dump`")
     p.add_argument("--output", "-o", default="report.html", metavar="FILE.html|FILE.json",
                    help="the page (default report.html), or JSON for Model Explorer")
     p.add_argument("--diff", nargs=2, metavar=("A", "B"), help="show two graphs after all passes "

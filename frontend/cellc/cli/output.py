@@ -29,8 +29,9 @@ def _encoded(error: UnicodeError) -> tuple[bytes, int]:
 def drop_output() -> None:
     """Drop the rest of standard output, which cannot be written: Python would fail on it again
     when it exits."""
-    if sys.stdout is None or sys.stdout is not sys.__stdout__:
+    out = sys.__stdout__
+    if out is None or sys.stdout is not out:
         return
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, out.fileno())
     os.close(null)

@@ -96,10 +96,11 @@ class Explanation:
         facts = {(e.signature, e.seconds): e for e in self.entries}
         rows = "".join(_row(i, c, facts.get((c.signature, c.seconds)))
                        for i, c in enumerate(self.history, 1))
-        titles = "".join(f"<th style='text-align:left'>{t}</th>" for t in _TITLES)
+        titles = "".join(f"<th style='{_CELL}'>{t}</th>" for t in _TITLES)
         return f"<div><b>{head}</b></div><table><tr>{titles}</tr>{rows}</table>"
 
 
+_CELL = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
 _TITLES = ("", "Signature", "Time", "Cause", "Remedy", "Program")
 
 
@@ -112,7 +113,8 @@ def _row(number: int, made: Compilation, facts: EntryFacts | None) -> str:
     cells = (str(number), made.signature, f"{made.seconds:.3f} s",
              f"served by a graph with open sizes: {why}" if made.instance else why,
              made.remedy, program)
-    return f"<tr>{''.join(f'<td style=text-align:left>{escape(c)}</td>' for c in cells)}</tr>"
+    inner = "".join(f"<td style='{_CELL}'>{escape(c)}</td>" for c in cells)
+    return f"<tr>{inner}</tr>"
 
 
 def _size(n: int) -> str:
