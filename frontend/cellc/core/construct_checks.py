@@ -61,8 +61,9 @@ def warn_of_numpy(frame: FrameType | None) -> None:
     """Warn, once for each place, if numpy reads a Tensor for a call in a `construct`.
 
     Args:
-        frame: that numpy is called from, or one of numpy's own.
+        frame: of the method that numpy calls.
     """
+    frame = frame.f_back if frame is not None else None
     while frame is not None and frame.f_globals.get("__name__", "").startswith("numpy."):
         frame = frame.f_back
     if frame is None or frame.f_code.co_name != "construct":

@@ -9,9 +9,9 @@ Source: `mindspore.Tensor`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from inspect import currentframe
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -421,7 +421,7 @@ class Tensor(TensorMethods):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if not in_graph_mode():
-            construct_checks.warn_of_numpy(sys._getframe(1))
+            construct_checks.warn_of_numpy(currentframe())
         if on_device.elements_of(self) is not None:
             data = self._snapshot()
             return data if dtype is None else data.astype(dtype)

@@ -45,7 +45,7 @@ _INSTEAD = {
     ".safetensors": "; give format='safetensors'", ".ckpt": "; give format='ckpt'",
     ".cellc": "; cellc_runtime.load reads artifacts",
 }
-"""What to do with other files, by their endings."""
+"""Advice for other files, by their endings."""
 
 
 def _log() -> logging.Logger:
