@@ -74,7 +74,7 @@ def _multi_head(
 
 
 def _padding(c: Call, padding: Tensor, q: Tensor, columns: int) -> Tensor:
-    """What is added to scores: 0 for keys that count, and a large negative number for others."""
+    """The mask that is added to scores: 0 for keys that count, very negative for others."""
     batch = q.shape[0]
     if padding.ndim == 1 and padding.shape[0] == batch:  # lengths
         line = A("iota", shape=(1, columns), axis=1, dtype=dtypes.int64)

@@ -157,7 +157,7 @@ class Call:
         return OnnxError(why)
 
     def once(self, build: Callable[[], T]) -> T:
-        """What follows from the attributes of this node, worked out once for all walks."""
+        """A value that follows from the attributes of this node, worked out once for all walks."""
         if any(isinstance(v, Refer) for v in self.node.attrs.values()):
             return build()  # (of a function: each call has its own)
         facts = self.run.network.facts

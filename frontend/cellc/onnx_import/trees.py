@@ -210,7 +210,7 @@ _AGGREGATES = {"SUM": ("reduce_sum", 0.0), "AVERAGE": ("reduce_sum", 0.0),
 
 def _scores(leaves: Tensor, x: Tensor, of_node: Array, table: Array, op: str = "reduce_sum"
             ) -> Tensor:
-    """What all trees give together, (N, targets)."""
+    """The sum or extreme over all trees, (N, targets)."""
     rows = A("gather", tensor_of(of_node), leaves, axis=0, batch_dims=0)
     found = A("gather", row(table, x), rows, axis=0, batch_dims=0)
     return A(op, found, axes=(1,), keepdims=False)
