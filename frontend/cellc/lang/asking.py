@@ -50,6 +50,11 @@ def site(frame: Frame, node: ast.AST) -> Hashable:
             type(node).__name__)
 
 
+def place_of_call(frame: Frame) -> Hashable:
+    """The place in the source of what a frame is about to do."""
+    return site(frame, frame.source.node if frame.node is None else frame.node)
+
+
 @contextmanager
 def inside(vm: Interpreter, frame: Frame, node: ast.AST) -> Iterator[None]:
     """In the block a branch or loop of the run is traced, in which nothing can be asked."""

@@ -202,6 +202,7 @@ def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
         holder = vm.eval(owner, frame)
     if isinstance(holder, Tensor) and not is_runtime(holder):
         _refuse_write(vm, holder, frame)
+        vm.state.change(holder)
         constant, holder = holder, GraphTensor(vm.tracer.lift(holder))
         hand_on(constant, holder)
         if isinstance(owner, ast.Subscript):

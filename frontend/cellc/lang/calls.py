@@ -35,7 +35,7 @@ from ..tracing.reads import in_class, is_iterator, own_attributes
 from ..tracing.state_numbers import StateNumber
 from ..tracing.tracer import ElementsUnknown, GraphTensor, is_variable
 from . import _model
-from .asking import called
+from .asking import called, place_of_call
 from .assignment import delete_attribute, of_attribute, put_attribute
 from .builtin_functions import BUILTINS, OF_OPERATOR, REFUSED, read_fields
 from .control import under
@@ -467,7 +467,8 @@ def _tensor(
         return made_parameter(vm, cls, _asked(args), kwargs, runtime, frame)
     if not runtime:
         with tracing(None):
-            return vm.state.new(refuse_drawn(vm, cls(*args, **kwargs), frame))
+            made = refuse_drawn(vm, cls(*args, **kwargs), frame)
+            return vm.state.made_at(made, place_of_call(frame))
     source = args[0] if args else kwargs.get("input_data")
     dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
     if not isinstance(source, Tensor):
@@ -613,7 +614,8 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         return of_tensor(vm, fn, args, kwargs, frame)
     try:
         result = refuse_drawn(vm, called(vm, fn, given, named), frame)
-        vm.state.new_of_library(result)
+        if not any(result is a for a in (owner, *args, *kwargs.values())):  # (as of `cast`)
+            result = vm.state.made_at(vm.state.new_of_library(result), place_of_call(frame))
         if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)):
             vm.note_result(fn, name, partial(fn, *args, **kwargs), result)  # a setting
     except ElementsUnknown as e:

@@ -31,7 +31,7 @@ from cellc_runtime.records import dataclass, field, replace
 from ..core.dispatch import apply
 from ..core.module_names import contained, function_name, is_exactly, module_of, plain
 from ..tensors.tensor import Tensor, ir_type
-from ..tensors.views import view_of
+from ..tensors.views import family, view_of
 from ..tracing.arguments import CHANGEABLE, at_hand, objects_in, returned
 from ..tracing.numbers import DTYPES, GraphNumber, Kind, kind_of
 from ..tracing.python_state import PythonState, StateInput, can_be_input
@@ -87,6 +87,8 @@ class State:
         tracer: of this trace.
         outside: containers and iterators that were there before.
         made: other objects that the trace has made.
+        origins: where the trace has made its constant tensors, by `id`.
+        changed: of these places those whose tensors it changes in place.
         log: hears of reads, too.
     """
 
@@ -99,6 +101,8 @@ class State:
     tracer: Tracer | None = None
     outside: dict[int, Any] = field(default_factory=dict)
     made: dict[int, Any] = field(default_factory=dict)
+    origins: dict[int, Hashable] = field(default_factory=dict)
+    changed: set[Hashable] = field(default_factory=set)
     arguments: dict[int, tuple[int, Any]] = field(default_factory=dict)
     changed_arguments: bool = False
     returned_arguments: bool = False
@@ -159,6 +163,10 @@ class State:
             error: how it failed, if it did.
         """
         base, tracer = partial(State, variables=self.variables), self.tracer
+        for tensor in () if tracer is None else tracer.wanted.values():
+            self.change(tensor)
+        if self.changed:
+            return base(self.inputs, self.fixed, self.open, self.asked | self.changed)
         wanted = [] if tracer is None else [
             t for t in tracer.wanted.values() if self.is_outside(t) and type(t) is Tensor
             and can_be_input(t) and view_of(t) is None]
@@ -260,10 +268,31 @@ class State:
     def new_of_library(self, value: Any) -> Any:
         """Return the result of a function of cellc; tensors and gradient functions count as made by
         the trace."""
-        if (isinstance(value, Tensor) and not isinstance(value, GraphTensor)) or \
-                module_of(type(value)).startswith("cellc.transforms."):
+        if module_of(type(value)).startswith("cellc.transforms."):
             self.made[id(value)] = value
         return value
+
+    def made_at(self, value: Any, place: Hashable) -> Any:
+        """Return what the trace has made at a place in the source.
+
+        A Tensor is a constant, unless the trace before has changed one of this place: then it is
+        a value of the graph from the beginning, so that all that hold it see the change.
+        """
+        if type(value) in (tuple, list):
+            return type(value)(self.made_at(v, place) for v in value)
+        if not isinstance(value, Tensor) or isinstance(value, GraphTensor) \
+                or family(value)[0] is not value:  # (a view is where its root is)
+            return value
+        if ("made", place) in self.asked and self.tracer is not None:
+            return GraphTensor(self.tracer.lift(value))
+        self.origins[id(value)] = "made", place
+        return self.new(value)
+
+    def change(self, tensor: Tensor) -> None:
+        """Note that the trace changes a constant tensor in place."""
+        origin = self.origins.get(id(family(tensor)[0]))
+        if origin is not None:
+            self.changed.add(origin)
 
     def argument(self, value: Any) -> None:
         """The arguments of the trace: a change of what is in them is one of the caller's."""
