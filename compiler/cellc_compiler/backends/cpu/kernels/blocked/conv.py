@@ -288,7 +288,7 @@ class Writer:
         def one(group: V, _: list[V]) -> None:
             block = group * self.t.ov
             if p.spread != (1, 1):
-                _, block = divmod_const(f, block, p.image_blocks)
+                block = divmod_const(f, block, p.image_blocks)[1]
             self.write_border(n, block)
 
         f.when(f.cmp("eq", first, 0), lambda: f.loop(*groups, 1, [], one) and None)
