@@ -184,7 +184,7 @@ def interpret(
         _class_name(fn.__qualname__), caller, None, table,
         depth=caller.depth + 1 if caller is not None else 1,
         first_argument=args[0] if args else MISSING, site=_site(vm, fn),
-        builtins=None if fn.__builtins__ is vars(builtins) else fn.__builtins__,
+        builtins=None if (own := plain(fn, "__builtins__")) is vars(builtins) else own,
     )
     if source.facts.generator:
         return generator(vm, frame, caller)
@@ -614,8 +614,7 @@ def library(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         return of_tensor(vm, fn, args, kwargs, frame)
     try:
         result = refuse_drawn(vm, called(vm, fn, given, named), frame)
-        if not any(result is a for a in (owner, *args, *kwargs.values())):  # (as of `cast`)
-            result = vm.state.made_at(vm.state.new_of_library(result), place_of_call(frame))
+        result = vm.state.of_library(result, (owner, *args, *kwargs.values()), place_of_call(frame))
         if name.startswith("get_") and owner is None and isinstance(result, (str, int, float)):
             vm.note_result(fn, name, partial(fn, *args, **kwargs), result)  # a setting
     except ElementsUnknown as e:

@@ -265,12 +265,14 @@ class State:
         self.outside[id(value)] = value
         self.made.pop(id(value), None)
 
-    def new_of_library(self, value: Any) -> Any:
-        """Return the result of a function of cellc; tensors and gradient functions count as made by
-        the trace."""
+    def of_library(self, value: Any, given: Iterable[Any], place: Hashable) -> Any:
+        """Return the result of a function of cellc: tensors and gradient functions count as made by
+        the trace at a place in the source, unless one of `given` is the result (that of `cast`)."""
+        if any(value is a for a in given):
+            return value
         if module_of(type(value)).startswith("cellc.transforms."):
             self.made[id(value)] = value
-        return value
+        return self.made_at(value, place)
 
     def made_at(self, value: Any, place: Hashable) -> Any:
         """Return what the trace has made at a place in the source.

@@ -190,7 +190,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
     """What generated code writes of an object, by name; None if other code writes it."""
     kind = type(value)
     if kind is SimpleNamespace:
-        return vars(value)
+        return {**vars(value)}
     params = kind.__dict__.get("__dataclass_params__")
     if params is None or not params.repr or is_interpreted(in_class(kind, "__repr__")) \
             or in_class(kind, "__str__") is not object.__str__:

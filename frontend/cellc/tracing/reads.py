@@ -281,13 +281,14 @@ def holds_content(value: Any, kept: Any) -> bool:
         shape, dtype, raw = kept
         if value.shape != shape or value.dtype != dtype:
             return False
-        return holds_content([*value.flat], raw) if dtype.hasobject else value.tobytes() == raw
+        return holds_content([*value.flat], raw) if dtype.hasobject else bool(
+            value.tobytes() == raw)
     if isinstance(value, set):
-        return set.__eq__(value, kept[0])
+        return bool(set.__eq__(value, kept[0]))
     if isinstance(value, (bytearray, array)):
         return bool(value == kept[0])
     if isinstance(value, (memoryview, *_BUFFERS)):
-        return _raw(value) == kept
+        return bool(_raw(value) == kept)
     old, inner = kept
     values = [*elements(value)]
     if len(values) != len(old):
