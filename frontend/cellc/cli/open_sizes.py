@@ -592,7 +592,7 @@ class _Planner:
 
 
 def _given_up(count: int, todo: Sequence[Range], known: Mapping[str, int]) -> str:
-    """Why no further sizes are traced, after so many traces; "" where they are.
+    """Why no further sizes are traced after a number of traces; "" where they are.
 
     Raises:
         Undecided: no size is known, so programs for a few batch sizes may serve the network.

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import local
-from types import FunctionType, MemberDescriptorType, ModuleType
+from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from .lengths import carried
 from .pieces import operations
 from .places import Stored
 from .protocols import as_index, run_by_python
-from .replaced import attribute, is_replaced
+from .replaced import is_replaced, replacement
 from .state import insert_missing
 from .trust import is_interpreted, is_library, is_own_class, is_user_function
 from .values import MISSING, Text, as_key, as_known, holds_runtime, is_runtime
@@ -98,6 +98,16 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
         vm.report(target, name)
         return _or_fallback(vm, target, name, found.fget, [target], frame)
     return _found(vm, target, name, found, frame)
+
+
+def _replaced_attribute(vm: Interpreter, value: Tensor, name: str, frame: Frame) -> Any:
+    """`value.name`, where a program has replaced that member of Tensor."""
+    found = replacement(vm, value, name)
+    if found is None:
+        return getattr(value, name)
+    if isinstance(found, property):
+        return vm.call(found.fget, [value], {}, frame)
+    return MethodType(found, value)
 
 
 def _or_fallback(
@@ -193,7 +203,7 @@ _BY_VALUE = {"__hash__", "__str__", "__repr__", "__format__"}
 def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
     """An attribute of a value of Python's own, of numpy's or of a tensor."""
     if vm.replaced and is_replaced(vm, target, name):
-        return attribute(vm, target, name, frame)
+        return _replaced_attribute(vm, target, name, frame)
     if isinstance(target, GraphNumber) and name[:1] != "_" and hasattr(kind_of(target), name):
         return operations.attribute_of_number(vm, target, name, frame)
     if name in _BY_VALUE and is_symbolic(target):

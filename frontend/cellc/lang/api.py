@@ -31,9 +31,9 @@ from .generators import refuse_open
 from .hints import Fault, calling_place, for_call
 from .interpreter import CALL_DEPTH, Hooks, Interpreter, Language
 from .iteration import asked_ranges, returned
+from .natively import refused_natively
 from .outcome import Diverged
 from .pieces import operations
-from .replaced import refused_natively
 from .results import remade
 from .source import FunctionSource
 from .state import State

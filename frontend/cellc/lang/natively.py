@@ -12,11 +12,13 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.console_source import all_codes
 from ..tracing.reads import in_class, own_attributes
+from .replaced import error_of, is_of_cellc
 from .structure import names_in
 from .trust import is_own_class, is_users
 from .values import MISSING
@@ -103,3 +105,48 @@ def _report_attributes(vm: Interpreter, values: Iterable[Any], names: set[str], 
                     vm.state.mark(inner[-1])
         if depth > 1:
             _report_attributes(vm, inner, names, depth - 1)
+
+
+@contextmanager
+def refused_natively(vm: Interpreter) -> Iterator[None]:
+    """Raise an error (CE307) where Python runs a replaced member of Tensor itself."""
+    members = {name: m for name, m in vm.replaced.items() if m is not None and not is_of_cellc(m)}
+    if not members:
+        yield
+        return
+    for name in members.keys() & _PROTOCOLS:
+        raise error_of(vm, name, members[name])
+    codes = {code: (name, m) for name, m in members.items() for code in _codes(m)}
+    found: list[Exception] = []
+
+    def hook(frame: FrameType, event: str, _: Any) -> None:
+        if event != "call" or frame.f_code not in codes:
+            return
+        name, member = codes[frame.f_code]
+        first = next(iter(frame.f_locals.values()), None)
+        if isinstance(member, _FUNCTIONS) or first is member:
+            found.append(error_of(vm, name, member))
+            raise found[-1]
+
+    with hooked(hook):
+        yield
+    if found:  # (the library has caught it)
+        raise found[0]
+
+
+_PROTOCOLS = frozenset((
+    "__len__", "__bool__", "__iter__", "__contains__", "__reversed__", "__index__", "__int__",
+    "__float__", "__complex__", "__setitem__", "__delitem__"))
+"""Special methods that the language does for a tensor of the graph without a call."""
+_FUNCTIONS = (FunctionType, property, staticmethod, classmethod, partial)
+
+
+def _codes(member: Any) -> list[CodeType]:
+    """The codes of the functions of Python's that a use of a member runs first."""
+    while isinstance(member, (property, staticmethod, classmethod, partial)):
+        member = member.fget if isinstance(member, property) else (
+            member.func if isinstance(member, partial) else member.__func__)
+    if not isinstance(member, FunctionType):
+        call: Callable[..., Any] | None = in_class(type(member), "__call__", None)
+        member = call
+    return [member.__code__] if isinstance(member, FunctionType) else []

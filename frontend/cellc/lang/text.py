@@ -187,7 +187,7 @@ def _has_values_of_run(value: Any) -> bool:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """What generated code writes of an object, by name; None if other code writes it."""
+    """The fields that generated code writes of an object, by name; None if other code writes it."""
     kind = type(value)
     if kind is SimpleNamespace:
         return {**vars(value)}
