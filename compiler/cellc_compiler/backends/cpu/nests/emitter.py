@@ -84,8 +84,8 @@ class NestEmitter(ExpressionEmitter):
                 return self._strip(lanes)
             return lanes
         found = list(walk(list(nest.roots())))
-        # The numbers that positions are compared with are wider than elements: where these are alike in all
-        # lanes, it fills no vectors.
+        # Numbers that positions are compared with are wider than elements: where these are alike
+        # in all lanes, they fill no vectors.
         inner = {v for p in nest.phases for v in p.loops[-1:]}
         varies = any(e.op == "index" and not inner.isdisjoint(leaves(e.payload)) for e in found)
         none = ("index",) if varies else ("index", "const")
