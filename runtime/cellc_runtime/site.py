@@ -23,9 +23,12 @@ from .abi import SITE
 from .executable import Executable
 from .fastcall import MethodDef, canonical, native_function, structure
 from .forks import renewed
-from .methods import bindable
+from .lazy import lazy_imports
 from .records import dataclass
 from .words import Table
+
+with lazy_imports(__name__):
+    from . import methods
 
 MAX_OPERANDS = 16
 _CASES = 32  # Cases of one bucket; the oldest goes when one more comes
@@ -254,7 +257,7 @@ class Site:
 
     def method(self) -> Any:
         """The function as something that binds when it is read from an instance."""
-        return bindable(self.function)
+        return methods.bindable(self.function)
 
     def learn(
         self, arguments: Sequence[Argument], executable: Executable, info: object = None,

@@ -132,8 +132,8 @@ def test_libraries_take_both(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options, text", [
-    (["--weights", "int7"], "as 'int7': an artifact holds its weights. Kinds of weights are "
-                            "bfloat16, float16, int8, int4"),
+    (["--weights", "int7"], "--weights int7: expected a kind of weights (bfloat16, float16, int8, "
+                            "int4); a file of weights goes with --shared"),
     (["--weights", "int8", "--weights", "int4"], "--weights int4: --weights int8 is given too"),
     (["--weights", "int4,groop=64"], "--weights int4,groop=64: expected group=N, asymmetric or "
                                      "skip=LAYER after the kind, but got 'groop=64'"),

@@ -84,7 +84,9 @@ def read_attribute(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any
     if isinstance(target, local) or (
             name in _TEXTS and isinstance(target, (type, FunctionType)) and not is_library(
                 module_of(target))):
-        return vm.guarded(target, name, lambda: getattr(target, name))
+        found = vm.guarded(target, name, lambda: getattr(target, name))
+        vm.state.mark(found)
+        return found
     if name == "__dict__" and isinstance(target, type) and is_own_class(target):
         vm.guarded(target, name, lambda: dict(target.__dict__))  # (a new view at each read)
     if type(target) is FunctionType and not name.startswith("__"):
@@ -196,6 +198,8 @@ def _guard_result(vm: Interpreter, target: Any, name: str, value: Any) -> None:
         vm.note_result(target, name, lambda: getattr(target, name), value)
 
 
+_WITH_ATTRIBUTES = (FunctionType, MethodType, functools.partial)
+"""Values of Python's own that programs give attributes, or that lead to containers."""
 _BY_VALUE = {"__hash__", "__str__", "__repr__", "__format__"}
 """Methods of numbers that an open size has for itself."""
 
@@ -214,7 +218,10 @@ def _of_plain(vm: Interpreter, target: Any, name: str, frame: Frame) -> Any:
         vm.report(Tensor, name)  # (a program may give the class another method)
     elif isinstance(target, Tensor) and in_class(type(target), name, MISSING) is MISSING:
         vm.report(target, name)
-    return getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
+    value = getattr(target, _METHODS.get(name, name) if type(target) is dict else name)
+    if isinstance(target, _WITH_ATTRIBUTES) and vm.state.is_outside(target):
+        vm.state.mark(value)
+    return value
 
 
 def _lacks(vm: Interpreter, target: dict[Any, Any], key: Any) -> bool:

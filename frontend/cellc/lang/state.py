@@ -280,7 +280,7 @@ class State:
         A Tensor is a constant, unless the trace before has changed one of this place: then it is
         a value of the graph from the beginning, so that all that hold it see the change.
         """
-        if type(value) in (tuple, list):
+        if type(value) is tuple or type(value) is list:
             return type(value)(self.made_at(v, place) for v in value)
         if not isinstance(value, Tensor) or isinstance(value, GraphTensor) \
                 or family(value)[0] is not value:  # (a view is where its root is)
@@ -496,7 +496,7 @@ class State:
         Raises:
             CompileTypeError: it changes some that was there before, or the trace has (CE501).
         """
-        if any(isinstance(v, _WEAK) for v in values):
+        if any(b is w for v in values for b in type(v).__mro__ for w in _WEAK):
             raise vm.error(
                 "CE307", RuntimeError, "a weak container is read: which of its objects are still "
                 "there is known when it is", frame, hint="hold the objects in a list or a dict")
