@@ -198,3 +198,14 @@ def test_a_projected_state(tmp_path: Path) -> None:
                   ["y"], {"w": f(1, 24, 5), "r": f(1, 24, 3)})
     with pytest.raises(RuntimeError, match=r"\(LSTM\): .* projections of states are not part of"):
         loaded(proto, tmp_path)
+
+
+@pytest.mark.parametrize(("heads", "said"), [
+    (0, "'num_heads' must be positive, but is 0"), (-2, "'num_heads' must be positive, but is -2"),
+    ("2", "'num_heads' must be of the kind int"), (2.5, "'num_heads' must be of the kind int"),
+    (3, "cannot reshape")])
+def test_wrong_numbers_of_heads(tmp_path: Path, heads: Any, said: str) -> None:
+    proto = model([N("MultiHeadAttention", ["q", "q", "q"], ["y"], domain="com.microsoft",
+                     num_heads=heads)], [value("q", [1, 2, 8])], ["y"])
+    with pytest.raises(RuntimeError, match=rf"\(com\.microsoft::MultiHeadAttention\): .*{said}"):
+        loaded(proto, tmp_path)

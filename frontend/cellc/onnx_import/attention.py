@@ -25,8 +25,8 @@ def _attention(
 ) -> list[Tensor]:
     flat, dtype = q.ndim == 3, q.dtype
     if flat:
-        few = int(c.need("kv_num_heads"))
-        q = heads_apart(q, int(c.need("q_num_heads")))
+        few = c.count("kv_num_heads")
+        q = heads_apart(q, c.count("q_num_heads"))
         k, v = heads_apart(k, few), heads_apart(v, few)
     if past_key is not None and past_value is not None:
         k, v = A("concat", past_key, k, axis=2), A("concat", past_value, v, axis=2)

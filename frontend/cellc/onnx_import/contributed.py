@@ -48,7 +48,7 @@ def _multi_head(
     past_length: Tensor | None = None, cache: Tensor | None = None,
 ) -> list[Tensor]:
     _refuse(c, past_sequence_length=past_length, cache_indirection=cache)
-    heads = int(c.need("num_heads"))
+    heads = c.count("num_heads")
     if k is None or v is None or q.ndim != 3:
         raise c.refuse("queries, keys and values that are packed in one input are not read")
     if bias is not None:
@@ -101,7 +101,7 @@ def _group_query(
     if c.flag("smooth_softmax") or not c.flag("causal", 1) or c.flag("sliding_window_cache"):
         raise c.refuse("an attention that is not causal, a smooth softmax and a cache that slides "
                        "are not read")
-    heads, groups = int(c.need("num_heads")), int(c.need("kv_num_heads"))
+    heads, groups = c.count("num_heads"), c.count("kv_num_heads")
     if k is None or v is None:
         width = q.shape[2] // (heads + 2 * groups)
         ends = (0, heads * width, (heads + groups) * width, q.shape[2])

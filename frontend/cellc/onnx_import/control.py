@@ -184,7 +184,7 @@ def _stacked(body: Body, rows: list[list[Tensor]], count: int) -> list[Value]:
 
 @rule("Scan", raw=True)
 def _scan(c: Call, scope: Scope, *inputs: Value) -> list[Value]:
-    body, many = _graph(c, "body"), int(c.need("num_scan_inputs"))
+    body, many = _graph(c, "body"), c.count("num_scan_inputs")
     if c.opset < 9:
         return _old_scan(c, scope, body, many, inputs)
     xs = [c.run.lift(v) for v in inputs[len(inputs) - many :]]

@@ -325,7 +325,7 @@ def _instance_norm(c: Call, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
 
 @rule("GroupNormalization")
 def _group_norm(c: Call, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    groups = int(c.need("num_groups"))
+    groups = c.count("num_groups")
     n, ch, rest = x.shape[0], x.shape[1], math.prod(x.shape[2:])
     parts = reshaped(x, (n, groups, ch // groups * rest))
     y = apply("normalize", parts, axes=(2,), eps=c.real("epsilon", 1e-5))[0]
@@ -385,7 +385,7 @@ def _skip_layer_norm(c: Call, x: Tensor, skip: Tensor, gamma: Tensor, beta: Tens
 
 @rule("LRN")
 def _lrn(c: Call, x: Tensor) -> Tensor:
-    size, alpha = int(c.need("size")), c.real("alpha", 1e-4)
+    size, alpha = c.count("size"), c.real("alpha", 1e-4)
     if not 0 < size <= _MOST_TAPS:
         raise c.refuse(f"its 'size' must be from 1 to {_MOST_TAPS}, but is {size}")
     low, high = [0] * x.ndim, [0] * x.ndim

@@ -310,8 +310,8 @@ def _spread(x: Tensor, times: int, size: int) -> Tensor:
 def _matmul_nbits(c: Call, a: Tensor, b: Tensor, scales: Tensor, zeros: Tensor | None = None,
                   order: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
     """A @ W.T with W (N, K) in blocks of `bits`-bit ints, each with a scale."""
-    k, n, bits = int(c.need("K")), int(c.need("N")), c.whole("bits", 4)
-    block = int(c.need("block_size"))
+    k, n, bits = c.count("K"), c.count("N"), c.whole("bits", 4)
+    block = c.count("block_size")
     if bits not in (2, 4, 8) or block < 1 or order is not None:
         raise c.refuse(f"weights of {bits} bits in blocks of {block}"
                        f"{' with an order of their own' if order is not None else ''} are not read")

@@ -215,6 +215,14 @@ class Call:
             raise self.refuse(f"it lacks the attribute {name!r}")
         return self.attrs[name]
 
+    def count(self, name: str) -> int:
+        """An attribute that must be there: a positive int."""
+        self.need(name)
+        found = self.whole(name, 0)
+        if found < 1:
+            raise self.refuse(f"its {name!r} must be positive, but is {found}")
+        return found
+
     def dtype(self, name: str, default: DType | None = None) -> DType:
         """An attribute that is the number of an element type."""
         if name not in self.attrs and default is not None:
