@@ -244,7 +244,7 @@ def test_a_fault_of_ranks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     nearly = [lambda grads, factor: [g * factor * 1.0000001 for g in grads],
               lambda grads, group: [g * 2 for g in grads]]
     assert told("summed", grad_reducer, "_scale", nearly[0]).startswith("Different: ranks in")
-    assert told("parted", grad_reducer, "_scattered", nearly[1]) != ""
+    assert told("parted", grad_reducer, "_scatter", nearly[1]) != ""
     monkeypatch.setattr(Inline, "run", lambda self, graph: False)
     recomputed = spread.spread_of(330)
     assert "and one process: result 0 differs" in spread.told_by(recomputed)
