@@ -172,7 +172,7 @@ def _same_context_after() -> Iterator[None]:
     training as they were."""
     before = {key: ms.get_context(key) for key in ("mode", "numerics", "device_target")}
     threads, parallel = loader.num_threads(), dict(settings._context)
-    engine = dispatch.installed()
+    engine, members = dispatch.installed(), [dict(vars(cls)) for cls in (ms.Tensor, ms.Parameter)]
     yield
     _remove_shim()  # a command that ran in this process has installed it
     ms.set_context(**before)
@@ -181,6 +181,10 @@ def _same_context_after() -> Iterator[None]:
     if loader.num_threads() != threads:
         loader.set_num_threads(threads)
     assert dispatch.installed() is engine, "the test leaves another engine to the next tests"
+    for cls, old in zip((ms.Tensor, ms.Parameter), members, strict=True):
+        replaced = [n for n, v in vars(cls).items() if old.get(n) is not v
+                    and not getattr(v, "__module__", "cellc").startswith("cellc")]
+        assert not replaced, f"the test leaves other members of {cls.__name__}: {replaced}"
 
 
 @pytest.fixture(params=["graph", "pynative"])

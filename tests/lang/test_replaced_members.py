@@ -14,7 +14,7 @@ import cellc as ms
 from cellc import Parameter, Tensor, nn, ops
 from cellc_runtime.methods import _as_kind, bindable, native_method_type
 
-from ..modes.law import mode
+from ..modes.law import members_kept, mode
 
 X = Tensor([1.5, -2.0])
 MODES = pytest.mark.parametrize("run_in", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
@@ -23,14 +23,8 @@ MODES = pytest.mark.parametrize("run_in", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
 @pytest.fixture(autouse=True)
 def whole() -> Iterator[None]:
     """Gives the classes their members back."""
-    kept = {cls: dict(vars(cls)) for cls in (Tensor, Parameter, nn.Cell, nn.ReLU)}
-    yield
-    for cls, members in kept.items():
-        for name in vars(cls).keys() - members.keys():
-            delattr(cls, name)
-        for name, value in members.items():
-            if vars(cls).get(name) is not value:
-                setattr(cls, name, value)
+    with members_kept(Tensor, Parameter, nn.Cell, nn.ReLU):
+        yield
 
 
 def answers(fn: Callable[[Tensor], Tensor]) -> list[float]:

@@ -36,6 +36,21 @@ def mode(value: int) -> Iterator[None]:
         ms.set_context(mode=before)
 
 
+@contextmanager
+def members_kept(*classes: type) -> Iterator[None]:
+    """What the block sets in these classes, and takes out of them, is as before after it."""
+    kept = {cls: dict(vars(cls)) for cls in classes}
+    try:
+        yield
+    finally:
+        for cls, members in kept.items():
+            for name in vars(cls).keys() - members.keys():
+                delattr(cls, name)
+            for name, value in members.items():
+                if vars(cls).get(name) is not value:
+                    setattr(cls, name, value)
+
+
 def bits(a: Array) -> bytes:
     """The bytes of an array; every NaN alike, since no operation can see its payload."""
     a = np.ascontiguousarray(a)

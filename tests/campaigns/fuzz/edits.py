@@ -10,13 +10,16 @@ on (a `CompileError`, with its line) is no fault, a value that is out of date is
 from __future__ import annotations
 
 import contextlib
+import decimal
 import linecache
+import os
 import sys
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -24,7 +27,7 @@ import cellc as ms
 from cellc import Tensor
 from cellc.lang.errors import CompileError
 
-from ...modes.law import mode
+from ...modes.law import members_kept, mode
 from .edit_sources import SOURCES as FIRST
 from .finding import Finding, Trial, plainest
 from .found_edit_sources import FOUND
@@ -90,7 +93,9 @@ def answers(program: Program, in_mode: int) -> list[str]:
     names: dict[str, Any] = module.__dict__
     names["__source__"] = text
     values = iter([v + 20 for v in _values()])
-    with mode(in_mode):
+    # Programs set members of these, the precision of decimals and variables of the environment.
+    with (mode(in_mode), members_kept(Tensor, ms.Parameter), decimal.localcontext(),
+          mock.patch.dict(os.environ)):
         exec(compile(text, "<edited>", "exec"), names)
         net = names["net"] = names["Net"]()
         for edit in (None, *program.edits):
