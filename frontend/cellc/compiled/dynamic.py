@@ -51,7 +51,6 @@ Axes = tuple[Axis, ...]
 
 KEPT = 64  # Instances of one Cell or function that are kept; the oldest goes when there are more
 MOST_OPEN = 8  # Programs for all sizes of one trace: each serves the sizes that its guards allow
-MOST_REFUSALS = 3  # Sizes that have no program for all: further ones are not tried
 _STAND_INS = (10007, 10009)
 """Sizes that replace 0 and 1 in a first trace: these fit in places where others do not (an axis of
 1 is repeated), so a trace with them would serve few calls."""
@@ -271,7 +270,7 @@ class Once:
         least = min(sizes.values(), default=0)
         if least < open_sizes.LEAST or len(self.open) >= MOST_OPEN:
             return None
-        if len(self.refusals) >= MOST_REFUSALS:
+        if len(self.refusals) >= found_sizes.MOST_REFUSALS:
             self.per_size = self.refusals[-1]
             return None
         shapes = self.pattern.shapes.copy()

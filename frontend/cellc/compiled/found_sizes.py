@@ -201,7 +201,7 @@ def compile_stage(
     return open_sizes.compile_open(graph, facts.at(known) if known else facts, target, numerics)
 
 
-MOST_REFUSALS = 3  # Sizes of a stage that have no program for all: further ones are not tried
+MOST_REFUSALS = 3  # Sizes of a trace or stage that no program for all serves: more are not tried
 MOST_PROGRAMS = 8  # Of one stage, for the same sizes of less than 2
 
 

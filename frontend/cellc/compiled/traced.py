@@ -19,6 +19,7 @@ from cellc_runtime.records import dataclass, field
 
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
+from ..core.later import construct_checks
 from ..core.module_names import function_name
 from ..tensors import views
 from ..tensors.parameter import Parameter
@@ -199,8 +200,7 @@ def _traced_once(
         _warn_of_numpy(function_name(fn), traced.pieces)
     if result is None and not (graph.results() or changed) and graph.nodes and not any(
             map(has_effect, graph.nodes)):
-        logging.getLogger("cellc").warning(
-            "%s computes values and gives None: does it end without return?", function_name(fn))
+        logging.getLogger("cellc").warning(construct_checks.NO_RETURN, function_name(fn))
     watch(traced.attributes, traced.flag)
     return traced
 
@@ -213,8 +213,8 @@ def _warn_of_numpy(network: str, pieces: tuple[tuple[str, str], ...]) -> None:
             name = what.removeprefix("numpy.").removesuffix("()")
             known = hasattr(sys.modules.get("cellc.ops"), name)
             logging.getLogger("cellc").warning(
-                "%s: %s, %s, is run by numpy in each call, and no gradient passes through it%s",
-                network, what, where, f"; ops.{name} is compiled" if known else "")
+                construct_checks.RUN_BY_NUMPY, network, what, where,
+                f"; ops.{name} is compiled" if known else "")
 
 
 def _pieces(

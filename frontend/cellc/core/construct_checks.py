@@ -17,6 +17,9 @@ from cellc_runtime.lazy import logging
 
 from .module_names import module_of
 
+NO_RETURN = "%s computes values and gives None: does it end without return?"
+RUN_BY_NUMPY = "%s: %s, %s, is run by numpy in each call, and no gradient passes through it%s"
+"""The warnings of both modes."""
 _EFFECTS = ("STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE", "STORE_GLOBAL", "STORE_DEREF", "DELETE_",
             "RAISE_VARARGS", "YIELD_VALUE")
 _COMPUTES = ("BINARY_", "CALL", "COMPARE_OP", "UNARY_")
@@ -33,8 +36,7 @@ def warn_without_return(cell: type) -> None:
     if code in _told or not _computes_for_nothing(code):
         return
     _told.add(code)
-    logging.getLogger("cellc").warning(
-        "%s computes values and gives None: does it end without return?", cell.__name__)
+    logging.getLogger("cellc").warning(NO_RETURN, cell.__name__)
 
 
 def _computes_for_nothing(code: CodeType) -> bool:
@@ -75,8 +77,7 @@ def warn_of_numpy(frame: FrameType | None) -> None:
     name = code.co_qualname.removesuffix(".construct").rpartition(".")[2]
     file = code.co_filename.replace("\\", "/").rpartition("/")[2]
     logging.getLogger("cellc").warning(
-        "%s: %s, %s:%d, is run by numpy in each call, and no gradient passes through it; use "
-        "functions of ops", name, _source(frame), file, frame.f_lineno)
+        RUN_BY_NUMPY, name, _source(frame), f"{file}:{frame.f_lineno}", "; use functions of ops")
 
 
 def _source(frame: FrameType) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
-from .module_names import module_of
+from .module_names import module_of, plain
 
 _OURS = ("cellc", "cellc_compiler", "cellc_runtime", "numpy", "ml_dtypes", "scipy", "networkx")
 _PLAIN = frozenset({TypeError, ValueError, IndexError, RuntimeError, KeyError})
@@ -288,10 +288,12 @@ def _note_cell(error: Exception, found: Exception, cell: Any) -> None:
         error: that left the Cell below, or this one's own.
         found: the error to raise.
     """
-    inner = found._raised_in = getattr(error, "_raised_in", cell)  # type: ignore[attr-defined]  # our mark
+    # (A class of the user's may have a `__setattr__` or `__getattr__`, which must not run here.)
+    own = plain(found, "__dict__")
+    inner = own["_raised_in"] = plain(error, "__dict__").get("_raised_in", cell)
     if inner is cell or isinstance(error, RecursionError):
         return
     path = next((name for name, below in cell.cells_and_names() if below is inner), "")
     start = f"note: raised in {type(inner).__name__}.construct"
-    notes = [note for note in getattr(found, "__notes__", ()) if not note.startswith(start)]
-    found.__notes__ = [f"{start} (cell {path})", *notes] if path else notes
+    notes = [note for note in own.get("__notes__", ()) if not note.startswith(start)]
+    own["__notes__"] = [f"{start} (cell {path})", *notes] if path else notes

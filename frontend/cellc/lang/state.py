@@ -89,6 +89,7 @@ class State:
         made: other objects that the trace has made.
         origins: where the trace has made its constant tensors, by `id`.
         changed: of these places those whose tensors it changes in place.
+        in_graph: places whose tensors the trace before has changed, so they are no constants.
         log: hears of reads, too.
     """
 
@@ -98,6 +99,7 @@ class State:
     asked: frozenset[Hashable] = frozenset()
     asks: int = 0
     variables: tuple[Tensor, ...] = ()
+    in_graph: frozenset[Hashable] = frozenset()
     tracer: Tracer | None = None
     outside: dict[int, Any] = field(default_factory=dict)
     made: dict[int, Any] = field(default_factory=dict)
@@ -162,18 +164,20 @@ class State:
         Args:
             error: how it failed, if it did.
         """
-        base, tracer = partial(State, variables=self.variables), self.tracer
+        base = partial(State, variables=self.variables, in_graph=self.in_graph)
+        tracer = self.tracer
         for tensor in () if tracer is None else tracer.wanted.values():
             self.change(tensor)
         if self.changed:
-            return base(self.inputs, self.fixed, self.open, self.asked | self.changed)
+            return base(self.inputs, self.fixed, self.open, self.asked,
+                        in_graph=self.in_graph | self.changed)
         wanted = [] if tracer is None else [
             t for t in tracer.wanted.values() if self.is_outside(t) and type(t) is Tensor
             and can_be_input(t) and view_of(t) is None]
         # (Tensors that each trace makes would be wanted for ever: no trace reads those of before.)
         if wanted and tracer is not None and all(t in tracer.parameters for t in self.variables):
-            return State(self.inputs, self.fixed, self.open, self.asked,
-                         variables=(*self.variables, *wanted))
+            return base(self.inputs, self.fixed, self.open, self.asked,
+                        variables=(*self.variables, *wanted))
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known
                 and k not in self.fixed and id(s.target) not in self.arguments
@@ -285,9 +289,9 @@ class State:
         if not isinstance(value, Tensor) or isinstance(value, GraphTensor) \
                 or family(value)[0] is not value:  # (a view is where its root is)
             return value
-        if ("made", place) in self.asked and self.tracer is not None:
+        if place in self.in_graph and self.tracer is not None:
             return GraphTensor(self.tracer.lift(value))
-        self.origins[id(value)] = "made", place
+        self.origins[id(value)] = place
         return self.new(value)
 
     def change(self, tensor: Tensor) -> None:
