@@ -10,12 +10,7 @@ from .loss_scale_manager import DynamicLossScaleManager, FixedLossScaleManager, 
 from .loss_scaler import DynamicLossScaler, LossScaler, StaticLossScaler, all_finite
 from .loss_scaler import _grad_scale_map as _grad_scale_map
 from .loss_scaler import _grad_unscale_map as _grad_unscale_map
-from .precision import (
-    auto_mixed_precision,
-    custom_mixed_precision,
-    get_black_list,
-    get_white_list,
-)
+from .precision import auto_mixed_precision, custom_mixed_precision, get_black_list, get_white_list
 from .train_network import build_train_network
 
 __all__ = [

@@ -21,15 +21,7 @@ from ...core.declared import (
 )
 from ..declared import argument
 from ..transforms import RandomTransform
-from .base import (
-    Array,
-    BorderType,
-    MelType,
-    NormMode,
-    NormType,
-    SoundTransform,
-    WindowType,
-)
+from .base import Array, BorderType, MelType, NormMode, NormType, SoundTransform, WindowType
 from .spectra import AmplitudeToDB, Framed, Spectrogram, units
 
 __all__ = [

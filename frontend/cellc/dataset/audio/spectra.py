@@ -8,14 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ...core.declared import (
-    Flag,
-    NonNegative,
-    NonNegativeNumber,
-    Positive,
-    PositiveNumber,
-    integer,
-)
+from ...core.declared import Flag, NonNegative, NonNegativeNumber, Positive, PositiveNumber, integer
 from ..declared import argument
 from ..transforms import RandomTransform
 from .base import Array, BorderType, ScaleType, SoundTransform, WindowType
