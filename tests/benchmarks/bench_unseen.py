@@ -2,12 +2,14 @@
 
     CELLC_PEERS_PYTHON=~/peers/bin/python python tests/benchmarks/bench_unseen.py \
         [NETWORK ...] [--batch N] [--threads N] [--rounds N] [--json FILE] [--markdown FILE]
+    ... bench_unseen.py --prepared FOLDER
 
 `tests.onnx_import.timm_networks` writes each network once into `--files`, by the interpreter that
 `CELLC_PEERS_PYTHON` names (timm, torch, onnxscript). All peers read that file: cellc in graph mode
 and as an artifact, ONNX Runtime, OpenVINO. They take turns as in `run.py`, and each result is
 compared with torch's. Prints milliseconds, the time of the best peer over that of cellc (graph
-mode), its geometric mean and the worst.
+mode), its geometric mean and the worst. `--prepared` takes the models that
+`tests.onnx_import.real prepare` wrote (models that packages carry) instead.
 """
 
 from __future__ import annotations
@@ -135,10 +137,20 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=PEERS, metavar="PEER")
     parser.add_argument("--files", type=Path, metavar="DIR",
                         default=Path.home() / ".cache" / "cellc-unseen", help="of ONNX files")
+    parser.add_argument("--prepared", type=Path, metavar="DIR",
+                        help="of models with inputs and results")
     parser.add_argument("--caches", metavar="DIR", default="", help="keep what peers compile there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="put the figures into this file")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="put the table into this one")
     return parser
+
+
+def folders(args: argparse.Namespace) -> list[Path]:
+    """Those of the models: `model.onnx`, what it takes, and `output.npy`."""
+    if args.prepared:
+        return sorted(f.parent for f in args.prepared.absolute().glob("*/model.onnx"))
+    files = args.files.absolute() / f"batch{args.batch}"
+    return [files / name for name in exported(args.networks, args.batch, args.files)]
 
 
 def main() -> int:
@@ -152,8 +164,8 @@ def main() -> int:
     print(f"batch {args.batch}, {args.threads} threads, {args.rounds} rounds\n\n{line(HEAD)}")
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(os.path.abspath(args.caches or temporary))
-        for name in exported(args.networks, args.batch, args.files):
-            folder = args.files.absolute() / f"batch{args.batch}" / name
+        for folder in folders(args):
+            name = folder.name
             results = measure(name, folder, peers, root, plan)
             wrong = far(folder, results)
             failed |= any(p.startswith("cellc") for p in wrong)

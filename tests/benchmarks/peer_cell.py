@@ -63,21 +63,27 @@ def network(ms: ModuleType, name: str, weights: Weights) -> Any:
 
 
 def build_file(mode: str, path: Path, folder: Path, given: Data) -> Callable[[], Any]:
-    """One call of an ONNX file: of the Cell it is, or of the artifact compiled from that."""
+    """One call of an ONNX file: of the Cell it is, or of the artifact compiled from that. Gives the
+    first output."""
     import cellc as ms
 
     ms.set_context(mode=ms.PYNATIVE_MODE if mode == "pynative" else ms.GRAPH_MODE)
     net = ms.nn.GraphCell(ms.load(str(path))).set_train(False)
     inputs = [ms.Tensor.from_numpy(a) for a in given.inputs]
     if mode != "artifact":
-        return lambda: net(*inputs)
+        return _first(lambda: net(*inputs))
     import cellc_runtime
 
     file = folder / "net.cellc"
     if not file.exists():
         ms.compile_artifact(file, (net, *inputs))
     artifact = cellc_runtime.load(file, trust_native_code=True)
-    return lambda: artifact(*given.inputs)
+    return _first(lambda: artifact(*given.inputs))
+
+
+def _first(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call; of several outputs the first."""
+    return (lambda: call()[0]) if isinstance(call(), (tuple, list)) else call
 
 
 def _low(ms: ModuleType, net: Any, inputs: list[Any], case: Case) -> tuple[Any, list[Any]]:

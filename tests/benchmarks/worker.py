@@ -76,11 +76,14 @@ def is_file(case: str) -> bool:
 
 
 def onnx_data(case: str) -> Any:
-    """The input that lies beside an ONNX file, which has the weights."""
+    """The inputs that lie beside an ONNX file, which has the weights."""
     import numpy as np  # as above
     import spec
 
-    return spec.Data((np.load(Path(case).with_name("input.npy")),), spec.Weights([]))
+    path = Path(case)
+    if (several := path.with_name("inputs.npz")).exists():
+        return spec.Data(tuple(np.load(several).values()), spec.Weights([]))
+    return spec.Data((np.load(path.with_name("input.npy")),), spec.Weights([]))
 
 
 def _numpy(inputs: tuple[Any, ...]) -> Callable[[], Any]:
