@@ -148,13 +148,14 @@ def _weights(model: Model) -> tuple[frozenset[str], frozenset[str]]:
     for node in _all(model.graph):
         rule = RULES.get(node.kind)
         for i, name in enumerate(node.inputs):
-            role = "trained" if rule is None else "known" if rule.is_known(i) else \
+            role = "trained" if rule is None else \
+                "known" if rule.is_known(i) or i in rule.stored else \
                 "frozen" if i in rule.frozen else "trained"
             uses.setdefault(name, set()).add(role)
     trained, frozen = set(), set()
     for name, raw in model.graph.initializers.items():
         roles = uses.get(name, set())
-        if not roles or "known" in roles:  # (the form of a result follows from its elements)
+        if not roles or "known" in roles:  # (what is computed follows from its elements)
             continue
         if raw.code in _FLOATS and raw.dims and roles == {"trained"}:
             trained.add(name)

@@ -68,13 +68,13 @@ class Network:
         inputs: the arguments, without those that are initializers.
         weights: the initializers that become Parameters, by name.
         frozen: those that are not trained.
-        facts: what rules have worked out of the attributes of nodes, by the node's `id`.
+        facts: what rules have worked out of the attributes or arrays of nodes, by the node's `id`.
     """
 
     def __init__(self, path: str, model: Model, files: Files) -> None:
         self.path, self.model, self.files = path, model, files
         self._arrays: dict[int, Array] = {}
-        self.facts: dict[int, Any] = {}
+        self.facts: dict[Any, Any] = {}
         trained, frozen = check(model)
         self._roots: dict[int, dict[str, Known]] = {}
         own = model.graph.initializers
@@ -256,6 +256,7 @@ class Run:
             return known
         while inputs and inputs[-1] is None:
             inputs.pop()
+        call.given = inputs
         if not rule.least <= len(inputs) <= rule.most:
             most = "" if rule.most == rule.least else f" to {rule.most}"
             raise OnnxError(f"it has {counted(len(inputs), 'input')}, but its op takes "

@@ -17,9 +17,9 @@ from ..ops.functional import indexing, linalg, shapes
 from ..tensors.tensor import Tensor, tensor_of
 from .arrays import HALVES
 from .neural import Window, average_pool, convolved
-from .recurrent import recurrent
-from .shaping import reshaped, sliced, transposed
-from .table import Call, axis_of, like, rule, to
+from .recurrent import Narrow, recurrent
+from .shaping import reshaped, sliced
+from .table import Array, Call, axis_of, like, rule, to
 
 A = apply_one
 
@@ -106,27 +106,102 @@ def _shifted(x: Tensor, zero: Tensor | None, dtype: DType, axis: int | None = No
     return A("sub", x, to(zero, dtype))
 
 
-@rule("MatMulInteger")
+_EXACT = 1 << 24
+"""Sums of ints whose magnitudes add up to no more are exact in float32, in any order."""
+_FARTHEST = 255
+"""The most that an int of 8 bits differs from its zero point."""
+
+
+def _less_zero(c: Call, at: int, zero_at: int, axis: int) -> tuple[Array, bool] | None:
+    """The ints of a weight less their zero points, if these are the same in each call, and whether
+    its products with ints of 8 bits are exact in float32.
+
+    Args:
+        at, zero_at: positions of the weight and its zero points.
+        axis: that of the outputs.
+    """
+    w, zero = c.stored(at), c.stored(zero_at)
+    if w is None or w.dtype.itemsize > 1 or (zero is None and zero_at < len(c.given)
+                                             and c.given[zero_at] is not None):
+        return None
+    wide = w.astype(np.int32)
+    if zero is not None and zero.size == 1:
+        wide -= int(zero.item())
+    elif zero is not None:
+        wide -= zero.astype(np.int32).reshape(
+            [-1 if i == axis else 1 for i in range(w.ndim)] if zero.ndim == 1 else zero.shape)
+    others = tuple(i for i in range(w.ndim) if i != axis)
+    return wide, int(np.abs(wide).sum(axis=others).max(initial=0)) * _FARTHEST <= _EXACT
+
+
+def _stored_panels(c: Call, at: int, zero_at: int) -> list[Tensor] | None:
+    """A weight (k, n) for `dequantized_matmul`, whose products are exact."""
+    w = c.stored(at)
+    if w is None or w.ndim != 2 or not w.size:
+        return None
+    found = _less_zero(c, at, zero_at, 1)
+    if found is None or not found[1]:
+        return None
+    # The differences have 9 bits. Their lowest 8 as int8, less what the column's first one lacks:
+    wide = found[0]
+    low = wide.min(axis=0, initial=0)
+    shift = np.where((low >= -128) & (wide.max(axis=0, initial=0) <= 127), 0, low + 128)
+    if (wide - shift > 127).any():
+        return None
+    facts = [np.ones(w.shape[1], np.float32), *([-shift.astype(np.float32)] * bool(shift.any()))]
+    return [tensor_of(_stored_as_panels(p)) for p in (
+        (wide - shift).astype(np.int8), *(f[None] for f in facts))]
+
+
+def _stored_as_panels(w: Array) -> Array:
+    """(k, n) as `_panels` gives it of its transpose."""
+    k, n = w.shape
+    count = -(-n // SMALL_COLUMNS)
+    padded = np.pad(w, ((0, 0), (0, count * SMALL_COLUMNS - n)))
+    return np.ascontiguousarray(
+        padded.reshape(k, count, SMALL_COLUMNS).transpose(1, 0, 2))
+
+
+def _product_of_ints(c: Call, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None,
+                     b_at: int, zero_at: int) -> Tensor:
+    """The sums, int32: of floats where these are exact, which machines multiply faster."""
+    axis, k = max(a.ndim - 2, 0), a.shape[-1]
+    panels = c.once_for((c.stored(b_at), c.stored(zero_at)),
+                        lambda: _stored_panels(c, b_at, zero_at))
+    if panels is not None and a.dtype.itemsize == 1 and k == b.shape[0]:
+        y = A("dequantized_matmul", _shifted(a, a_zero, dtypes.float32, axis), *panels,
+              columns=b.shape[1], group=0)
+        return to(y, dtypes.int32)
+    exact = isinstance(k, int) and a.dtype.itemsize == b.dtype.itemsize == 1 \
+        and k * _FARTHEST ** 2 <= _EXACT
+    kind = dtypes.float32 if exact else dtypes.int32
+    return to(linalg.matmul(_shifted(a, a_zero, kind, axis),
+                            _shifted(b, b_zero, kind, max(b.ndim - 1, 0))), dtypes.int32)
+
+
+@rule("MatMulInteger", stored=(1, 3))
 def _matmul_integer(c: Call, a: Tensor, b: Tensor, a_zero: Tensor | None = None,
                     b_zero: Tensor | None = None) -> Tensor:
-    rows = _shifted(a, a_zero, dtypes.int32, max(a.ndim - 2, 0))
-    return linalg.matmul(rows, _shifted(b, b_zero, dtypes.int32, max(b.ndim - 1, 0)))
+    return _product_of_ints(c, a, b, a_zero, b_zero, 1, 3)
 
 
-@rule("com.microsoft::MatMulIntegerToFloat")
-def _matmul_to_float(c: Call, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor,
-                     a_zero: Tensor | None = None, b_zero: Tensor | None = None,
-                     bias: Tensor | None = None) -> Tensor:
-    product = to(_matmul_integer(c, a, b, a_zero, b_zero), a_scale.dtype)
-    y = A("mul", product, A("mul", a_scale, b_scale))
+def _to_float(product: Tensor, a_scale: Tensor, b_scale: Tensor, bias: Tensor | None) -> Tensor:
+    y = A("mul", to(product, a_scale.dtype), A("mul", a_scale, b_scale))
     return y if bias is None else A("add", y, bias)
 
 
-@rule("com.microsoft::DynamicQuantizeMatMul")
+@rule("com.microsoft::MatMulIntegerToFloat", stored=(1, 5))
+def _matmul_to_float(c: Call, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor,
+                     a_zero: Tensor | None = None, b_zero: Tensor | None = None,
+                     bias: Tensor | None = None) -> Tensor:
+    return _to_float(_product_of_ints(c, a, b, a_zero, b_zero, 1, 5), a_scale, b_scale, bias)
+
+
+@rule("com.microsoft::DynamicQuantizeMatMul", stored=(1, 3))
 def _dynamic_matmul(c: Call, a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None = None,
                     bias: Tensor | None = None) -> Tensor:
     quantised, scale, zero = _dynamic(c, a)
-    return _matmul_to_float(c, quantised, b, scale, b_scale, zero, b_zero, bias)
+    return _to_float(_product_of_ints(c, quantised, b, zero, b_zero, 1, 3), scale, b_scale, bias)
 
 
 def _requantised(product: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
@@ -136,10 +211,10 @@ def _requantised(product: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
                       reshaped(zero, ()) if zero.size == 1 else zero, zero.dtype)
 
 
-@rule("QLinearMatMul")
+@rule("QLinearMatMul", stored=(3, 5))
 def _qlinear_matmul(c: Call, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor,
                     b_scale: Tensor, b_zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
-    product = _matmul_integer(c, a, b, a_zero, b_zero)
+    product = _product_of_ints(c, a, b, a_zero, b_zero, 3, 5)
     rows, columns = (_side(s, n) for s, n in ((a_scale, 1), (b_scale, 0)))
     return _requantised(product, A("div", A("mul", rows, columns), _side(y_scale, 0)), y_zero)
 
@@ -150,10 +225,23 @@ def _side(scale: Tensor, after: int) -> Tensor:
     return reshaped(scale, (*scale.shape, *(1,) * after)) if scale.ndim == 1 else scale
 
 
-def _convolved(c: Call, x: Tensor, w: Tensor, x_zero: Tensor | None, w_zero: Tensor | None
-               ) -> Tensor:
-    """A convolution of ints: in doubles, which hold the sums exactly."""
-    wide = dtypes.float64 if math.prod(w.shape[1:]) >= 256 else dtypes.float32
+def _convolved(c: Call, x: Tensor, w: Tensor, x_zero: Tensor | None, w_zero: Tensor | None,
+               w_at: int, zero_at: int) -> Tensor:
+    """A convolution of ints: in floats, which hold the sums exactly."""
+    def prepared() -> tuple[Tensor, bool] | None:
+        found = _less_zero(c, w_at, zero_at, 0)
+        if found is None:
+            return None
+        fits = -128 <= found[0].min(initial=0) <= found[0].max(initial=0) <= 127
+        return tensor_of(found[0].astype(np.int8 if fits else np.int16)), found[1]
+
+    known = c.once_for((c.stored(w_at), c.stored(zero_at)), prepared)
+    if known is not None and x.dtype.itemsize == 1:
+        w, exact = known
+        w_zero = None
+    else:
+        exact = math.prod(w.shape[1:]) * _FARTHEST ** 2 <= _EXACT
+    wide = dtypes.float32 if exact else dtypes.float64
     window = Window(c, x.shape[2:], tuple(w.shape[2:]))
     # (Zeros that are padded stand for the zero point, which is subtracted before.)
     y = convolved(_shifted(x, x_zero, wide), _shifted(w, w_zero, wide, 0), window,
@@ -161,17 +249,17 @@ def _convolved(c: Call, x: Tensor, w: Tensor, x_zero: Tensor | None, w_zero: Ten
     return to(y, dtypes.int32)
 
 
-@rule("ConvInteger")
+@rule("ConvInteger", stored=(1, 3))
 def _conv_integer(c: Call, x: Tensor, w: Tensor, x_zero: Tensor | None = None,
                   w_zero: Tensor | None = None) -> Tensor:
-    return _convolved(c, x, w, x_zero, w_zero)
+    return _convolved(c, x, w, x_zero, w_zero, 1, 3)
 
 
-@rule("QLinearConv")
+@rule("QLinearConv", stored=(3, 5))
 def _qlinear_conv(c: Call, x: Tensor, x_scale: Tensor, x_zero: Tensor, w: Tensor, w_scale: Tensor,
                   w_zero: Tensor, y_scale: Tensor, y_zero: Tensor, bias: Tensor | None = None
                   ) -> Tensor:
-    total = _convolved(c, x, w, x_zero, w_zero)
+    total = _convolved(c, x, w, x_zero, w_zero, 3, 5)
     channels = (-1, *(1,) * (x.ndim - 2))
     if bias is not None:
         total = A("add", total, reshaped(bias, (bias.shape[0], *channels[1:])))
@@ -263,13 +351,18 @@ def _dynamic_lstm(
     w_zero: Tensor, r_scale: Tensor, r_zero: Tensor,
 ) -> list[Any]:
     """An LSTM of small weights; what they are multiplied with stays as it is."""
-    def widened(q: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-        """(directions, inputs, gates) as the floats of an LSTM: (directions, gates, inputs)."""
-        scale, zero = (reshaped(p, (p.shape[0], 1, p.size // p.shape[0])) for p in (scale, zero))
-        ints = A("sub", to(q, dtypes.int32), to(zero, dtypes.int32))
-        return transposed(A("mul", to(ints, scale.dtype), scale), 0, 2, 1)
+    def narrow(q: Tensor, scale: Tensor, zero: Tensor) -> Narrow:
+        """From (directions, inputs, gates)."""
+        count, k, n = q.shape
+        point = to(zero, dtypes.float32)
+        if q.dtype is dtypes.uint8:  # ints from 0 to 255 as those from -128 to 127
+            q = to(A("bitwise_xor", q, tensor_of(np.array(128, np.uint8))), dtypes.int8)
+            point = A("sub", point, like(128, point))
+        facts = [A("broadcast_to", reshaped(f, (count, 1, f.size // count)), shape=(count, 1, n))
+                 for f in (scale, point)]
+        return Narrow((count, n, k), tuple(_panels(p, turned=True) for p in (q, *facts)))
 
-    return recurrent(c, x, widened(w, w_scale, w_zero), widened(r, r_scale, r_zero), bias, lengths,
+    return recurrent(c, x, narrow(w, w_scale, w_zero), narrow(r, r_scale, r_zero), bias, lengths,
                      h0, c0, peephole)
 
 
@@ -351,12 +444,17 @@ def _widened_product(a: Tensor, q: Tensor, facts: list[Tensor], bits: int, block
     return to(y, a.dtype)
 
 
-def _panels(x: Tensor) -> Tensor:
-    """(n, m) as panels of 64 rows, transposed: (panels, m, 64)."""
-    n, m = x.shape
-    count = -(-n // SMALL_COLUMNS)
-    padded = A("pad", x, low=(0, 0), high=(count * SMALL_COLUMNS - n, 0), interior=(0, 0))
-    return A("transpose", reshaped(padded, (count, SMALL_COLUMNS, m)), perm=(0, 2, 1))
+def _panels(x: Tensor, turned: bool = False) -> Tensor:
+    """(..., n, m), or turned (..., m, n), as panels of 64 of the n, (..., panels, m, 64)."""
+    front, at = x.ndim - 2, x.ndim - 1 if turned else x.ndim - 2
+    m, n = x.shape[2 * front + 1 - at], x.shape[at]
+    count, none = -(-n // SMALL_COLUMNS), (0,) * x.ndim
+    high = tuple(count * SMALL_COLUMNS - n if i == at else 0 for i in range(x.ndim))
+    padded = A("pad", x, low=none, high=high, interior=none)
+    parts, order = ((m, count, SMALL_COLUMNS), (1, 0, 2)) if turned else \
+        ((count, SMALL_COLUMNS, m), (0, 2, 1))
+    return A("transpose", reshaped(padded, (*x.shape[:front], *parts)),
+             perm=(*range(front), *(front + i for i in order)))
 
 
 def _unpacked(x: Tensor, bits: int) -> Tensor:

@@ -69,6 +69,23 @@ def _activations(c: Call, defaults: Sequence[str], directions: int) -> list[list
     return [kinds[i * n : (i + 1) * n] for i in range(directions)]
 
 
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """Weights of 8 bits.
+
+    Attributes:
+        shape: (directions, outputs, inputs).
+        parts: panels, scales and zero points as `dequantized_matmul` takes them, of each direction.
+    """
+
+    shape: tuple[int, ...]
+    parts: tuple[Tensor, ...]
+
+    def of(self, direction: int) -> list[Tensor]:
+        """The parts of one direction."""
+        return [_first(p, direction) for p in self.parts]
+
+
 @dataclass(slots=True)
 class _Cell:
     """One direction of a layer.
@@ -106,7 +123,10 @@ class _Cell:
             return [self.act(0, A("add", gates, activation.dense(h, given["R"], given.get("b"))))]
         if self.op == "GRU":
             return [self._gru(gates, h, given)]
-        i, o, f, g = self.parts(A("add", gates, activation.dense(h, given["R"], None)), 4)
+        small = [given[name] for name in _NARROW[1:] if name in given]
+        product = A("dequantized_matmul", h, given["R"], *small, columns=4 * self.hidden, group=0) \
+            if small else activation.dense(h, given["R"], None)
+        i, o, f, g = self.parts(A("add", gates, product), 4)
         c = states[1]
         if "P" in given:
             pi, po, pf = self.parts(given["P"], 3)
@@ -131,13 +151,26 @@ class _Cell:
         return A("add", A("mul", A("sub", like(1, z), z), new), A("mul", z, h))
 
 
-def _direction(cell: _Cell, x: Tensor, w: Tensor, bias: Tensor | None, states: list[Tensor],
-               captures: list[Tensor], reverse: bool, lengths: Tensor | None
-               ) -> tuple[Tensor, list[Tensor]]:
+_NARROW = ("R", "scales", "zeros")
+"""What a step calls the parts of recurrent weights."""
+
+
+def _gates(x: Tensor, w: Tensor | Narrow, d: int, bias: Tensor | None) -> Tensor:
+    """The inputs' part of the gates, (T, N, gates)."""
+    steps, rows, size = x.shape
+    flat = reshaped(x, (steps * rows, size))
+    if isinstance(w, Narrow):
+        y = A("dequantized_matmul", flat, *w.of(d), columns=w.shape[1], group=0)
+        y = y if bias is None else A("add", y, bias)
+    else:
+        y = activation.dense(flat, _first(w, d), bias)
+    return reshaped(y, (steps, rows, w.shape[1]))
+
+
+def _direction(cell: _Cell, gates: Tensor, states: list[Tensor], captures: list[Tensor],
+               reverse: bool, lengths: Tensor | None) -> tuple[Tensor, list[Tensor]]:
     """Outputs (T, N, H) in the order of the input, and the last states."""
-    steps, rows = x.shape[0], x.shape[1]
-    gates = activation.dense(reshaped(x, (steps * rows, x.shape[2])), w, bias)
-    gates = reshaped(gates, (steps, rows, w.shape[0]))
+    steps = gates.shape[0]
     gates = A("flip", gates, axes=(0,)) if reverse else gates
     names = cell.names
     if lengths is not None:
@@ -178,7 +211,7 @@ def _biases(op: str, bias: Tensor, hidden: int, before: bool
 
 @rule("RNN", "GRU", "LSTM")
 def recurrent(
-    c: Call, x: Tensor, w: Tensor, r: Tensor, bias: Tensor | None = None,
+    c: Call, x: Tensor, w: Tensor | Narrow, r: Tensor | Narrow, bias: Tensor | None = None,
     lengths: Tensor | None = None, h0: Tensor | None = None, c0: Tensor | None = None,
     peephole: Tensor | None = None,
 ) -> list[Any]:
@@ -201,7 +234,8 @@ def recurrent(
     zero = creation.zeros((x.shape[1], hidden), x.dtype)
     outs, lasts = [], []
     for d in range(directions):
-        given = {"R": _first(r, d)}
+        given = dict(zip(_NARROW, r.of(d) if isinstance(r, Narrow) else [_first(r, d)],
+                         strict=False))
         if op == "GRU":
             whole = given["R"]
             given = {"R": sliced(whole, 0, 0, 2 * hidden),
@@ -215,7 +249,7 @@ def recurrent(
         cell = _Cell(op, tuple(given), tuple(acts[d]), hidden, c.real("clip", 0.0), flag)
         states = [zero if s is None else _first(s, d)
                   for s in ((h0, c0) if op == "LSTM" else (h0,))]
-        out, last = _direction(cell, x, _first(w, d), own, states, list(given.values()),
+        out, last = _direction(cell, _gates(x, w, d, own), states, list(given.values()),
                                way == "reverse" or d == 1, lengths)
         outs.append(shapes.expand_dims(out, 1))
         lasts.append([shapes.expand_dims(s, 0) for s in last])

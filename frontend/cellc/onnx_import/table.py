@@ -99,6 +99,7 @@ class Rule:
     fn: Callable[..., Any]
     known: frozenset[int]  # positions of inputs that must be known; -1 for all
     frozen: frozenset[int]  # positions whose initializers are kept, not trained
+    stored: frozenset[int]  # positions whose initializers become no Parameters: rules prepare them
     raw: bool  # whether inputs come as they are
     # least, most: how many inputs there may be
     least: int
@@ -114,7 +115,8 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(
-    *names: str, known: Sequence[int] = (), frozen: Sequence[int] = (), raw: bool = False
+    *names: str, known: Sequence[int] = (), frozen: Sequence[int] = (), stored: Sequence[int] = (),
+    raw: bool = False,
 ) -> Callable[[F], F]:
     """Register a rule for operators."""
     def register(fn: F) -> F:
@@ -124,7 +126,8 @@ def rule(
         least = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in given)
         for name in names:
             assert name not in RULES, name
-            RULES[name] = Rule(fn, frozenset(known), frozenset(frozen), raw, least, most)
+            RULES[name] = Rule(fn, frozenset(known), frozenset(frozen), frozenset(stored), raw,
+                               least, most)
         return fn
 
     return register
@@ -143,13 +146,15 @@ class Call:
         run: what interprets the graph.
         node: the node; `attrs` its attributes.
         opset: the version of its domain.
+        given: its inputs.
         whole_numbers: whether no known input is of floats.
     """
 
-    __slots__ = ("attrs", "node", "opset", "run", "whole_numbers")
+    __slots__ = ("attrs", "given", "node", "opset", "run", "whole_numbers")
 
     def __init__(self, run: Run, node: Node, opset: int, attrs: dict[str, Any]) -> None:
         self.run, self.node, self.opset, self.attrs = run, node, opset, attrs
+        self.given: Sequence[Value] = ()
         self.whole_numbers = True
 
     def refuse(self, why: str) -> OnnxError:
@@ -164,6 +169,19 @@ class Call:
         if id(self.node) not in facts:
             facts[id(self.node)] = build()
         found: T = facts[id(self.node)]
+        return found
+
+    def stored(self, position: int) -> Array | None:
+        """The elements of an input that is the same in each call; None for other inputs."""
+        found = self.given[position] if position < len(self.given) else None
+        return found.array if type(found) is Known and not found.is_open else None
+
+    def once_for(self, arrays: Sequence[Array | None], build: Callable[[], T]) -> T:
+        """A value that follows from these arrays, worked out once for walks that have them."""
+        kept = self.run.network.facts.get((id(self.node), "for"))
+        if kept is None or any(a is not b for a, b in zip(kept[0], arrays, strict=True)):
+            kept = self.run.network.facts[id(self.node), "for"] = arrays, build()
+        found: T = kept[1]
         return found
 
     def wants(self, output: int) -> bool:
