@@ -27,7 +27,9 @@ _TESTS = {"BRANCH_LEQ": "le", "BRANCH_LT": "lt", "BRANCH_GTE": "ge", "BRANCH_GT"
           "BRANCH_EQ": "eq", "BRANCH_NEQ": "ne"}
 _MODES = ["LEAF", *_TESTS]
 _CODES = (1, 2, 3, 4, 5, 0)  # what TreeEnsemble of version 5 calls the modes, without MEMBER
-_UNROLLED = 16  # Steps that are written out one by one
+_STEPS = (4, 8, 12, 16)
+"""Steps after which trees that are done leave the walk; up to the last, steps are written out."""
+_SHARED = 4  # How often a node may be met on the ways from the roots, in the mean
 _ROOM = (1 << 14, 64, 4)
 """Most elements of a table of weights: in any case, for each node, and for each weight."""
 
@@ -38,48 +40,69 @@ class _Forest:
 
     Attributes:
         mode: position in `_MODES`.
-        feature: the column that is tested, and `limit` what it is compared with.
-        yes, no: positions of the children; of a leaf, its own.
-        missing: whether NaN passes the test.
-        roots: of the trees.
-        depth: steps from a root to the deepest leaf.
+        columns: of the input, those that are tested; `tests` the column that a node tests, or where
+            some tests pass NaN, twice that and whether this one does.
+        limit: what the column is compared with.
+        children: of node i at 2 i the child where the test fails, then the one where it passes; of
+            a leaf, itself.
+        has_missing: whether some tests pass NaN.
+        roots: of the trees, the flattest first.
+        depths: of each tree, the steps from its root to the deepest leaf.
+        trees: of each node, the position of its tree; -1 if it is in several.
     """
 
     mode: Array
-    feature: Array
+    columns: Array
+    tests: Array
     limit: Array
-    yes: Array
-    no: Array
-    missing: Array
+    children: Array
+    has_missing: bool
     roots: Array
-    depth: int
+    depths: Array
+    trees: Array
 
     def leaves(self, c: Call, x: Tensor) -> Tensor:
         """The leaf at which each sample ends in each tree, (N, trees)."""
-        if self.feature.size and not 0 <= self.feature.min() <= self.feature.max() < x.shape[1]:
-            raise c.refuse(f"it tests column {self.feature.max()} of an input of shape "
+        if self.columns.size and not 0 <= self.columns[0] <= self.columns[-1] < x.shape[1]:
+            raise c.refuse(f"it tests column {self.columns[-1]} of an input of shape "
                            f"{list(x.shape)}")
         at = A("broadcast_to", tensor_of(self.roots), shape=(x.shape[0], self.roots.size))
-        tables = [tensor_of(self.feature), row(self.limit, x), tensor_of(self.yes),
-                  tensor_of(self.no), tensor_of(self.mode), tensor_of(self.missing)]
+        tables = [tensor_of(self.tests), row(self.limit, x), tensor_of(self.children),
+                  tensor_of(self.mode)]
+        deepest, parts, done, steps = int(self.depths[-1]), [], 0, 0
+        for stop in (*(s for s in _STEPS if s < deepest), deepest):
+            at = self._walked(at, x, tables, stop - steps, stop > _STEPS[-1])
+            now, steps = int(np.searchsorted(self.depths, stop, "right")), stop
+            if now > done:
+                parts.append(sliced(at, 1, 0, now - done))
+                at = sliced(at, 1, now - done, self.roots.size - done)
+                done = now
+        return parts[0] if len(parts) == 1 else A("concat", *parts, axis=1)
+
+    def _walked(self, at: Tensor, x: Tensor, tables: list[Tensor], steps: int, is_loop: bool
+                ) -> Tensor:
+        """The nodes some steps from others."""
         modes = tuple(int(m) for m in np.unique(self.mode) if m)
-        any_missing = bool(self.missing.any())
+        has_missing = self.has_missing
 
         def step(at: Tensor, x: Tensor, tables: Sequence[Tensor]) -> Tensor:
-            feature, limit, yes, no, mode, missing = (
-                A("gather", t, at, axis=0, batch_dims=0) for t in tables)
+            test, limit, mode = (A("gather", t, at, axis=0, batch_dims=0)
+                                 for t in (tables[0], tables[1], tables[3]))
+            feature = A("shift_right", test, like(1, test)) if has_missing else test
             value = A("gather_elements", x, feature, dim=1)
             passed = _passed(value, limit, mode, modes)
-            if any_missing:
-                passed = A("logical_or", passed, A("logical_and", A("isnan", value), missing))
-            return A("where", passed, yes, no)
+            if has_missing:
+                is_missing = A("eq", A("bitwise_and", test, like(1, test)), like(1, test))
+                passed = A("logical_or", passed, A("logical_and", A("isnan", value), is_missing))
+            child = A("add", A("add", at, at), to(passed, dtypes.int32))
+            return A("gather", tables[2], child, axis=0, batch_dims=0)
 
-        if self.depth <= _UNROLLED:
-            for _ in range(self.depth):
+        if not is_loop:
+            for _ in range(steps):
                 at = step(at, x, tables)
             return at
         (at,), _ = scan(
-            ("onnx", "trees", modes, any_missing), [at], [], [x, *tables], self.depth,
+            ("onnx", "trees", modes, has_missing), [at], [], [x, *tables], steps,
             lambda carried, _, i, given: ([step(carried[0], given[0], given[1:])], []))
         return at
 
@@ -144,17 +167,37 @@ def _grown(c: Call, mode: Array, feature: Array, limit: Array, children: list[Ar
         roots = np.flatnonzero(~child)
     if not roots.size or not 0 <= roots.min() <= roots.max() < mode.size:
         raise c.refuse("a tree has no root")
-    depth, level, seen = 0, roots[inner[roots]], ~inner
+    trees, depths = _owners(c, mode, roots, children)
+    order = np.argsort(depths, kind="stable")
+    places = np.append(np.argsort(order, kind="stable"), -1)  # (-1 stays -1)
+    feature, passed = np.where(inner, feature, 0), missing & inner
+    tests = 2 * feature + passed if passed.any() else feature
+    mode, tests, links, roots = (v.astype(np.int32) for v in (
+        mode, tests, np.stack([no, yes], 1).reshape(-1), roots[order]))
+    return _Forest(mode, np.unique(feature), tests, limit, links, bool(passed.any()), roots,
+                   depths[order], places[trees])
+
+
+def _owners(c: Call, mode: Array, roots: Array, children: list[Array]) -> tuple[Array, Array]:
+    """The tree of each node, -1 for nodes of several, and the depth of each tree."""
+    inner, count, left = mode > 0, roots.size, _SHARED * mode.size
+    seen, trees = np.zeros(mode.size, bool), np.full(mode.size, -1)
+    depth, depths, level, owner = 0, np.zeros(count, np.int64), roots, np.arange(count)
     while level.size:
-        if depth > mode.size:
-            raise c.refuse("a tree goes in a circle")
-        depth, seen[level] = depth + 1, True
-        level = np.unique(np.concatenate([yes[level], no[level]]))
-        level = level[inner[level]]
-    if not seen.all():
+        left -= level.size
+        if depth > mode.size or left < 0:
+            raise c.refuse("a tree goes in a circle, or trees share nodes")
+        again = seen[level] & (trees[level] != owner)
+        trees[level], depths[owner] = np.where(again, -1, owner), depth
+        nodes, times = np.unique(level, return_counts=True)
+        trees[nodes[times > 1]] = -1
+        seen[level], depth = True, depth + 1
+        level, owner = level[inner[level]], owner[inner[level]]
+        pairs = np.unique(np.concatenate([owner * mode.size + side[level] for side in children]))
+        owner, level = pairs // mode.size, pairs % mode.size
+    if not seen[inner].all():
         raise c.refuse("a node is on no way from a root, or a tree goes in a circle")
-    feature = np.where(inner, feature, 0)
-    return _Forest(mode, feature, limit, yes, no, missing & inner, roots, depth)
+    return trees, depths
 
 
 def _ints(c: Call, name: str) -> list[int]:
@@ -197,7 +240,7 @@ def _table(c: Call, at: Array, ids: Array, weights: Array, targets: int, count: 
         named = np.zeros(table.shape, bool)
         named[rows.reshape(-1) + 1, ids] = True
         table[~named] = fill
-    of_node = np.zeros(count, np.int64)
+    of_node = np.zeros(count, np.int32)
     of_node[used] = np.arange(1, used.size + 1)
     return of_node, table
 
@@ -208,12 +251,35 @@ _AGGREGATES = {"SUM": ("reduce_sum", 0.0), "AVERAGE": ("reduce_sum", 0.0),
                "MIN": ("reduce_min", np.inf), "MAX": ("reduce_max", -np.inf)}
 
 
-def _scores(leaves: Tensor, x: Tensor, of_node: Array, table: Array, op: str = "reduce_sum"
-            ) -> Tensor:
+def _scores(forest: _Forest, c: Call, x: Tensor, of_node: Array, table: Array,
+            op: str = "reduce_sum") -> Tensor:
     """The sum or extreme over all trees, (N, targets)."""
-    rows = A("gather", tensor_of(of_node), leaves, axis=0, batch_dims=0)
-    found = A("gather", row(table, x), rows, axis=0, batch_dims=0)
-    return A(op, found, axes=(1,), keepdims=False)
+    leaves, targets = forest.leaves(c, x), table.shape[1]
+    given, by_target = c.once_for((of_node, table), lambda: _gifts(forest, of_node, table))
+    if given is None:
+        rows = A("gather", tensor_of(of_node), leaves, axis=0, batch_dims=0)
+        found = A("gather", row(table, x), rows, axis=0, batch_dims=0)
+        return A(op, found, axes=(1,), keepdims=False)
+    if targets > 1:
+        leaves = A("gather", leaves, tensor_of(by_target), axis=1, batch_dims=0)
+    found = A("gather", row(given, x), leaves, axis=0, batch_dims=0)
+    found = reshaped(found, (x.shape[0], targets, by_target.size // targets))
+    return A(op, found, axes=(2,), keepdims=False)
+
+
+def _gifts(forest: _Forest, of_node: Array, table: Array) -> tuple[Array | None, Array]:
+    """Where each tree has one target, and all targets have as many trees: what each node gives to
+    its tree's, and the trees in the order of targets. Else None."""
+    count, targets = forest.roots.size, table.shape[1]
+    named, nodes = np.zeros((count, targets), bool), np.flatnonzero(of_node)
+    trees = forest.trees[nodes]
+    np.logical_or.at(named, trees, table[of_node[nodes]] != table[0])
+    owners = named.argmax(axis=1)
+    by_target = np.argsort(owners, kind="stable").astype(np.int32)
+    if trees.min(initial=0) < 0 or named.sum(axis=1).max(initial=0) > 1 or \
+            (np.bincount(owners, minlength=targets) * targets != count).any():
+        return None, by_target
+    return table[of_node, owners[forest.trees]], by_target
 
 
 def _with_base(c: Call, scores: Tensor, base: Array) -> Tensor:
@@ -226,7 +292,7 @@ def _aggregated(c: Call, forest: _Forest, x: Tensor, of_node: Array, table: Arra
                 ) -> Tensor:
     """The scores of a regression before `post_transform`."""
     op, fill = _AGGREGATES[kind]
-    y = _scores(forest.leaves(c, x), x, of_node, table, op)
+    y = _scores(forest, c, x, of_node, table, op)
     if kind == "AVERAGE":
         y = A("div", y, like(forest.roots.size, y))
     elif fill:
@@ -251,7 +317,7 @@ def _tree_classifier(c: Call, x: Tensor) -> list[Tensor]:
     count = len(labels)
     forest, of_node, table, named = c.once(lambda: _read(c, "class", count, 0.0))
     base = c.reals("base_values")
-    y = _scores(forest.leaves(c, x), x, of_node, table)
+    y = _scores(forest, c, x, of_node, table)
     if count != 2 or named.size != 1:
         y = _with_base(c, y, base)
         return [best(labels, y), transformed(c, y)]
@@ -271,13 +337,7 @@ def _tree_ensemble(c: Call, x: Tensor) -> Tensor:
     if not 0 <= kind < 4 or c.attrs.get("membership_values") is not None:
         raise c.refuse("it tests for members of sets, or its 'aggregate_function' is unknown")
     name = ("AVERAGE", "SUM", "MIN", "MAX")[kind]
-    forest, inner = c.once(lambda: _split_forest(c))
-    ids, weights = _ints(c, "leaf_targetids"), c.array(c.need("leaf_weights")).reshape(-1)
-    if len(ids) != weights.size:
-        raise c.refuse("its lists of leaves differ in length")
-    at = np.arange(inner, inner + weights.size)
-    of_node, table = _table(c, at, np.array(ids, np.int64), weights, c.whole("n_targets", 1),
-                            forest.mode.size, _AGGREGATES[name][1])
+    forest, of_node, table = c.once(lambda: _read_ensemble(c, _AGGREGATES[name][1]))
     y = _aggregated(c, forest, x, of_node, table, name)
     codes = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
     transform = c.whole("post_transform", 0)
@@ -285,6 +345,17 @@ def _tree_ensemble(c: Call, x: Tensor) -> Tensor:
         raise c.refuse(f"its 'post_transform' is {transform}")
     c.attrs["post_transform"] = codes[transform]
     return to(transformed(c, y), x.dtype)
+
+
+def _read_ensemble(c: Call, fill: float) -> tuple[_Forest, Array, Array]:
+    """As `_read`, of a TreeEnsemble."""
+    forest, inner = _split_forest(c)
+    ids, weights = _ints(c, "leaf_targetids"), c.array(c.need("leaf_weights")).reshape(-1)
+    if len(ids) != weights.size:
+        raise c.refuse("its lists of leaves differ in length")
+    at = np.arange(inner, inner + weights.size)
+    return forest, *_table(c, at, np.array(ids, np.int64), weights, c.whole("n_targets", 1),
+                           forest.mode.size, fill)
 
 
 def _split_forest(c: Call) -> tuple[_Forest, int]:
