@@ -30,9 +30,10 @@ WHOLE = RNG.integers(0, 4, (9, 4))
 
 
 def trees(depth: int, count: int, targets: int, kind: str, *, modes: str = "BRANCH_LEQ",
-          missing: bool = False, only: int | None = None, positive: bool = False) -> dict[str, Any]:
+          missing: bool = False, only: int | None = None, positive: bool = False,
+          turns: bool = False) -> dict[str, Any]:
     """The attributes of random trees: some branches end early, all leaves have one weight each, or
-    one for each target if there are several."""
+    one for each target if there are several; with `turns` each tree has one target, in turn."""
     lists: dict[str, list[Any]] = {n: [] for n in (
         "treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
         "missing_value_tracks_true")}
@@ -53,7 +54,7 @@ def trees(depth: int, count: int, targets: int, kind: str, *, modes: str = "BRAN
                 todo += [(free, level + 1), (free + 1, level + 1)]
                 free += 2
                 continue
-            for target in range(targets) if only is None else [only]:
+            for target in [tree % targets] if turns else range(targets) if only is None else [only]:
                 number = float(np.float32(RNG.standard_normal()))
                 for name, item in zip(weights, (tree, node, target, abs(number) if positive
                                                 else number), strict=True):
@@ -114,6 +115,9 @@ CASES: dict[str, tuple[str, list[Array], dict[str, Any], int]] = {
     "TreeEnsembleRegressor deep": ("TreeEnsembleRegressor", [X], regressor(19, 2, 1), 1),
     "TreeEnsembleRegressor of holes": ("TreeEnsembleRegressor", [HOLES], regressor(
         5, 7, 1, missing=True, modes=ALL_MODES), 1),
+    **{f"TreeEnsembleRegressor of {n} trees that take turns {k}": (
+        "TreeEnsembleRegressor", [HOLES], regressor(18, n, 3, missing=True, turns=True, more={
+            "aggregate_function": k}), 1) for n in (12, 13) for k in ("SUM", "MAX")},
     "TreeEnsembleClassifier of ints": ("TreeEnsembleClassifier", [WHOLE], classifier(4, 3, 3), 2),
     **{f"TreeEnsembleClassifier {t}": ("TreeEnsembleClassifier", [X], classifier(
         4, 5, 3, more={"post_transform": t, "base_values": [0.1, 0.2, 0.3]}), 2)
@@ -153,6 +157,7 @@ def test_as_onnx_runtime(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["TreeEnsembleClassifier NONE", "LinearClassifier SOFTMAX",
                                   "Normalizer L2", "SVMRegressor RBF", "TreeEnsembleRegressor deep",
+                                  "TreeEnsembleRegressor of 12 trees that take turns SUM",
                                   "ArrayFeatureExtractor"])
 def test_any_number_of_rows(name: str, tmp_path: Path) -> None:
     """One program of an open size serves all numbers of samples."""
