@@ -31,7 +31,7 @@ from .machine import Machine, Match, Pattern
 from .memory import Buffer, Frame
 from .nest_cache import CachedNest, ClusterNest, InPlaceRule, cluster_key
 from .plan import KernelPlan, Role, RoleKind, Step, operand, result
-from .precompute import prepacks
+from .precompute import is_frozen, prepacks
 from .updates import PendingUpdates, Update, replaced_by, update_of
 
 
@@ -633,6 +633,8 @@ class GraphBlock:
         self.low.emit(self.out, branch, [pred, *results])
         # Branches exclude each other but are laid out in sequence, so results must live through.
         for region, body in zip(node.regions, (branch.then, branch.other), strict=True):
+            for v, given in zip(region.inputs, node.operands[1:], strict=True):
+                v.reuse = Reuse.FROZEN if is_frozen(given) else v.reuse
             self._region(region, captures, results, body)
             self.low.touch(results)
 

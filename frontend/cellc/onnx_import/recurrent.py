@@ -157,7 +157,7 @@ _NARROW = ("R", "scales", "zeros")
 
 def _gates(x: Tensor, w: Tensor | Narrow, d: int, bias: Tensor | None) -> Tensor:
     """The inputs' part of the gates, (T, N, gates)."""
-    steps, rows, size = x.shape
+    steps, rows, size = x.shape[0], x.shape[1], x.shape[2]
     flat = reshaped(x, (steps * rows, size))
     if isinstance(w, Narrow):
         y = A("dequantized_matmul", flat, *w.of(d), columns=w.shape[1], group=0)

@@ -22,8 +22,10 @@ from ..core.dispatch import apply_one
 from ..ops.arguments import ints_in, need_known
 from ..ops.functional.arith import wide as wide
 from ..tensors.index_plan import known_elements
+from ..tensors.parameter import Parameter
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, tensor_of
+from ..tracing.tracer import BAKED
 from .arrays import HALVES, element_type
 from .wire import Node, OnnxError, RawTensor, Refer
 
@@ -75,7 +77,10 @@ class Known:
             return apply_one("reshape", joined, shape=self.array.shape)
         if self._tensor is None:
             array = np.ascontiguousarray(self.array).reshape(self.array.shape)
-            self._tensor = tensor_of(array if array.flags.writeable else array.copy())
+            made = tensor_of(array if array.flags.writeable else array.copy())
+            # (Parameters may be packed once for all calls; nobody else has this one.)
+            self._tensor = made if made.size <= BAKED or not made.dtype.is_float else \
+                Parameter(made, name="constant", requires_grad=False)
         return self._tensor
 
 

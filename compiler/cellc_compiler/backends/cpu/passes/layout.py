@@ -112,9 +112,18 @@ class Layout(Pass):
         self.target = target
 
     def run(self, graph: Graph) -> bool:
-        """See the class; regions keep NCHW."""
-        ops = {n.op for n in graph.nodes}
-        if not ops.intersection(_CONVOLUTIONS) or _TRAINING in ops:
+        """See the class; values that enter or leave a region keep NCHW."""
+        graphs = [graph]
+        for each in graphs:  # (grows)
+            graphs += [region for node in each.nodes for region in node.regions]
+        if any(node.op == _TRAINING for each in graphs for node in each.nodes):
+            return False
+        changed = [self._lay_out(each) for each in graphs]
+        return any(changed)
+
+    def _lay_out(self, graph: Graph) -> bool:
+        """The pass on one graph without its regions."""
+        if not any(node.op in _CONVOLUTIONS for node in graph.nodes):
             return False
         choice = Choice(graph, self.target)
         if not choice.convolutions:
