@@ -84,8 +84,8 @@ def dataclass(
 def replace(record: T, /, **changes: Any) -> T:
     """A copy of a record with some fields changed."""
     for f in getattr(record, _FIELDS).values():
-        if f.init:
-            changes.setdefault(f.name, getattr(record, f.name))
+        if f.init and f.name not in changes:
+            changes[f.name] = getattr(record, f.name)
     return type(record)(**changes)
 
 

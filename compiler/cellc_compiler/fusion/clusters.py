@@ -168,7 +168,7 @@ class Fuser:
         """A reshape of something that has a buffer anyway, read by something that needs one."""
         if node.op == "after":  # what is read again much later must not be copied
             return node.operands[0] not in self.inline and node.result not in self.results \
-                and any(not fusable(u) for u in self.users.get(node.result, []))
+                and not all(map(fusable, self.users.get(node.result, [])))
         if not lookup(node.op).may_alias:
             return False
         source = node.operands[0].node
@@ -181,18 +181,18 @@ class Fuser:
         users = self.users.get(node.result, [])
         if self.users.get(node.operands[0]) == [node] and node.operands[0] not in self.results:
             # One of the two needs a buffer; that of the source suits the epilogue of a product.
-            has_buffer = has_buffer or all(not fusable(u) for u in users)
+            has_buffer = has_buffer or not any(map(fusable, users))
         elif source in self.cluster_of and node.operands[0] not in self.results:
             # Stored as it is, it serves whoever reads it; a copy of another shape would not.
-            has_buffer = has_buffer or all(not fusable(u) for u in users)
-        return has_buffer and any(not fusable(u) for u in users)
+            has_buffer = has_buffer or not any(map(fusable, users))
+        return has_buffer and not all(map(fusable, users))
 
     def _inlines(self, node: Node) -> bool:
         op = lookup(node.op)
         users = self.users.get(node.results[0], [])
         if op.value is None or len(node.results) != 1 or node.result in self.results:
             return False
-        if not users or not all(fusable(u) for u in users):
+        if not users or not all(map(fusable, users)):
             return False
         if len(users) == 1 and self._is_alias(users[0]):
             return False

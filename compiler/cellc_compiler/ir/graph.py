@@ -107,7 +107,7 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape."""
-        return self.type.dims
+        return self.type.shape  # type: ignore[return-value]  # a Dim behaves as an int
 
     @property
     def dtype(self) -> DType:
@@ -229,7 +229,9 @@ class Graph:
         table: dict[Value, list[Node]] = {}
         for node in self.nodes:
             for operand in node.operands:
-                table.setdefault(operand, []).append(node)
+                if operand not in table:
+                    table[operand] = []
+                table[operand].append(node)
         return table
 
 

@@ -291,7 +291,8 @@ def run_regions(node: Node) -> tuple[Graph, ...]:
 
 def has_effect(node: Node) -> bool:
     """Whether the node, or one inside it, has an effect (calls the host)."""
-    return lookup(node.op).effect or any(has_effect(n) for r in run_regions(node) for n in r.nodes)
+    return lookup(node.op).effect or (bool(node.regions) and any(
+        has_effect(n) for r in run_regions(node) for n in r.nodes))
 
 
 def all_ops() -> Iterator[Op]:

@@ -6,9 +6,8 @@ use plain arithmetic and comparison and so work on both.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from functools import reduce
-from operator import mul
 
 from cellc_runtime.dtypes import DType
 from cellc_runtime.records import dataclass
@@ -43,7 +42,7 @@ class TensorType:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return prod(self.dims)
+        return math.prod(self.dims)
 
     @property
     def nbytes(self) -> int:
@@ -65,7 +64,7 @@ class TensorType:
 
 def prod(dims: Iterable[int]) -> int:
     """The product of ints (1 for none)."""
-    return reduce(mul, dims, 1)
+    return math.prod(dims)
 
 
 def batch_strides(own: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...]:

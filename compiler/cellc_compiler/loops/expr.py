@@ -213,7 +213,7 @@ class Reader:
         """Operand `k` at the numpy-broadcast of a result index."""
         dims = self.types[k].dims
         tail = idx[len(idx) - len(dims):]
-        own = tuple(Index.of(0) if d == 1 else i for d, i in zip(dims, tail, strict=True))
+        own = tuple([Index.of(0) if d == 1 else i for d, i in zip(dims, tail, strict=True)])
         return self.read(k, own)
 
 

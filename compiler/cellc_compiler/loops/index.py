@@ -101,7 +101,7 @@ class Index:
         table = dict(self.terms)
         for atom, c in other.terms:
             table[atom] = table.get(atom, 0) + c
-        terms = tuple((a, c) for a, c in table.items() if c)
+        terms = tuple([(a, c) for a, c in table.items() if c])
         return _rejoin(Index(terms, self.const + other.const))
 
     __radd__ = __add__
@@ -118,7 +118,7 @@ class Index:
     def __mul__(self, k: int) -> Index:
         if k == 0:
             return Index((), 0)
-        return Index(tuple((a, c * k) for a, c in self.terms), self.const * k)
+        return Index(tuple([(a, c * k) for a, c in self.terms]), self.const * k)
 
     __rmul__ = __mul__
 

@@ -119,8 +119,7 @@ def walk(roots: Sequence[Expr]) -> Iterator[Expr]:
         if id(e) in seen:
             continue
         seen.add(id(e))
-        stack.append((e, True))
-        stack.extend((a, False) for a in reversed(children(e)))
+        stack += [(e, True), *[(a, False) for a in reversed(children(e))]]
 
 
 def children(e: Expr) -> list[Expr]:

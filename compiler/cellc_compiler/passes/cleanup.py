@@ -107,7 +107,7 @@ class Dce(Pass):
         live = set(graph.results())
         kept: list[Node] = []
         for node in reversed(graph.nodes):
-            if has_effect(node) or any(r in live for r in node.results):
+            if not live.isdisjoint(node.results) or has_effect(node):
                 kept.append(node)
                 live.update(node.operands)
         kept.reverse()

@@ -65,7 +65,9 @@ def watch(reads: Iterable[tuple[Any, str]], flag: Stale) -> None:
         _sweep()
         for target, name in reads:
             place = id(target), name
-            _readers.setdefault(place, weakref.WeakSet()).add(flag)
+            if place not in _readers:
+                _readers[place] = weakref.WeakSet()
+            _readers[place].add(flag)
             flag.watched.append(place)
 
 

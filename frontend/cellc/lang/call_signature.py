@@ -94,7 +94,7 @@ class Signature:
         if self._parts > MOST_PARTS:
             raise Unlike
         kind = type(value)
-        if is_exactly(value, PLAIN):
+        if type(kind) is type and kind in PLAIN:  # (`is_exactly`, without a call)
             return kind, value
         if kind is float or kind is complex:
             return kind, repr(value)  # (0.0 is not -0.0, and NaN is NaN)

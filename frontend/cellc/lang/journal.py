@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
+from operator import is_
 from typing import Any, Protocol
 
 import numpy as np
@@ -192,7 +193,7 @@ class Journal:
 
 def same_elements(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Whether two sequences hold the same objects."""
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(map(is_, a, b))
 
 
 def unchanged(change: Change) -> bool:
@@ -208,6 +209,9 @@ _BUILTIN: tuple[Any, ...] = (
 
 def builtin_of(box: Any) -> Any:
     """The class of Python that keeps what is in a container: its methods are not overridden."""
+    kind = type(box)
+    if type(kind) is type and kind in _BUILTIN:
+        return kind
     return next(k for k in _BUILTIN if isinstance(box, k))
 
 

@@ -92,6 +92,8 @@ def short(value: Any, depth: int = 4) -> str:
         text = "..."
     elif value is None or issubclass(type(value), _PLAIN):  # (an open size says it is an int)
         text = "None" if value is None else _builtin(value).__repr__(value)
+    elif value is _GONE or isinstance(value, _NAMED):
+        text = "nothing" if value is _GONE else value.__qualname__
     elif isinstance(value, GraphTensor):
         text = f"a tensor {ir_type(value)}"
     elif isinstance(value, Tensor):
@@ -108,13 +110,10 @@ def short(value: Any, depth: int = 4) -> str:
     elif isinstance(value, dict):
         text = ", ".join(f"{short(k)}: {short(v, depth - 1)}" for k, v in elements(value))
         text = f"{{{text}}}"
-    elif value is _GONE:
-        text = "nothing"
     elif type(value).__name__ == "CellHooks":
         text = counted(len(value), 'hook')
     else:
-        text = value.__qualname__ if isinstance(value, _NAMED) else (
-            repr(value) if isinstance(value, _Members) else f"a {type(value).__name__}")
+        text = repr(value) if isinstance(value, _Members) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -351,10 +350,11 @@ class Reads:
             if kind is not type:
                 self._of_class(kind, name)
             return
-        if kind.__flags__ & _CHANGEABLE_TYPE and (
-                _is_cell(kind) or not module_of(kind).startswith("cellc.")):
-            table = own_attributes(target)
-            self._note((id(target), "__class__"), f"the class of a {kind.__name__}",
+        cell, table = _is_cell(kind), own_attributes(target)
+        of_class = id(target), "__class__"
+        if kind.__flags__ & _CHANGEABLE_TYPE and of_class not in self.found and (
+                cell or not module_of(kind).startswith("cellc.")):
+            self._note(of_class, f"the class of a {kind.__name__}",
                        lambda: type(target), kind, table is not None,
                        *(() if table is None else (instance_stamp(target, table),)))
         found = self._of_class(kind, name)
@@ -362,8 +362,7 @@ class Reads:
             self._note(key, f"{name} of {kind.__name__}", lambda: _slot(found, target, kind),
                        _slot(found, target, kind))
             return
-        told = _is_cell(kind) or (issubclass(kind, Tensor) and found is not _GONE)
-        table = own_attributes(target)
+        told = cell or (issubclass(kind, Tensor) and found is not _GONE)
         if table is None or (name not in table and name != "__dict__"
                              and hasattr(type(found), "__set__")):
             return  # a data descriptor comes before what the object has itself
@@ -375,7 +374,7 @@ class Reads:
         value = table.get(name, _GONE)
         self._note(key, label, lambda: (own_attributes(target) or {}).get(name, _GONE), value,
                    told or (value is _GONE and callable(found)), instance_stamp(target, table))
-        if value is _GONE and found is _GONE and _is_cell(kind):
+        if value is _GONE and found is _GONE and cell:
             self._of_member(target, name, label)
 
     def _of_member(self, cell: Any, name: str, label: str) -> None:
@@ -499,7 +498,8 @@ _CHANGEABLE_TYPE = 1 << 9  # The flag of classes that a program has made (`Py_TP
 
 def is_iterator(value: Any) -> bool:
     """Whether a value is an iterator, as `collections.abc` says it: no metaclass is asked."""
-    return all(in_class(type(value), name) is not _GONE for name in ("__next__", "__iter__"))
+    kind = type(value)
+    return in_class(kind, "__next__") is not _GONE and in_class(kind, "__iter__") is not _GONE
 
 
 def in_class(cls: type, name: str, missing: Any = _GONE) -> Any:
@@ -520,9 +520,9 @@ def _own_call(cls: type, name: str) -> Any:
 def own_attributes(target: Any) -> dict[str, Any] | None:
     """The `__dict__` of an object, without a method of its class; None if it has none."""
     for base in type(target).__mro__:
-        found = base.__dict__.get("__dict__")
-        if found is None:
+        if "__dict__" not in base.__dict__:
             continue  # (most classes: this is checked for each read)
+        found = base.__dict__["__dict__"]
         if isinstance(found, (types.GetSetDescriptorType, types.MemberDescriptorType)):
             table = found.__get__(target)
             return table if isinstance(table, dict) else None
@@ -542,7 +542,7 @@ def _member(cell: Any, name: str) -> Any:
 
 
 def _is_cell(kind: type) -> bool:
-    return any(c.__name__ == "Cell" and c.__module__ == "cellc.nn.cell" for c in kind.__mro__)
+    return ("Cell", "cellc.nn.cell") in [(c.__name__, c.__module__) for c in kind.__mro__]
 
 
 def _fixed(value: Any) -> bool:

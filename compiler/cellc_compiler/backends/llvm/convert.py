@@ -21,6 +21,8 @@ byte. `load_as`/`store_as` cross that border.
 
 from __future__ import annotations
 
+from functools import cache
+
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 
@@ -35,6 +37,7 @@ _MEMORY = {
 }
 
 
+@cache
 def memory_type(dtype: DType) -> str:
     """The LLVM element type of a dtype in memory (bool: i8, bfloat16: i16).
 
@@ -47,6 +50,7 @@ def memory_type(dtype: DType) -> str:
         raise TypeError(f"{dtype} has no scalar memory type") from None
 
 
+@cache
 def register_type(dtype: DType) -> str:
     """The LLVM element type a dtype is computed in (bool: i1, 16-bit floats: float)."""
     if dtype is dtypes.bool_:

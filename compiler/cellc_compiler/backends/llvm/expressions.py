@@ -28,15 +28,6 @@ class Scope:
     memo: dict[int, V] = field(default_factory=dict)
     wide: dict[tuple[int, int], V] = field(default_factory=dict)
 
-    def find(self, key: int) -> V | None:
-        """A value computed in this scope or one around it."""
-        scope: Scope | None = self
-        while scope is not None:
-            if key in scope.memo:
-                return scope.memo[key]
-            scope = scope.parent
-        return None
-
 
 class ExpressionEmitter:
     """Writes expressions into a function, for who knows where buffers and loop variables are."""
@@ -51,13 +42,19 @@ class ExpressionEmitter:
 
     def _value(self, e: Expr, scope: Scope) -> V:
         """The value of an expression: a vector of the scope's lanes, or a scalar if uniform."""
-        found = scope.find(id(e))
-        if found is None:
-            found = scope.memo[id(e)] = self._compute(e, scope)
+        key = id(e)
+        around: Scope | None = scope
+        while around is not None:
+            if key in around.memo:
+                return around.memo[key]
+            around = around.parent
+        found = scope.memo[key] = self._compute(e, scope)
         return found
 
     def _wide(self, e: Expr, scope: Scope) -> V:
         """The value as a vector of the scope's lanes."""
+        if e.op == "const":
+            return self.f.const(vector(register_type(e.dtype), scope.lanes), e.payload)
         v = self._value(e, scope)
         if lanes_of(v.ty) == scope.lanes:
             return v
@@ -66,8 +63,6 @@ class ExpressionEmitter:
             if (id(e), scope.lanes) in s.wide:
                 return s.wide[(id(e), scope.lanes)]
             s = s.parent
-        if e.op == "const":
-            return self.f.const(vector(v.ty, scope.lanes), e.payload)
         wide = scope.wide[(id(e), scope.lanes)] = self.f.splat(v, scope.lanes)
         return wide
 
@@ -83,7 +78,7 @@ class ExpressionEmitter:
         args = [self._value(a, scope) for a in e.args]
         if e.op == "philox":
             return self._random_bits(e, args)
-        if any(lanes_of(a.ty) != lanes_of(args[0].ty) for a in args):
+        if len({lanes_of(a.ty) for a in args}) > 1:
             args = [self._wide(a, scope) for a in e.args]
         return scalar.compute(self.f, e, args)
 

@@ -25,6 +25,7 @@ from ...ir.dims import Dim, Ratio, Undecided, active_facts, is_symbolic, most, p
 
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "bfloat": 2,
           "float": 4, "double": 8, "ptr": 8, "i128": 16}
+_ALIGNMENTS = _SIZES | {"i128": 8}
 
 
 class V:
@@ -285,7 +286,9 @@ class Function:
 
     def fma(self, a: V, b: V, c: V) -> V:
         """a * b + c with one rounding."""
-        return self.intrinsic("fma", a.ty, a, b, c)
+        ty, name = a.ty, f"llvm.fma.{suffix(a.ty)}"
+        self.declares.add(f"declare {ty} @{name}({ty}, {ty}, {ty})")
+        return self.emit(ty, f"call {ty} @{name}({ty} {a.ref}, {ty} {b.ref}, {ty} {c.ref})")
 
     def multiply_add(self, a: V, b: V, c: V) -> V:
         """a * b + c: with one rounding for floats, modulo 2^bits for integers."""
@@ -385,12 +388,12 @@ class Function:
 
     def load(self, ty: str, ptr: V, align: int | None = None, note: str = "") -> V:
         """Load; default alignment is that of one element."""
-        al = align or min(_SIZES[element(ty)], 8)
+        al = align or _ALIGNMENTS[element(ty)]
         return self.emit(ty, f"load {ty}, {ptr.ty} {ptr.ref}, align {al}{note}")
 
     def store(self, value: V, ptr: V, align: int | None = None, note: str = "") -> None:
         """Store; default alignment is that of one element."""
-        al = align or min(_SIZES[element(value.ty)], 8)
+        al = align or _ALIGNMENTS[element(value.ty)]
         self.lines.append(
             f"  store {value.ty} {value.ref}, {ptr.ty} {ptr.ref}, align {al}{note}")
 

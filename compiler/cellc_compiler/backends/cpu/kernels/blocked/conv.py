@@ -435,8 +435,8 @@ class Writer:
         loaded once for all windows it is in. Each window meets its taps in their order."""
         p, t, f = self.p, self.t, self.f
         (_, stride), (_, step) = p.stride, p.dilation
-        out = list(accs)
-        lanes = [lane // p.depth * p.depth + channel for lane in range(p.bo)]
+        out, depth = list(accs), p.depth
+        lanes = [lane // depth * depth + channel for lane in range(p.bo)]
         weights = [[f.load(self.vec, f.gep(w, ((a * p.kw + b) * t.ov + j) * p.bo, self.ty))
                     for j in range(t.ov)] for b in range(p.kw)]
         done: list[int] = []
@@ -460,16 +460,17 @@ class Writer:
         """The steps of `count` taps of row `a` of the kernel window."""
         p, t, f = self.p, self.t, self.f
         out = list(accs)
-        lanes = [lane // p.depth * p.depth + channel for lane in range(p.bo)]
+        depth, pixels, folded = p.depth, t.pixels, t.folded
+        lanes = [lane // depth * depth + channel for lane in range(p.bo)]
         for b in range(count):
             # A window's pixels are its neighbour's at another tap: do not keep them, nor load
             # weights ahead: there is no register left.
-            f.fence(*out[t.pixels - 1:: t.pixels])
+            f.fence(*out[pixels - 1:: pixels])
             at = (a * p.kw + b) * t.ov * p.bo
             weights = [f.load(self.vec, f.gep(w, at + j * p.bo, self.ty)) for j in range(t.ov)]
-            for i in range(t.pixels):
+            for i in range(pixels):
                 if t.again:  # a load of its own for each multiply-add, which then takes it in
-                    f.fence(*(out[i - 1 :: t.pixels] if i else ()))
+                    f.fence(*(out[i - 1 :: pixels] if i else ()))
                     weights[t.ov - t.again:] = [
                         f.load(self.vec, f.gep(w, at + j * p.bo, self.ty))
                         for j in range(t.ov - t.again, t.ov)]
@@ -477,10 +478,10 @@ class Writer:
                 ptr = self._pixel(x, r, c * p.stride[1] + b * p.dilation[1], a)
                 value = self._value(ptr, lanes)
                 for j in range(t.ov):
-                    if j and i in t.folded:
+                    if j and i in folded:
                         f.fence()
                         value = self._value(ptr, lanes)
-                    k = j * t.pixels + i
+                    k = j * pixels + i
                     out[k] = f.fma(value, weights[j], out[k])
         return out
 
