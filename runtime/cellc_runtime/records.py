@@ -167,7 +167,7 @@ def _slotted(
     space = {k: v for k, v in cls.__dict__.items() if k not in own} | added
     space.pop("__dict__", None)
     space.pop("__weakref__", None)
-    inherited = {name for name in fields if any(name in _slots(b) for b in cls.__mro__[1:])}
+    inherited = {name for base in cls.__mro__[1:] for name in _slots(base)}
     space["__slots__"] = tuple(name for name in fields if name not in inherited)
     new = type(cls)(cls.__name__, cls.__bases__, space)
     new.__qualname__ = cls.__qualname__
@@ -222,7 +222,7 @@ def _init(cls: Any, fields: dict[str, Field], frozen: bool) -> Any:
             space[f"default_{f.name}"] = f.default
             default = f"=default_{f.name}"
         if f.init:
-            if not f.kw_only and not default and any("=" in p for p in plain):
+            if not f.kw_only and not default and "=" in plain[-1]:
                 raise TypeError(f"{cls.__qualname__}: field {f.name!r} has no default, "
                                 "but one before it does.")  # fmt: skip
             (named if f.kw_only else plain).append(f.name + default)
@@ -235,7 +235,7 @@ def _init(cls: Any, fields: dict[str, Field], frozen: bool) -> Any:
 
 def _unlike(name: str, fields: dict[str, Field]) -> str:
     """A name with which no field's begins."""
-    while any(f.startswith(name) for f in fields):
+    while f" {name}" in f" {' '.join(fields)}":
         name = "_" + name
     return name
 

@@ -297,7 +297,7 @@ class Builder:
             origin=self.origin,
         )
         types = definition.result_types(node)
-        node.results = tuple(Value(t, node, i) for i, t in enumerate(types))
+        node.results = tuple([Value(t, node, i) for i, t in enumerate(types)])
         self.graph.nodes.append(node)
         return node
 

@@ -238,7 +238,7 @@ class Op:
         """
         self._check_count(node)
         check_attributes(self.name, node.attrs, self.attrs)
-        found = self.infer(*(v.type for v in node.operands), **node.attrs)
+        found = self.infer(*[v.type for v in node.operands], **node.attrs)
         types = found if isinstance(found, tuple) else (found,)
         for ty in types:
             check_size(f"a result of {self.name}", ty)

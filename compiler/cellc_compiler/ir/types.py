@@ -37,12 +37,12 @@ class TensorType:
     @property
     def is_static(self) -> bool:
         """Whether all dimensions are known."""
-        return not any(type(d) is Dim for d in self.shape)
+        return Dim not in map(type, self.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return math.prod(self.dims)
+        return math.prod(self.shape)  # type: ignore[arg-type]  # a Dim behaves as an int
 
     @property
     def nbytes(self) -> int:
@@ -59,7 +59,7 @@ class TensorType:
 
     def __str__(self) -> str:
         name = "bool" if self.dtype.name == "bool_" else self.dtype.name
-        return f"{name}[{','.join(str(d) for d in self.shape)}]"
+        return f"{name}[{','.join(map(str, self.shape))}]"
 
 
 def prod(dims: Iterable[int]) -> int:

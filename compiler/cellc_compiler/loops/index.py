@@ -180,7 +180,7 @@ class Index:
         for atom, c in self.terms:
             if atom == var:
                 stride = c
-            elif var in set(variables(atom)):
+            elif type(atom) is not Var and var in set(variables(atom)):
                 return None
         return stride
 

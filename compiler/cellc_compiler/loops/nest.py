@@ -116,9 +116,10 @@ def walk(roots: Sequence[Expr]) -> Iterator[Expr]:
         if done:
             yield e
             continue
-        if id(e) in seen:
+        key = id(e)
+        if key in seen:
             continue
-        seen.add(id(e))
+        seen.add(key)
         stack += [(e, True), *[(a, False) for a in reversed(children(e))]]
 
 

@@ -77,10 +77,10 @@ def _computable(graph: Graph, params: list[Value]) -> set[Node]:
             continue
         if node.regions or lookup(node.op).effect or results.intersection(node.results):
             continue
-        if not node.operands or not all(v in source for v in node.operands):
+        if not node.operands or not all(map(source.__contains__, node.operands)):
             continue
         origin = frozenset().union(*(source[v] for v in node.operands))
-        heavy = lookup(node.op).cost == "heavy" or any(v in expensive for v in node.operands)
+        heavy = lookup(node.op).cost == "heavy" or not expensive.isdisjoint(node.operands)
         factor = _EXPENSIVE_FACTOR if heavy else 1
         if not all(r.type.is_static for r in node.results):
             continue  # one block serves all sizes

@@ -259,8 +259,8 @@ class _Watched:
         owners: dict[Value, Tensor | None] = {}
         for t in (*self.signature.tensors, *self.region.env):
             value = self._at_first(t)
-            if value is not None and owners.setdefault(value, t) is not t:
-                owners[value] = None
+            if value is not None:
+                owners[value] = t if value not in owners or owners[value] is t else None
         return owners
 
     def _plain(self) -> dict[tuple[int, str], Hashable]:
@@ -292,16 +292,17 @@ class _Watched:
 
     def _at_first(self, tensor: Tensor) -> Value | None:
         """The value that a tensor had in this region when the call began, if it was read."""
+        if tensor in self.env:
+            return self.env[tensor]
         if isinstance(tensor, GraphTensor):
             return self._here(tensor.ir_value)
         if id(tensor) in self.region.lifted:
             return self.region.lifted[id(tensor)][1]
-        found = self.env.get(tensor)
-        if found is None and tensor in self.region.env:
-            outer = self.vm.tracer.regions[-2].env[tensor] if len(self.vm.tracer.regions) > 1 \
-                else self.vm.tracer.parameters[tensor]
-            found = self.region.captures.get(outer, outer)
-        return found
+        if tensor not in self.region.env:
+            return None
+        outer = self.vm.tracer.regions[-2].env[tensor] if len(self.vm.tracer.regions) > 1 \
+            else self.vm.tracer.parameters[tensor]
+        return self.region.captures.get(outer, outer)
 
     def _here(self, value: Value) -> Value:
         """Return the value in this graph that captures one of an outer graph."""

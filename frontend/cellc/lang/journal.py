@@ -235,11 +235,11 @@ def differs(box: Any, before: Any) -> bool:
     if isinstance(box, np.ndarray):
         return before is None or not holds_content(box, before)
     now = elements_in(box)
+    if isinstance(box, dict):
+        return not same_elements(list(now), list(before)) or \
+            not same_elements(list(now.values()), list(before.values()))
     if isinstance(box, array):
         return bool(now.tobytes() != before.tobytes())
     if isinstance(box, (set, bytearray)):
         return bool(now != before)
-    if isinstance(box, dict):
-        return not same_elements(list(now), list(before)) or \
-            not same_elements(list(now.values()), list(before.values()))
     return not same_elements(now, before)

@@ -60,9 +60,9 @@ _NOT_THE_USERS = frozenset(("builtins", "numpy", "cellc", "cellc_compiler", "cel
 
 def is_own_class(kind: type) -> bool:
     """Whether a class is neither Python's, numpy's nor cellc's."""
-    stated = vars(kind).get("__module__")  # (a descriptor, or none, in classes written in C)
+    stated = kind.__dict__.get("__module__")  # (a descriptor, or none, in classes written in C)
     return isinstance(stated, str) and (  # (`builtins`: see `module_of`)
-        stated == "builtins" or root(stated) not in _NOT_THE_USERS)
+        stated == "builtins" or stated.partition(".")[0] not in _NOT_THE_USERS)
 
 
 def own_method(value: object, name: str) -> FunctionType | None:

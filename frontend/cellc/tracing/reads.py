@@ -341,17 +341,17 @@ class Reads:
             self._of_bases(target, name)
             return
         kind = type(target)
-        if isinstance(target, type) and name == "__mro__":
-            self._note(key, f"the bases of {target.__name__}", lambda: target.__mro__,
-                       target.__mro__, False, class_stamp(target))
-            return
         if isinstance(target, type):
+            if name == "__mro__":
+                self._note(key, f"the bases of {target.__name__}", lambda: target.__mro__,
+                           target.__mro__, False, class_stamp(target))
+                return
             self._of_class(target, name)
             if kind is not type:
                 self._of_class(kind, name)
             return
         cell, table = _is_cell(kind), own_attributes(target)
-        of_class = id(target), "__class__"
+        of_class = key[0], "__class__"
         if kind.__flags__ & _CHANGEABLE_TYPE and of_class not in self.found and (
                 cell or not module_of(kind).startswith("cellc.")):
             self._note(of_class, f"the class of a {kind.__name__}",

@@ -221,7 +221,7 @@ class Function:
             lit = "true" if value else "false"
         elif is_float(el):
             lit = float_literal(el, float(value))
-        elif is_symbolic(value):
+        elif type(value) is not int and is_symbolic(value):
             known = self.size(value)
             return self.splat(known if el == "i64" else self.cast("trunc", known, el), lanes_of(ty))
         else:
@@ -349,7 +349,7 @@ class Function:
 
     def shuffle(self, a: V, b: V, mask: Sequence[int]) -> V:
         """A constant permutation of the lanes of `a` and `b`."""
-        text = ", ".join(f"i32 {m}" if m >= 0 else "i32 poison" for m in mask)
+        text = ", ".join([f"i32 {m}" if m >= 0 else "i32 poison" for m in mask])
         ty = vector(element(a.ty), len(mask))
         return self.emit(ty, f"shufflevector {a}, {b}, <{len(mask)} x i32> <{text}>")
 
@@ -638,7 +638,7 @@ class Function:
 
 def mask_of(lanes: Sequence[bool]) -> V:
     """A constant mask."""
-    bits = ", ".join("i1 true" if bit else "i1 false" for bit in lanes)
+    bits = ", ".join(["i1 true" if bit else "i1 false" for bit in lanes])
     return V(vector("i1", len(lanes)), f"<{bits}>")
 
 

@@ -116,7 +116,7 @@ def emit(f: Function, name: str, *args: V, signed: bool = True) -> V:
         KeyError: unknown name.
         TypeError: a 16-bit float (compute in float32), or arguments of different types.
     """
-    if any(a.ty != args[0].ty for a in args):
+    if len({a.ty for a in args}) > 1:
         raise TypeError(f"{name} needs arguments of one type, got {[a.ty for a in args]}")
     if "half" in args[0].ty or "bfloat" in args[0].ty:
         raise TypeError(f"{name} is not computed in {args[0].ty}: widen to float")

@@ -140,15 +140,12 @@ class Writer:
     downs: dict[int, int] = field(default_factory=dict)
     """Elements to rows of the image further down, by their number."""
 
-    @property
-    def ty(self) -> str:
-        """Element type."""
-        return register_type(self.p.dtype)
+    ty: str = field(init=False)  # element type
+    vec: str = field(init=False)  # vector of one block of output channels
 
-    @property
-    def vec(self) -> str:
-        """Vector of one block of output channels."""
-        return vector(self.ty, self.p.bo)
+    def __post_init__(self) -> None:
+        self.ty = register_type(self.p.dtype)
+        self.vec = vector(self.ty, self.p.bo)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -488,10 +485,11 @@ class Writer:
     def _value(self, ptr: V, lanes: list[int]) -> V:
         """Return one pixel's factor for the weights of a tap."""
         p, f = self.p, self.f
-        if not p.depthwise and not p.narrow:
+        narrow = p.narrow
+        if not narrow and not p.depthwise:
             return f.splat(f.load(self.ty, ptr), p.bo)
         value = f.load(self.vec, ptr)
-        return f.shuffle(value, f.undef(self.vec), lanes) if p.narrow else value
+        return f.shuffle(value, f.undef(self.vec), lanes) if narrow else value
 
     def zeros(self, line: V, count: int) -> None:
         """Write zeros to a number of pixels of a row."""

@@ -96,8 +96,7 @@ def choose_pair(first: BlockConv, second: BlockConv, target: Target) -> Pair:
     row = choose_tile(second, target)
     groups = first.out_blocks // tile.ov
     best: Pair | None = None
-    for bands in range(1, second.oh + 1):
-        bands, per = chunks(second.oh, bands)
+    for bands, per in dict.fromkeys(chunks(second.oh, n) for n in range(1, second.oh + 1)):
         rows = _computed(first, second, per)
         work = tile.cycles * rows / first.oh + row.cycles
         moved = _read_again(first, tile, rows)
@@ -140,10 +139,11 @@ def _computed(first: BlockConv, second: BlockConv, per: int) -> int:
     """Rows of the first that bands of `per` rows of the second compute, borders left out."""
     rows, start = 0, 0
     top, below = first.border[0], first.border[0] + first.oh
+    reach = reach_of(second)
     while start < second.oh:
         stop = min(start + per, second.oh)
         low = second.origin[0] + start * second.stride[0]
-        high = second.origin[0] + (stop - 1) * second.stride[0] + reach_of(second)
+        high = second.origin[0] + (stop - 1) * second.stride[0] + reach
         rows += max(0, min(high, below) - max(low, top))
         start = stop
     return rows

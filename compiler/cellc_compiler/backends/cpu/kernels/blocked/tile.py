@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -207,15 +208,16 @@ def _step_cycles(p: BlockConv, t: Tile) -> float:
     little more for weights, which come from further away.
     """
     shuffles = p.narrow / (p.kw if p.slides else 1)
-    fmas = t.ov * t.pixels * (1 + shuffles)
-    pixels: float = t.pixels
+    whole = t.pixels
+    fmas, pixels = t.ov * whole * (1 + shuffles), float(whole)
     if t.slides and not p.narrow:
         pixels = (t.tc + (p.kw - 1) * p.dilation[1]) / p.kw
     if not t.fold:
         loads = t.ov + pixels
         return max(fmas / 2, loads / 2, (fmas + loads + 1) / 5.0, 4.0) + 0.12 * t.ov
-    folded = t.again * t.pixels + t.ov * len(t.folded)
-    loads = t.ov - t.again + pixels - len(t.folded)
+    once = len(t.folded)
+    folded = t.again * whole + t.ov * once
+    loads = t.ov - t.again + pixels - once
     alone = max(fmas / 2, (loads + folded) / 2, (fmas + loads + 1) / 5.0, 4.0)
     beside = max(0.41 * fmas + 0.5 * loads + 0.2 * folded, 0.68 * (loads + folded))
     return (alone + beside + 0.25 * t.ov) / 2
@@ -229,19 +231,19 @@ def choose_tile(p: BlockConv, target: Target, widest: int = _MAX_VECTORS) -> Til
         return replace(found, fewer=0, half=-(-found.tc // 2))
     if not p.depthwise and not p.narrow and (p.oh, p.ow) == (1, 1):
         widest *= _MORE_VECTORS
-    best: Tile | None = None
+    best, least = None, math.inf
     for ov in range(1, min(widest, p.out_blocks) + 1):
         if p.image_blocks % ov or (p.groups > 1 and max(1, p.out_blocks // p.groups) % ov):
             continue  # a tile is of one group
-        for tile in _tiles(p, target, ov):
-            if best is None or tile.cycles < best.cycles * 0.995:
-                best = tile
+        for cycles, tile in _tiles(p, target, ov):
+            if cycles < least * 0.995:
+                best, least = tile, cycles
     assert best is not None
-    return best
+    return replace(best, cycles=least)
 
 
-def _tiles(p: BlockConv, target: Target, ov: int) -> Iterator[Tile]:
-    """The tiles of `ov` vectors that registers have room for."""
+def _tiles(p: BlockConv, target: Target, ov: int) -> Iterator[tuple[float, Tile]]:
+    """The tiles of `ov` vectors that registers have room for, with their cycles."""
     # Of 16 registers one stays free: there a multiply-add takes no element of memory for all lanes.
     few = target.vector_registers == 16 and not p.depthwise
     free = target.vector_registers - few
@@ -262,8 +264,8 @@ def _tiles(p: BlockConv, target: Target, ov: int) -> Iterator[Tile]:
         yield from _wide(p, ov, tc, replace(plain, slides=True))
 
 
-def _wide(p: BlockConv, ov: int, most: int, t: Tile) -> Iterator[Tile]:
-    """Yield tiles like `t` of at most this number of pixels."""
+def _wide(p: BlockConv, ov: int, most: int, t: Tile) -> Iterator[tuple[float, Tile]]:
+    """Yield tiles like `t` of at most this number of pixels, with their cycles."""
     rows, cols = (1, p.oh * p.ow) if p.flat else (p.oh, p.ow)
     if most < 1:
         return
@@ -278,11 +280,11 @@ def _wide(p: BlockConv, ov: int, most: int, t: Tile) -> Iterator[Tile]:
         if tr > 1 or tc == 1 or fewer * _UNEVEN < cols or not t.fold:
             fewer = 0
         again = t.again if tr * tc == most else 0
-        tile = replace(t, tr=tr, tc=tc, again=again, fewer=fewer)
+        tile = Tile(ov, tr, tc, 0.0, again, fewer, fold=t.fold, slides=t.slides)
         cycles = (across - fewer) * _tile_cycles(p, tile)
         if fewer:
             cycles = 1.01 * (cycles + fewer * _tile_cycles(p, tile.narrower()))  # more code
-        yield replace(tile, cycles=cycles * -(-rows // tr) * (p.out_blocks // ov))
+        yield cycles * -(-rows // tr) * (p.out_blocks // ov), tile
 
 
 def _tile_cycles(p: BlockConv, t: Tile) -> float:
