@@ -264,7 +264,7 @@ def test_every_kind_of_tile_gives_the_same_bits(depth: int, way: str, target: Ta
 def test_tiles_cover_a_row(side: int, target: Target) -> None:
     p = problem(spec(1, 64, (side, side), 64, (3, 3), p=(1, 1, 1, 1)), target, NONE)
     for ov in (1, 2, 4):
-        for t in conv_block_tile._tiles(p, target, ov):
+        for _, t in conv_block_tile._tiles(p, target, ov):
             across = -(-side // t.tc)
             assert 0 <= t.fewer < across
             covered = across * t.tc - t.fewer

@@ -156,17 +156,17 @@ class _Taken:
 
 def _lowest(lists: list[Spans], size: int) -> int:
     """The first address from which on `size` are in none of the lists."""
-    at, agreed = 0, 0
+    at, agreed, count = 0, 0, len(lists)
     while True:
         for starts, ends in lists:
-            if agreed == len(lists):
+            if agreed == count:
                 return at
             i = bisect_right(ends, at)
             if i < len(ends) and starts[i] < at + size:
                 at, agreed = ends[i], 0
                 continue
             agreed += 1
-        if agreed == len(lists):
+        if agreed == count:
             return at
 
 

@@ -29,15 +29,15 @@ class FoldConstants(Pass):
 
 
 def _fold(b: Builder, node: Node) -> Sequence[Value] | None:
-    if any(not r.type.is_static or r.type.size > _FOLD_ELEMENTS for r in node.results):
-        return None
-    if any(r.dtype.is_float and r.dtype.itemsize == 2 for r in node.results):
-        return None
     arrays = []
     for v in node.operands:
         if v.node is None or not v.node.is_constant or v.type.size > _FOLD_ELEMENTS:
             return None
         arrays.append(v.node.attrs["value"].array)
+    if any(not r.type.is_static or r.type.size > _FOLD_ELEMENTS for r in node.results):
+        return None
+    if any(r.dtype.is_float and r.dtype.itemsize == 2 for r in node.results):
+        return None
     results = evaluate(node, arrays)
     return [b.literal(np.asarray(a), r.dtype) for a, r in zip(results, node.results, strict=True)]
 

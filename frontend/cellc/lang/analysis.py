@@ -71,16 +71,17 @@ class _Collector:
 
     def visit(self, node: ast.AST, inner: bool = False) -> None:
         """Walk; `inner` inside a comprehension, whose targets are its own."""
-        if not inner or isinstance(node, ast.NamedExpr):
+        if not inner:
             self.bound.update(_binds(node))
-        if isinstance(node, ast.NamedExpr):
-            self.bound.add(node.target.id)
-        elif isinstance(node, ast.Global):
-            self.globals.update(node.names)
-        elif isinstance(node, ast.Nonlocal):
-            self.nonlocals.update(node.names)
-        elif isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
-            self.generator = True
+        match node:
+            case ast.NamedExpr(target=target):
+                self.bound.add(target.id)
+            case ast.Global(names=names):
+                self.globals.update(names)
+            case ast.Nonlocal(names=names):
+                self.nonlocals.update(names)
+            case ast.Yield() | ast.YieldFrom() | ast.Await():
+                self.generator = True
         if isinstance(node, _SCOPES):
             self.captured.update(reads(node))
             outer = [*getattr(node, "decorator_list", ()), *_defaults(node)]

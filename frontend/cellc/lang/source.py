@@ -167,7 +167,7 @@ def _indent(line: str) -> int:
 
 
 def _block(code: CodeType, lines: list[str]) -> tuple[str, int]:
-    """The text of a definition and the number to add to the line numbers of its tree."""
+    """The text of a definition, and how many lines stand before it."""
     first, end = code.co_firstlineno - 1, min(_last_line(code), len(lines))
     indent = _indent(lines[first])
     while end < len(lines):  # what has no code: comments, dead statements, closing brackets
@@ -183,15 +183,13 @@ def _block(code: CodeType, lines: list[str]) -> tuple[str, int]:
 def _definition(code: CodeType, lines: list[str]) -> FunctionNode:
     text, offset = _block(code, lines)
     try:
-        tree = ast.parse(text)
+        tree = ast.parse("\n" * offset + text)
     except SyntaxError:
-        tree, offset = _whole("".join(lines)), 0
+        tree = _whole("".join(lines))
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
             top = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if top + offset == code.co_firstlineno:
-                if offset:
-                    ast.increment_lineno(node, offset)
+            if top == code.co_firstlineno:
                 return node
     raise _unusual(code, "it is not a function definition")
 

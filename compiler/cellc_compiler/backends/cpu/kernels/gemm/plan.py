@@ -340,9 +340,9 @@ class _Grid:
     def cost(self, row_tiles: int, panels: int, row_groups: int, col_groups: int) -> float:
         """Cycles, averaged over some numbers of threads with a weight for one."""
         tall, wide = ceil_div(row_tiles, row_groups), ceil_div(panels, col_groups)
-        b_bytes = wide * self.width * self.p.k * self.arith.acc_size
-        a_bytes = self.p.m * self.p.k * self.arith.acc_size
-        near_b, near_a = (1.0 if x <= 2 * _NEAR_BYTES else 5.0 for x in (b_bytes, a_bytes))
+        line = self.p.k * self.arith.acc_size
+        near_b = 1.0 if wide * self.width * line <= 2 * _NEAR_BYTES else 5.0
+        near_a = 1.0 if self.p.m * line <= 2 * _NEAR_BYTES else 5.0
         reading = near_b / (tall * self.rows) + near_a / (wide * self.width)
         reading *= self.arith.lanes / 16
         total = self.cycles * (1 + reading)
@@ -351,12 +351,13 @@ class _Grid:
         total += self.copy_a() * col_groups
         if self.packs_b and not self.prepacked:
             total += min(self.repack(row_groups), self.pack_once())
-        units = self.p.matrices * row_groups * col_groups
+        matrices = self.p.matrices
+        units = matrices * row_groups * col_groups
         largest = total * tall * wide / (row_tiles * panels) + _UNIT_CYCLES
-        total = self.p.matrices * (total + _UNIT_CYCLES * row_groups * col_groups)
+        total = matrices * (total + _UNIT_CYCLES * row_groups * col_groups)
         if total < _SERIAL_CYCLES:
             return total
-        times = [min(ceil_div(units, t) * largest, total / t + largest / 2) * t * weight
+        times = [min(-(-units // t) * largest, total / t + largest / 2) * t * weight
                  for t, weight in ((2, 1.0), (4, 0.5), (8, 0.5), (16, 0.25))]
         return 3 * total + sum(times)
 
