@@ -163,7 +163,7 @@ def _limited_scan(
     return list(b.node("scan", [*carried, *rows, limit, *captures], attrs, [graph]).results)
 
 
-def _with_counter(region: Graph, n: int, count: bool) -> Graph:
+def _with_counter(region: Graph, count: bool) -> Graph:
     """A loop region with a leading int64 counter; the body increments it."""
     graph = Graph(region.name)
     b = Builder(graph)
@@ -176,7 +176,7 @@ def _with_counter(region: Graph, n: int, count: bool) -> Graph:
 
 def count_trips(b: Builder, node: Node, n: int) -> Value:
     """The number of trips of a `while` that carries `n` values."""
-    test, body = (_with_counter(silent(r), n, c)
+    test, body = (_with_counter(silent(r), c)
                   for r, c in zip(node.regions, (False, True), strict=True))
     zero = b.literal(0, dtypes.int64)
     counted = b.node("while", [zero, *node.operands], {"carried": n + 1}, [test, body])

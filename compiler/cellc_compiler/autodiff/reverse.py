@@ -181,7 +181,7 @@ def zero_cotangent(b: Builder, dy: Value | None, result: Value) -> Value:
 
 def gradient_graph(
     graph: Graph, wanted: Sequence[int], *, seeded: Sequence[int] | None = None,
-    sens: bool = False, name: str | None = None,
+    sens: bool = False,
 ) -> Graph:
     """A graph of the same inputs that gives the outputs of `graph`, then gradients.
 
@@ -190,7 +190,6 @@ def gradient_graph(
         wanted: positions of the inputs to differentiate with respect to.
         seeded: positions of the outputs to start from (default: all).
         sens: add one input per seeded output, its cotangent; else cotangents are ones.
-        name: name of the new graph.
 
     Returns:
         A graph with outputs `[*outputs, *gradients]` (zeros where there is no path) and the
@@ -199,7 +198,7 @@ def gradient_graph(
     Raises:
         GradientError: an op on the path has no gradient.
     """
-    out = Graph(name or graph.name + "_grad")
+    out = Graph(graph.name + "_grad")
     b = Builder(out)
     args = [out.add_input(v.type, v.name, v.kind) for v in graph.inputs]
     outputs, table = clone_into(b, graph, args)

@@ -163,7 +163,7 @@ def _transposed(w: Writer, node: Node, dy: str, weight: str) -> Names:
 # --- pooling --------------------------------------------------------------------------------------
 
 
-def _sliding(w: Writer, node: Node) -> tuple[list[int], int]:
+def _sliding(node: Node) -> tuple[list[int], int]:
     """ONNX's pads, and its ceil_mode: more padding says the same where sizes are known."""
     (top, bottom, left, right), attrs = node.attrs["pads"], node.attrs
     if not attrs["ceil_mode"]:
@@ -213,7 +213,7 @@ def _max_pool(w: Writer, node: Node, x: str) -> Names:
         return w.op("MaxPool", _padded(w, node, x, -np.inf), kernel_shape=list(
             node.attrs["kernel"]), strides=list(node.attrs["stride"]),
             dilations=list(node.attrs["dilation"]))
-    pads, ceil = _sliding(w, node)
+    pads, ceil = _sliding(node)
     attrs = {"kernel_shape": list(node.attrs["kernel"]), "strides": list(node.attrs["stride"]),
              "dilations": list(node.attrs["dilation"]), "pads": pads, "ceil_mode": ceil}
     if not node.attrs["indices"]:
@@ -233,7 +233,7 @@ def _avg_pool(w: Writer, node: Node, x: str) -> Names:
         return w.op("GlobalAveragePool", x)
     if (padded := _pads_outside(w, node, x)) is not None:
         return _avg_of_padded(w, node, x, padded)
-    pads, ceil = _sliding(w, node)
+    pads, ceil = _sliding(node)
     attrs = {"kernel_shape": list(kernel), "strides": list(node.attrs["stride"]), "ceil_mode": ceil}
     if divisor is not None:
         mean = w.op("AveragePool", x, pads=pads, count_include_pad=1, **attrs)

@@ -45,9 +45,9 @@ def _polynomial(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
     return total
 
 
-def _between(b: Builder, x: Value, low: float, high: float) -> Value:
-    """`x` brought into the range of a piece, which is not read where it is outside of it."""
-    return b.minimum(b.maximum(x, _number(b, low)), _number(b, high))
+def _between(b: Builder, x: Value, high: float) -> Value:
+    """`x` brought into the range of a piece, 0 to `high`, which is not read outside of it."""
+    return b.minimum(b.maximum(x, _number(b, 0.0)), _number(b, high))
 
 
 def _choose(b: Builder, x: Value, bound: float, below: Value, above: Value) -> Value:
@@ -61,7 +61,7 @@ def _choose(b: Builder, x: Value, bound: float, below: Value, above: Value) -> V
 def _scaled_i(b: Builder, x: Value, order: int) -> Value:
     """exp(-x) I(x), x >= 0."""
     low, high = ((tables.I0_LOW, tables.I0_HIGH), (tables.I1_LOW, tables.I1_HIGH))[order]
-    near = _between(b, x, 0.0, 8.0)
+    near = _between(b, x, 8.0)
     below = _polynomial(b, _plus(b, _times(b, near, 0.25), -1.0), low)
     below = b.mul(below, near) if order else below
     far = b.maximum(x, _number(b, 8.0))
@@ -73,7 +73,7 @@ def _k_of(b: Builder, x: Value, order: int, scaled: bool) -> Value:
     """K(x), x > 0, or exp(x) K(x) if `scaled`: up to 2 the series is of K, beyond of that."""
     series, rest, high = ((tables.I0_NEAR, tables.K0_LOW, tables.K0_HIGH),
                           (tables.I1_NEAR, tables.K1_LOW, tables.K1_HIGH))[order]
-    near = _between(b, x, 0.0, 2.0)
+    near = _between(b, x, 2.0)
     t = _plus(b, _times(b, b.mul(near, near), 0.5), -1.0)
     log = b.log(_times(b, near, 0.5))
     other, smooth = _polynomial(b, t, series), _polynomial(b, t, rest)
@@ -143,12 +143,12 @@ def _far(b: Builder, x: Value, order: int) -> tuple[Value, Value]:
 
 
 def _j(b: Builder, x: Value, order: int) -> Value:
-    below, _ = _near_j(b, _between(b, x, 0.0, 8.0), order)
+    below, _ = _near_j(b, _between(b, x, 8.0), order)
     return _choose(b, x, 8.0, below, _far(b, b.maximum(x, _number(b, 8.0)), order)[0])
 
 
 def _y(b: Builder, x: Value, order: int) -> Value:
-    near = _between(b, x, 0.0, 8.0)
+    near = _between(b, x, 8.0)
     j, t = _near_j(b, near, order)
     smooth = _polynomial(b, t, (tables.Y0, tables.Y1)[order])
     singular = b.mul(b.log(_times(b, near, 0.5)), j)
@@ -198,11 +198,11 @@ class _Bessel(Composed):
         return (case(Spec((3, 7), lo, hi)), case(Spec((9,), max(lo, 0.3), 1.9)), case((0, 2)))
 
 
-def _over(b: Builder, y: Value, x: Value, at_zero: float) -> Value:
-    """y / x, or its limit at 0."""
+def _over(b: Builder, y: Value, x: Value) -> Value:
+    """y / x, or its limit 1/2 at 0."""
     zero = _number(b, 0.0)
     none = b.eq(x, zero)
-    return b.where(none, _number(b, at_zero), b.div(y, b.where(none, _number(b, 1.0), x)))
+    return b.where(none, _number(b, 0.5), b.div(y, b.where(none, _number(b, 1.0), x)))
 
 
 _Slope = Callable[[Builder, Value], Value]
@@ -248,7 +248,7 @@ def _i0e_slope(b: Builder, x: Value) -> Value:
 
 def _i1_slope(b: Builder, x: Value) -> Value:
     value = b.bessel_i0(x)
-    near = b.sub(value, _over(b, b.bessel_i1(x), x, 0.5))
+    near = b.sub(value, _over(b, b.bessel_i1(x), x))
     one = _number(b, 1.0)  # (far, both terms may be infinite)
     return _far_slope(b, x, "i", near, lambda t, ratio: b.mul(
         value, b.sub(one, b.mul(t, b.sub(one, b.mul(t, ratio))))))
@@ -256,7 +256,7 @@ def _i1_slope(b: Builder, x: Value) -> Value:
 
 def _i1e_slope(b: Builder, x: Value) -> Value:
     value, odd = b.bessel_i0e(x), b.bessel_i1e(x)
-    near = b.sub(b.sub(value, _over(b, odd, x, 0.5)), b.mul(b.sign(x), odd))
+    near = b.sub(b.sub(value, _over(b, odd, x)), b.mul(b.sign(x), odd))
     return _far_slope(b, x, "i", near, lambda t, ratio: b.mul(
         value, b.mul(t, _plus(b, b.mul(ratio, _plus(b, t, 1.0)), -1.0))))
 
@@ -283,7 +283,7 @@ _op("bessel_j0", "The Bessel function of the first kind, order 0.",
     lambda b, x: _j(b, b.abs(x), 0), lambda b, x: b.neg(b.bessel_j1(x)))
 _op("bessel_j1", "The Bessel function of the first kind, order 1.",
     lambda b, x: _signed(b, x, _j(b, b.abs(x), 1)),
-    lambda b, x: b.sub(b.bessel_j0(x), _over(b, b.bessel_j1(x), x, 0.5)))
+    lambda b, x: b.sub(b.bessel_j0(x), _over(b, b.bessel_j1(x), x)))
 _op("bessel_y0", "The Bessel function of the second kind, order 0: -inf at 0, NaN below.",
     lambda b, x: _y(b, x, 0), lambda b, x: b.neg(b.bessel_y1(x)), 0.3)
 _op("bessel_y1", "The Bessel function of the second kind, order 1: -inf at 0, NaN below.",

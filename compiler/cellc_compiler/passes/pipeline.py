@@ -26,7 +26,6 @@ PIPELINE: tuple[Pass, ...] = (
     Dce(),
 )
 
-NUMERICS = ("strict", "fast")
 
 
 def passes_of(numerics: str, rewrites: Sequence[Pass] = ()) -> tuple[Pass, ...]:

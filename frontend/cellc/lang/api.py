@@ -184,7 +184,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
         raise
     except Diverged as e:
         if e.depth != depth:
-            raise _trapped(vm) from None
+            raise _trapped() from None
         return None  # every path raises
     except Exception as e:
         raise _outgoing(vm, e) from None
@@ -196,7 +196,7 @@ def _run(vm: Interpreter, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any
         vm.tracer.changing, vm.tracer.asked, vm.tracer.interpret = changing, asked, interpret
 
 
-def _trapped(vm: Interpreter) -> CompileError:
+def _trapped() -> CompileError:
     """A run-time `raise` that ends a function of which library code makes a branch or loop."""
     return CompileRuntimeError(
         "CE403", "a function given to an op raises on every path, known only at run time",

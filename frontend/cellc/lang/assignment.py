@@ -129,7 +129,7 @@ def put_attribute(
         return
     present = getattr(holder, name, MISSING)
     if isinstance(present, Parameter) and not isinstance(value, Parameter):
-        set_parameter(vm, present, value, frame)
+        set_parameter(present, value)
         return
     if not vm.state.is_outside(holder):
         vm.note_attribute(holder, name)
@@ -168,7 +168,7 @@ def _refuse_attribute(vm: Interpreter, holder: Any, name: str, value: Any, frame
                        hint="keep state in an attribute of a Cell or of a plain object")
 
 
-def set_parameter(vm: Interpreter, parameter: Parameter, value: Any, frame: Frame) -> None:
+def set_parameter(parameter: Parameter, value: Any) -> None:
     """Give a Parameter a new value, converted to its element type.
 
     Raises:
@@ -216,7 +216,7 @@ def holder_of(vm: Interpreter, owner: ast.expr, frame: Frame) -> Any:
 def set_item(vm: Interpreter, holder: Any, index: Any, value: Any) -> None:
     """`holder[index] = value`; a tensor gets a new value that later reads see."""
     if vm.pieces is not None and vm.frame is not None \
-            and operations.needs_run(vm, holder, index, value):
+            and operations.needs_run(holder, index, value):
         holder = operations.handed_over(vm, holder, vm.frame)
     if type(holder) is RunObject and vm.frame is not None:
         operations.set_item(vm, holder, index, value, vm.frame)
@@ -318,7 +318,7 @@ def augment(vm: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
             old = vm.load(name, frame)
             new = _operate(vm, operate, node, old, frame)
             if isinstance(old, Parameter) and not isinstance(new, Parameter):
-                set_parameter(vm, old, new, frame)
+                set_parameter(old, new)
                 return
             frame.node = node.target
             vm.store(frame, name, new)

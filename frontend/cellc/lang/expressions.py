@@ -295,7 +295,7 @@ def _dict_comp(vm: Interpreter, node: ast.DictComp, frame: Frame) -> Any:
 
 def _call(vm: Interpreter, node: ast.Call, frame: Frame) -> Any:
     if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
-        return _super(vm, frame, node)
+        return _super(frame, node)
     grown = _grown(vm, node, frame)
     if grown is not MISSING:
         return grown
@@ -374,7 +374,7 @@ def _keywords(vm: Interpreter, node: ast.Call, frame: Frame) -> dict[str, Any]:
     return kwargs
 
 
-def _super(vm: Interpreter, frame: Frame, node: ast.AST) -> Any:
+def _super(frame: Frame, node: ast.AST) -> Any:
     owner = frame
     while owner.outer is not None:
         owner = owner.outer

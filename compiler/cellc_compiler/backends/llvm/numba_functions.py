@@ -161,7 +161,7 @@ def _unary_rule(
 # --- code -----------------------------------------------------------------------------------------
 
 
-def _helper(context: Any, builder: Any, symbol: str, ret: Any, values: Sequence[Any]) -> Any:
+def _helper(builder: Any, symbol: str, ret: Any, values: Sequence[Any]) -> Any:
     """A call of one of our functions, which `_write` adds to the module."""
     kind = ir.FunctionType(ret, [v.type for v in values])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), values)
@@ -171,7 +171,7 @@ def _math(name: str) -> Generate:
     """A function of `math/`, of as many numbers as there are arguments."""
     def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
         symbol = f"cellc.math.{name}.{_OF[sig.args[0]].name}.{len(args)}"
-        return _helper(context, builder, symbol, args[0].type, args)
+        return _helper(builder, symbol, args[0].type, args)
 
     return generate
 
@@ -238,7 +238,7 @@ def _ceil_div(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
 def _to_dtype(source: DType, dst: DType) -> Generate:
     def generate(context: Any, builder: Any, sig: Any, args: Sequence[Any]) -> Any:
         ret = context.get_value_type(sig.return_type)
-        return _helper(context, builder, f"cellc.cast.{source.name}.{dst.name}", ret, args)
+        return _helper(builder, f"cellc.cast.{source.name}.{dst.name}", ret, args)
 
     return generate
 
@@ -260,7 +260,7 @@ def _load(dtype: DType) -> Generate:
         x = builder.load(builder.gep(args[0], [args[1]]))
         if _is_converted(dtype):
             ret = context.get_value_type(sig.return_type)
-            return _helper(context, builder, f"cellc.load.{dtype.name}", ret, [x])
+            return _helper(builder, f"cellc.load.{dtype.name}", ret, [x])
         return x
 
     return generate
@@ -271,9 +271,9 @@ def _store(dtype: DType) -> Generate:
         p, at, x = args
         given = _OF[sig.args[2]]
         register = context.get_value_type(REGISTERS[dtype])
-        x = _helper(context, builder, f"cellc.cast.{given.name}.{dtype.name}", register, [x])
+        x = _helper(builder, f"cellc.cast.{given.name}.{dtype.name}", register, [x])
         if _is_converted(dtype):
-            x = _helper(context, builder, f"cellc.store.{dtype.name}", p.type.pointee, [x])
+            x = _helper(builder, f"cellc.store.{dtype.name}", p.type.pointee, [x])
         builder.store(x, builder.gep(p, [at]))
         return context.get_dummy_value()
 

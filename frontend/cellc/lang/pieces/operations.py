@@ -298,7 +298,7 @@ def mapping(vm: Interpreter, keys: Args, values: Args, frame: Frame) -> Any:
                  [*keys, *values], frame)
 
 
-def needs_run(vm: Interpreter, holder: Any, index: Any, value: Any) -> bool:
+def needs_run(holder: Any, index: Any, value: Any) -> bool:
     """Whether `holder[index] = value` makes a container of the trace one of the run."""
     if isinstance(holder, np.ndarray):
         return holds_runtime([index, value])

@@ -123,12 +123,10 @@ def _documented(doc: str, rule: Callable[..., Tensor]) -> str:
     return f"{doc} {_OF_RULES.get(function.__name__, common)}"
 
 
-def _of_one(name: str, doc: str, rule: Callable[[str, Any], Tensor], op: str = "") -> _OfOne:
-    """`rule` for an op (called `name` by default), as a public function."""
-    what = op or name
-
+def _of_one(name: str, doc: str, rule: Callable[[str, Any], Tensor]) -> _OfOne:
+    """`rule` for an op, as a public function."""
     def function(input: Tensor) -> Tensor:
-        return rule(what, input)
+        return rule(name, input)
 
     return named(function, name, _documented(doc, rule))
 

@@ -479,12 +479,13 @@ scatter_nd_add = at_points_of_a_parameter(
     "scatter_nd_add", "Updates added to slices of a parameter at points.", "add")
 
 
-def _places(indices: Any, n: int, what: str) -> Any:
+def _places(indices: Any, n: int) -> Any:
     """Positions that are known, one or several, of which an array of ints can be made."""
-    given = ints_or_int(indices, what, "indices")
+    given = ints_or_int(indices, "inplace_update", "indices")
     for place in (given,) if isinstance(given, int) else given:
         if place.bit_length() > 63:
-            raise IndexError(f"For '{what}', indices must be in [{-n}, {n}), but got {place}.")
+            raise IndexError(
+                f"For 'inplace_update', indices must be in [{-n}, {n}), but got {place}.")
     return given
 
 
@@ -496,7 +497,7 @@ def inplace_update(x: Tensor, v: Tensor, indices: Any) -> Tensor:
     """
     t, rows = ranked(x, 1, None, "inplace_update", "x"), tensor(v, "inplace_update", "v")
     i = int_tensor(indices, "inplace_update", "indices") if isinstance(indices, Tensor) else \
-        tensor_of(np.array(_places(indices, t.shape[0], "inplace_update"), np.int64))
+        tensor_of(np.array(_places(indices, t.shape[0]), np.int64))
     want = (*i.shape, *t.shape[1:])
     if rows.shape != want:
         raise misuse("inplace_update", f"'v' must have shape {want}, as 'indices' of shape "

@@ -34,8 +34,8 @@ def _matrices(x: Any, what: str, name: str, most: int | None = None) -> Tensor:
     return t
 
 
-def _total(x: Tensor, axis: int) -> Tensor:
-    return apply_one("reduce_sum", x, axes=(axis,), keepdims=True)
+def _total(x: Tensor) -> Tensor:
+    return apply_one("reduce_sum", x, axes=(1,), keepdims=True)
 
 
 # --- QR -------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def _reflect(
     rows = captures[0]
     column = at(r, i, 2)
     head, below = at(column, i, 1), arith.gt(rows, i)
-    tail = _total(arith.where(below, column * column, 0.0), 1)
+    tail = _total(arith.where(below, column * column, 0.0))
     active = tail != 0.0
     size = arith.sqrt(arith.where(active, tail + head * head, 1.0))
     first = head + arith.where(head < 0.0, -size, size)
@@ -160,8 +160,8 @@ def _rotate(
     z, (above, order) = carried[0], captures
     half = z.shape[2] // 2
     left, right = joining.part(z, 2, 0, half), joining.part(z, 2, half, 2 * half)
-    a, b = (_total(arith.mul(arith.mul(v, v), above), 1) for v in (left, right))
-    both = _total(arith.mul(left * right, above), 1)
+    a, b = (_total(arith.mul(arith.mul(v, v), above)) for v in (left, right))
+    both = _total(arith.mul(left * right, above))
     apart = both == 0.0
     zeta = (b - a) / (arith.where(apart, 1.0, both) * 2.0)
     size = arith.abs(zeta)
@@ -192,7 +192,7 @@ def singular_values(input: Tensor) -> Tensor:
     if not flat.size:
         return cast_to(creation.zeros((*x.shape[:-2], n), x.dtype), kind)
     turned = linalg.matmul(flat, rotation(flat))
-    length = arith.sqrt(_total(turned * turned, 1))
+    length = arith.sqrt(_total(turned * turned))
     u = apply("stop_gradient", turned / arith.where(length == 0.0, 1.0, length))
     return cast_to(shapes.reshape(reductions.sum(arith.mul(u, turned), 1), (*x.shape[:-2], n)),
                    kind)

@@ -122,7 +122,7 @@ def _conv2d_attrs(
         raise misuse("conv2d", f"'weight' must have 4 axes, but has shape {w}")
     steps = positive(stride, 2, "conv2d", "stride")
     gaps = positive(dilation, 2, "conv2d", "dilation")
-    count = _groups(x[1], w, groups, "conv2d")
+    count = _groups(x[1], w, groups)
     pads = mode_pads(pad_mode, padding, x[2:], w[2:], steps, gaps, "conv2d")
     return {"stride": steps, "pads": pads, "dilation": gaps, "groups": count}
 
@@ -130,11 +130,11 @@ def _conv2d_attrs(
 _known_conv2d = lru_cache(maxsize=1024)(_conv2d_attrs)  # Where sizes are ints
 
 
-def _groups(channels: int, weight: Ints, groups: Any, what: str) -> int:
-    n = integer(groups, what, "groups")
+def _groups(channels: int, weight: Ints, groups: Any) -> int:
+    n = integer(groups, "conv2d", "groups")
     if n < 1 or channels != weight[1] * n or weight[0] % n:
-        raise misuse(what, f"{channels} input channels in {groups} groups do not fit weights of "
-                     f"shape {weight}: their second axis must be the channels of a group")
+        raise misuse("conv2d", f"{channels} input channels in {groups} groups do not fit weights "
+                     f"of shape {weight}: their second axis must be the channels of a group")
     return n
 
 

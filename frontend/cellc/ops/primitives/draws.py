@@ -162,15 +162,6 @@ def _coverage(boxes: Tensor, part: tuple[Tensor, ...], height: Tensor, width: Te
     return reductions.amax(arith.where(empty, 0.0, high * wide / arith.where(empty, 1.0, whole)), 0)
 
 
-def _draw_permutation(n: Any, max_length: int, pad: int, dtype: DType) -> Tensor:
-    """A random permutation of 0 to n - 1, and `pad` up to `max_length` elements."""
-    count, length = integer(n, "Randperm", "n"), integer(max_length, "Randperm", "max_length")
-    if not 0 <= count <= length:
-        raise misuse("Randperm", f"'n' must be in [0, {length}]", count)
-    drawn = draws.permutation(count, dtype)
-    return joining.concat((drawn, creation.full((length - count,), pad, dtype=dtype)), 0)
-
-
 def _hits(true_classes: Tensor, sampled_candidates: Tensor, *, num_true: int = 1) -> Any:
     """Where drawn candidates are true classes: rows, positions among the candidates, and weights.
     """

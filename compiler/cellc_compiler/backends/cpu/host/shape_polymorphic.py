@@ -33,7 +33,7 @@ _HEAD = 3  # Words before the pointers of a kernel: rows, columns, rows of a tas
 
 def emit(graph: Graph, target: Target) -> ShapePolymorphic | None:
     """The code of an optimized graph of placeholder sizes; None if it is not one nest over them."""
-    nest = _nest(graph, target)
+    nest = _nest(graph)
     if nest is None:
         return None
     emitter = _ShapePolymorphicEmitter(nest, target)
@@ -48,7 +48,7 @@ def emit(graph: Graph, target: Target) -> ShapePolymorphic | None:
 _KERNEL = "k_sized"
 
 
-def _nest(graph: Graph, target: Target) -> Nest | None:
+def _nest(graph: Graph) -> Nest | None:
     """The nest that computes the only output at the index it is stored at."""
     if len(graph.outputs) != 1 or graph.updates or graph.outputs[0].node is None:
         return None
@@ -147,9 +147,9 @@ def _main(emitter: _ShapePolymorphicEmitter, slots: Sequence[int], target: Targe
     if emitter.nest.rows:
         width = f.intrinsic("smax", "i64", columns, one)
         per = f.intrinsic("smax", "i64", chunk // width, one)
-        tasks = _ceil(f, rows, per)
+        tasks = _ceil(rows, per)
     else:
-        per, tasks = one, _ceil(f, columns, chunk)
+        per, tasks = one, _ceil(columns, chunk)
     bufs = f.alloca(8 * (_HEAD + len(slots)))
     pointers = [f.load("ptr", f.gep(f.arg("slots"), s, "ptr")) for s in slots]
     for k, word in enumerate((rows, columns, per, *pointers)):
@@ -168,5 +168,5 @@ def _main(emitter: _ShapePolymorphicEmitter, slots: Sequence[int], target: Targe
     return module([f], declares)
 
 
-def _ceil(f: Function, a: V, b: V) -> V:
+def _ceil(a: V, b: V) -> V:
     return (a + (b - 1)) // b

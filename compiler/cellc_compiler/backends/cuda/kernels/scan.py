@@ -93,7 +93,7 @@ def _walk(
         now.set(now.get() + 1)
 
 
-def _run_bounds(f: GpuFunction, s: Scan, run: X) -> tuple[X, X]:
+def _run_bounds(s: Scan, run: X) -> tuple[X, X]:
     """Return the first place of a run, and its end."""
     begin = run * s.run
     end = begin + s.run
@@ -116,7 +116,7 @@ def _totals(s: Scan, taking: Taking, target: Target) -> KernelCode:
     f = _function(s, 1 + len(taking.types), s.runs, target)
     with f.item(s.outer, s.runs, s.inner) as (line, run, column):
         held = [f.var(x) for x in taking.start(f)]
-        _walk(f, *_run_bounds(f, s, run), _loader(f, s, 1, line, column),
+        _walk(f, *_run_bounds(s, run), _loader(f, s, 1, line, column),
               lambda place, x: set_all(held, taking.take(f, values_of(held), x, place)))
         at = (line * s.runs + run) * s.inner + column
         for i, (x, ty) in enumerate(zip(values_of(held), taking.types, strict=True)):
@@ -170,5 +170,5 @@ def _elements(
                 else:
                     store_as(f, x.v, s.dtype, f.gep(f.pointer(first), to.v, memory_type(s.dtype)))
 
-        _walk(f, *_run_bounds(f, s, run), _loader(f, s, given, line, column), take)
+        _walk(f, *_run_bounds(s, run), _loader(f, s, given, line, column), take)
     return f.finished_for(s.outer * s.runs * s.inner)

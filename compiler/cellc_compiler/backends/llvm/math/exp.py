@@ -227,13 +227,13 @@ def exp2(x: X) -> X:
     return scale(x.lt(lo).where(0.0, y), n)  # as in `exp`
 
 
-def half_expm1(x: X, shift: int = -1) -> X:
-    """(e^x - 1) * 2^shift for x bounded such that 2^(k + shift) is a normal number.
+def half_expm1(x: X) -> X:
+    """(e^x - 1) / 2 for x bounded such that 2^(k - 1) is a normal number.
 
     The reduced argument keeps its rounding error, and so does 2^k (1 + r) - 1, to which what is
     left of e^r is added: they would be the largest ones.
     """
-    head, rest = _half_expm1_parts(x, shift)
+    head, rest = _half_expm1_parts(x)
     return head + rest
 
 

@@ -362,10 +362,10 @@ def join_images(p: TapConv, direct: Tiling, target: Target) -> BatchedPlan | Non
         return None
     acc = float32 if is_half(p.dtype) else p.dtype
     problem = replace(p, unfold=j, n=1, out_dtype=acc)
-    return BatchedPlan(problem, _tiling(problem, j, mr, nv, tiles, target), j, cycles)
+    return BatchedPlan(problem, _tiling(problem, j, mr, nv, tiles), j, cycles)
 
 
-def _tiling(p: TapConv, j: Joint, mr: int, nv: int, cycles: float, target: Target) -> Tiling:
+def _tiling(p: TapConv, j: Joint, mr: int, nv: int, cycles: float) -> Tiling:
     """Rows are dealt to tasks, so that each weight is read once."""
     wanted = max(1, min(_UNITS, int(cycles / TASK_CYCLES)))
     need = -(-wanted // p.groups)
