@@ -7,6 +7,7 @@ value that replaces it. Only nodes whose op has `effect` set are kept for their 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -226,13 +227,11 @@ class Graph:
 
     def users(self) -> dict[Value, list[Node]]:
         """The nodes of this graph (not of nested ones) that read each value."""
-        table: dict[Value, list[Node]] = {}
+        table: dict[Value, list[Node]] = defaultdict(list)
         for node in self.nodes:
             for operand in node.operands:
-                if operand not in table:
-                    table[operand] = []
                 table[operand].append(node)
-        return table
+        return dict(table)
 
 
 def clone_into(

@@ -97,6 +97,8 @@ def _name(name: str) -> str:
 
 def print_attr(value: Any) -> str:
     """One attribute value as text."""
+    if type(value) is int or type(value) is bool:  # (most are)
+        return repr(value)
     if isinstance(value, DType):
         return f"dtype.{value.name}"
     if isinstance(value, Literal):

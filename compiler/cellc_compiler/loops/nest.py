@@ -109,17 +109,16 @@ class Nest:
 
 def walk(roots: Sequence[Expr]) -> Iterator[Expr]:
     """Every expression below `roots` once, arguments first."""
-    seen: set[int] = set()
+    seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
     while stack:
         e, done = stack.pop()
         if done:
             yield e
             continue
-        key = id(e)
-        if key in seen:
+        if e in seen:
             continue
-        seen.add(key)
+        seen.add(e)
         stack += [(e, True), *[(a, False) for a in reversed(children(e))]]
 
 

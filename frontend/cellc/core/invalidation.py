@@ -63,12 +63,12 @@ def watch(reads: Iterable[tuple[Any, str]], flag: Stale) -> None:
     """`flag` goes up when one of these attributes is set. Its owner holds their objects."""
     with _lock:
         _sweep()
-        for target, name in reads:
-            place = id(target), name
+        places = [(id(target), name) for target, name in reads]
+        for place in places:
             if place not in _readers:
                 _readers[place] = weakref.WeakSet()
             _readers[place].add(flag)
-            flag.watched.append(place)
+        flag.watched += places
 
 
 def _sweep() -> None:

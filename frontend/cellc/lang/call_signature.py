@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import cache
+from itertools import starmap
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -130,7 +131,7 @@ class Signature:
 
     def unchanged(self) -> bool:
         """Whether lists, dicts and arrays hold what they held."""
-        return not any(differs(box, before) for box, before in self.boxes)
+        return not any(starmap(differs, self.boxes))
 
     def _number(self, value: Any) -> int | None:
         """The number of an object that came before; else it gets the next one."""

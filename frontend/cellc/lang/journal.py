@@ -17,6 +17,7 @@ import numpy as np
 
 from cellc_runtime.records import dataclass, field
 
+from ..core.module_names import is_exactly
 from ..tracing.arguments import CHANGEABLE
 from ..tracing.reads import content, holds_content
 from ..tracing.tracer import GraphTensor
@@ -209,10 +210,8 @@ _BUILTIN: tuple[Any, ...] = (
 
 def builtin_of(box: Any) -> Any:
     """The class of Python that keeps what is in a container: its methods are not overridden."""
-    kind = type(box)
-    if type(kind) is type and kind in _BUILTIN:
-        return kind
-    return next(k for k in _BUILTIN if isinstance(box, k))
+    return type(box) if is_exactly(box, _BUILTIN) else next(
+        k for k in _BUILTIN if isinstance(box, k))
 
 
 def elements_in(box: Any) -> Any:

@@ -142,6 +142,8 @@ class _Matrix(_Fields):
         values: Tensor
         shape: Shape
 
+        def _numbers(self) -> Tensor: ...
+
     def _with(self, values: Tensor) -> Self:
         """The same places with other values."""
         same = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -166,6 +168,10 @@ class _Matrix(_Fields):
     def ndim(self) -> int:
         """Number of axes of the dense tensor."""
         return len(self.shape)
+
+    def to_dense(self) -> Tensor:
+        """The dense tensor; values of one place are added."""
+        return sparse_places.dense(self._numbers(), self.values, self.shape)
 
     def abs(self) -> Self:
         """The absolute values, at the same places."""
@@ -253,10 +259,6 @@ class COOTensor(_Matrix):
     def to_tuple(self) -> tuple[Tensor, Tensor, Shape]:
         """The indices, the values and the shape."""
         return self.indices, self.values, self.shape
-
-    def to_dense(self) -> Tensor:
-        """The dense tensor; values of one place are added."""
-        return sparse_places.dense(self._numbers(), self.values, self.shape)
 
     def to_csr(self) -> CSRTensor:
         """The same by rows; elements of a row stay in their order."""
@@ -424,10 +426,6 @@ class CSRTensor(_Matrix):
     def to_tuple(self) -> tuple[Tensor, Tensor, Tensor, Shape]:
         """Where rows start, the columns, the values and the shape."""
         return self.indptr, self.indices, self.values, self.shape
-
-    def to_dense(self) -> Tensor:
-        """The dense tensor; values of one place are added."""
-        return sparse_places.dense(self._numbers(), self.values, self.shape)
 
     def to_coo(self) -> COOTensor:
         """The same by coordinates."""

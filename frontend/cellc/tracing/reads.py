@@ -44,6 +44,7 @@ _OFFERED = frozenset({"param_groups", "attrs"})
 """Attributes of cellc's own objects that users may change in place."""
 _GONE = object()
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_FIXED = (type, types.FunctionType, types.MethodType, types.NoneType)
 _METHODS = (types.BuiltinMethodType, types.MethodWrapperType)
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _BUFFERS = (ctypes.Array, ctypes.Structure, ctypes.Union, mmap)
@@ -93,7 +94,7 @@ def short(value: Any, depth: int = 4) -> str:
     elif value is None or issubclass(type(value), _PLAIN):  # (an open size says it is an int)
         text = "None" if value is None else _builtin(value).__repr__(value)
     elif value is _GONE or isinstance(value, _NAMED):
-        text = "nothing" if value is _GONE else value.__qualname__
+        text = getattr(value, "__qualname__", "nothing")
     elif isinstance(value, GraphTensor):
         text = f"a tensor {ir_type(value)}"
     elif isinstance(value, Tensor):
@@ -232,7 +233,7 @@ def _held(value: Any) -> Any:
 def content(value: Any, outer: tuple[int, ...] = ()) -> Any:
     """A copy of what can change in a value in place; None if nothing can. `outer`: identities of
     the containers that it is in."""
-    if id(value) in outer:  # a container that contains itself
+    if isinstance(value, _FIXED) or id(value) in outer:  # (a container that contains itself)
         return None
     value = _held(value)
     if isinstance(value, (list, tuple, deque)):
@@ -468,7 +469,7 @@ class Reads:
     ) -> None:
         if key not in self.found:
             self.found[key] = Read(label, self.place(), now, value, "", None, watched, key, stamps)
-            if _is_cell(type(value)) and hasattr(type(value), "__iter__"):
+            if value is not _GONE and _is_cell(type(value)) and hasattr(type(value), "__iter__"):
                 self.of_attribute(value, "_cells")
 
     def finish(self) -> list[Read]:

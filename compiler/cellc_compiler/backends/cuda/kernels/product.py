@@ -358,8 +358,8 @@ class ProductKernel:
 
     # --- results --------------------------------------------------------------------------------
 
-    def _end(self, batch: X, i: X, j: X, sums: list[V]) -> None:
-        """Store the tile."""
+    def _end(self, batch: X, i: X, j: X, sums: list[V], first: int = 0) -> None:
+        """Store the tile, `first` elements after the output's begin."""
         tile, lanes = self.tile, self.lanes
         across = tile.tn // lanes
         columns = [j + self.column + c * LANE_COLUMNS * lanes for c in range(across)]
@@ -368,6 +368,7 @@ class ProductKernel:
             row = i + self.row + (r // lanes * LANE_ROWS * lanes + r % lanes)
             with self.f.given(row.cmp("slt", self.p.m)):
                 start = self.store.row(batch, row)
+                start = start + first if first else start
                 for c in range(across):
                     self.store.put(sums[r * across + c], start, places[c], columns[c])
 
