@@ -364,3 +364,38 @@ def test_grouped_convolutions_have_the_same_bits_in_both_modes() -> None:
             with mode(m):
                 got.append(net(x).asnumpy())
         np.testing.assert_array_equal(got[0].view(np.uint32), got[1].view(np.uint32))
+
+
+class Branching(nn.Cell):
+    """Convolutions in a branch that the run chooses, and in a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.SequentialCell(nn.Conv2d(32, 48, 3), nn.ReLU(), nn.Conv2d(48, 32, 3))
+        self.other = nn.Conv2d(32, 32, 3)
+
+    def construct(self, x):
+        if x.sum() > 0:
+            x = self.body(x) + x
+        else:
+            x = self.other(x)
+        while x.sum() < 50:
+            x = ops.abs(self.other(x)) + 0.1
+        return x
+
+
+def test_branches_and_loops_are_blocked_too() -> None:
+    ms.set_seed(2)
+    net = Branching().set_train(False)
+    images = np.random.default_rng(1).standard_normal((3, 1, 32, 9, 11)).astype(np.float32)
+    given = [ms.Tensor(images[0] + 1), ms.Tensor(images[1] - 1), ms.Tensor(images[2] * 1e-3)]
+    graph = optimize(trace(net, (given[0],), {}).graph)
+    assert Layout(AVX512).run(graph)
+    verify(graph)
+    found = [n.op for n in graph.walk()]
+    assert "conv2d" not in found and found.count("conv2d_blocked") == 4
+    results = []
+    for each in MODES:
+        with mode(each):
+            results.append([net(x).asnumpy().tobytes() for x in given])
+    assert results[0] == results[1]
