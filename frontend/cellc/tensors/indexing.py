@@ -15,7 +15,7 @@ import math
 import weakref
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from cellc_runtime.site import STATE
 
 from ..core.dispatch import active_tracer, apply, apply_one, assign_part, stays
 from ..core.native import native_body
-from . import index_runtime
+from . import index_runtime, views
 from .index_plan import (
     Flag,
     Ints,
@@ -46,8 +46,8 @@ from .promotion import cast_to, constant, is_scalar
 from .tensor import Tensor, host_array
 from .views import (
     change,
-    check_alone,
     family,
+    followers,
     is_fixed,
     is_linked,
     link,
@@ -109,6 +109,15 @@ def _hashable(key: Any) -> Any:
         parts = tuple([NotImplemented if type(k) is tuple else _hashable(k) for k in key])
         return NotImplemented if NotImplemented in parts else (tuple, parts)
     return NotImplemented
+
+
+def _is_basic(key: Any) -> bool:
+    """Whether a key has ints, slices, None and Ellipsis alone; ints may be open sizes."""
+    return all(
+        k is None or k is Ellipsis or (isinstance(k, int) and type(k) is not bool)
+        or (type(k) is slice and all(
+            b is None or isinstance(b, int) for b in (k.start, k.stop, k.step)))
+        for k in (key if type(key) is tuple else (key,)))
 
 
 def _from_hashable(key: Any) -> Any:
@@ -282,7 +291,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     short = key if type(key) is int else _hashable(key)
     if short is NotImplemented or not is_fixed(x):
         part.__dict__["_taken_from"] = weakref.ref(x), key
-        if short is not NotImplemented and part is not x:
+        if short is not NotImplemented or _is_basic(key):
             share(x, (part,))
     else:
         link(part, x, _taken_by, (short,), (), None)
@@ -522,10 +531,12 @@ def _write(x: Tensor, key: Any, changed: Changed) -> None:
             x, key = part, Ellipsis
     changes = _changes(x, lambda t: changed(t, key))
     also = [tensor for tensor, _ in changes]
-    for tensor in also:
-        check_alone(tensor, also)
+    after = [part for tensor in also for part in followers(tensor, also)]
     for tensor, new in changes:
         change(tensor, new, also)
+    for part in {id(part): part for part in after}.values():
+        whole, place = cast(tuple[Tensor, Any], _source(part))
+        views.become(part, taken(whole, place))
 
 
 def _changes(x: Tensor, changed: Callable[[Tensor], Tensor]) -> list[tuple[Tensor, Tensor]]:

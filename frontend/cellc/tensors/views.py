@@ -391,8 +391,9 @@ def viewing(fn: F, by: Callable[..., Any] | None = None) -> F:
         x = args[0] if args else next(iter(kwargs.values()))
         if out is x or not isinstance(x, Tensor):
             return out
-        if not is_fixed(x):
-            share(x, out if type(out) in (tuple, list) else (out,))
+        parts = out if type(out) in (tuple, list) else (out,)
+        if not all(map(is_fixed, (x, *parts))):
+            share(x, parts)
             return out
         if by is not None:
             link(out, x, by, (out.shape,), (), None)
@@ -414,24 +415,53 @@ def viewing(fn: F, by: Callable[..., Any] | None = None) -> F:
 
 
 def share(x: Tensor, parts: Sequence[Tensor]) -> None:
-    """Note that tensors share elements with `x`, which has an open size: their layout is not known,
-    so in-place changes of them are refused (`check_alone`)."""
-    group = x.__dict__.setdefault("_shares", [weakref.ref(x)])
+    """Note that tensors share elements with `x`, where `x` or they have open sizes: their layout is
+    not known, so in-place changes of them are refused (`followers`)."""
+    root = _root_of(x)
+    group = root.__dict__.setdefault("_shares", [weakref.ref(root)])
     for part in parts:
         if part is not x:
             part.__dict__["_shares"] = group
             group.append(weakref.ref(part))
 
 
-def check_alone(x: Tensor, also: Sequence[Tensor] = ()) -> None:
-    """Before a change of `x`, which changes some tensors `also`."""
-    for ref in x.__dict__.get("_shares", ()):
+def _root_of(x: Tensor) -> Tensor:
+    view: View | None = x.__dict__.get("_view")
+    return x if view is None else view.root
+
+
+_SHARED = ("a tensor of which a size is left open shares elements with another one, and is changed "
+           "in place: write to a copy, or leave no size open")
+
+
+def followers(x: Tensor, also: Sequence[Tensor] = ()) -> list[Tensor]:
+    """The tensors of open sizes that follow a change of `x` and `also`, in order: parts that are
+    taken from these by ints and slices (`_taken_from`).
+
+    Raises:
+        TypeError: there are others, of which only the run knows whether they share elements.
+    """
+    group, tracer = _root_of(x).__dict__.get("_shares"), active_tracer()
+    if group is None or tracer is None:  # (only a trace has open sizes)
+        return []
+    known = {id(t) for y in (x, *also) for t in (y, _root_of(y))}
+    found: list[Tensor] = []
+    for ref in group:
         other = ref()
-        if other is not None and other is not x and all(other is not t for t in also):
-            raise TypeError(
-                "a tensor of which a size is left open shares elements with another one, and is "
-                "changed in place: write to a copy, or leave no size open"
-            )
+        if other is None or id(other) in known:
+            continue
+        if not other._eager and not tracer.reaches(_value_of(other)):
+            continue  # of a branch or trace that is complete
+        source = other.__dict__.get("_taken_from", (_nothing, None))[0]()
+        if source is None or not {id(source), id(_root_of(source))} & known:
+            raise TypeError(_SHARED)
+        found.append(other)
+        known.add(id(other))
+    return found
+
+
+def _nothing() -> None:
+    """Stand for a reference to a tensor that is gone."""
 
 
 def hand_on(constant: Tensor, new: Tensor) -> None:
@@ -541,9 +571,9 @@ def become(x: Tensor, new: Tensor) -> None:
 
 def change(x: Tensor, new: Tensor, also: Sequence[Tensor] = ()) -> None:
     """Make `x` hold the value of `new` (of its shape and type), and its root and the other views of
-    that follow. The caller knows the tensors that are changed `also`."""
-    if "_shares" in x.__dict__:
-        check_alone(x, also)
+    that follow. The caller knows the tensors that are changed `also`, and their `followers`."""
+    if not also and followers(x):
+        raise TypeError(_SHARED)
     if not is_linked(x):
         become(x, new)
         return
