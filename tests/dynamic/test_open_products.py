@@ -11,7 +11,7 @@ import pytest
 
 import cellc as ms
 from cellc import Tensor, amp, nn, ops
-from cellc_compiler.backends.cpu.kernels.gemm import dot, widened
+from cellc_compiler.backends.cpu.kernels.gemm import arith, dot, widened
 
 from .test_open_programs import Served, floats, labels
 from .test_open_sizes import assert_same, eagerly, traces
@@ -22,6 +22,7 @@ Shapes = Sequence[tuple[int, ...]]
 
 ROWS = (40, 33, 64, 7, 2, 130)
 SIZES = [(40, 40, 24), (33, 33, 35), (64, 70, 300), (5, 300, 7), (100, 2, 3), (2, 64, 64)]
+LONG = [*SIZES, (2, 1030, 24), (70, 600, 90), (2, 2, 2)]
 LENGTHS = [(2, 40), (3, 33), (4, 64), (2, 7), (5, 2), (2, 130)]
 
 
@@ -45,6 +46,14 @@ def attention(dtype: Any) -> Fn:
     return run
 
 
+def complex_product(dtype: Any, turned: bool = False) -> Fn:
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        x, y = (a.astype(dtype) * (1 - 0.5j) + 0.25j for a in (x, y))
+        return ops.matmul(x, y.swapaxes(0, 1) if turned else y)
+
+    return run
+
+
 def rows(k: int, columns: int) -> list[Shapes]:
     return [[(n, k), (k, columns)] for n in ROWS]
 
@@ -64,6 +73,10 @@ CASES: dict[str, tuple[Fn, list[Shapes], int]] = {  # (the last: how many progra
        for t in (ms.float16, ms.bfloat16)},
     **{f"one column, {t.name}": (product(t), depths(24, 1), 2)
        for t in (ms.float16, ms.bfloat16, ms.float32, ms.float64)},
+    **{f"all sizes, {t.name}": (complex_product(t), [[(n, k), (k, m)] for n, k, m in LONG], 1)
+       for t in (ms.complex64, ms.complex128)},
+    "all sizes, complex columns": (
+        complex_product(ms.complex64, True), [[(n, k), (m, k)] for n, k, m in LONG], 1),
     "small weights": (lambda x, w: ops.matmul(x, w.astype(ms.float16).astype(ms.float32)),
                       rows(96, 48), 1),
     "a vector": (ops.mv, [[(24, k), (k,)] for k in ROWS], 2),
@@ -116,3 +129,13 @@ def test_a_wrong_end_of_chains_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     broken = Served(ops.mv, [floats(24, 100), floats(100)], {0: (24, None), 1: (None,)})
     monkeypatch.undo()
     assert not np.any([broken.same([floats(24, k), floats(k)]) for k in (77, 131)])
+
+
+def test_a_tail_of_halves_of_complex_elements_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mask of a vector counts numbers as elements."""
+    monkeypatch.setattr(arith.Arith, "scalars", lambda self, f, count: (
+        count * self.parts if isinstance(count, int) else count))
+    fn = complex_product(ms.complex64)
+    broken = Served(fn, [floats(20, 30), floats(30, 41)], {1: (30, None)})
+    monkeypatch.undo()
+    assert not broken.same([floats(20, 30), floats(30, 35)])

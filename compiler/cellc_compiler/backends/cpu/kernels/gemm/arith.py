@@ -117,8 +117,14 @@ class Arith:
     def load(self, f: Function, ptr: V, lanes: int, count: int | V | None = None) -> list[V]:
         """`lanes` stored elements as accumulator vectors; from `count` on zero and not read."""
         ty = vector(self.storage, lanes * self.parts)
-        raw = load_part(f, ty, ptr, count * self.parts if isinstance(count, int) else count)
+        raw = load_part(f, ty, ptr, None if count is None else self.scalars(f, count))
         return self.split(f, self.widen(f, raw))
+
+    def scalars(self, f: Function, count: int | V) -> int | V:
+        """Numbers in memory of `count` elements, of which a complex one is two."""
+        if isinstance(count, int):
+            return count * self.parts
+        return count if self.parts == 1 else f.mul(count, f.i64(self.parts))
 
     def split(self, f: Function, raw: V) -> list[V]:
         """Interleaved complex lanes as real and imaginary vectors; others as they are."""

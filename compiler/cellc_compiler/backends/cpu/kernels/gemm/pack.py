@@ -159,6 +159,9 @@ def _pack_last(f: Function, p: Panels, columns: V) -> None:
     if not p.transposed:
         _pack_rows(f, p, columns)
         return
+    if p.arith.parts != 1:
+        _pack_scalars(f, p, columns)
+        return
 
     def vec(v: V, _: list[V]) -> None:
         left = f.sub(columns, f.mul(v, f.i64(lanes)))
@@ -249,9 +252,11 @@ def _pack_short(f: Function, p: Panels, src: V, dst: V, valid: int | V) -> None:
     f.loop(0, f.arg("kc"), 1, [], row)
 
 
-def _pack_scalars(f: Function, p: Panels, columns: int) -> None:
-    """Complex B stored `[n][k]`: element by element, zeros after the last column."""
-    padded = ceil_div(columns, p.arith.lanes) * p.arith.lanes
+def _pack_scalars(f: Function, p: Panels, columns: int | V) -> None:
+    """Complex B stored `[n][k]`: element by element, zeros after the last of known columns."""
+    padded = columns
+    if isinstance(columns, int):
+        padded = ceil_div(columns, p.arith.lanes) * p.arith.lanes
 
     def write(k: V, c: V, parts: list[V]) -> None:
         at = f.add(f.mul(k, f.i64(p.k_bytes)), f.mul(c, f.i64(p.arith.acc_size)))

@@ -12,7 +12,7 @@ from typing import Literal
 from cellc_runtime.records import dataclass, replace
 from cellc_runtime.target import Target
 
-from .....ir.dims import Undecided, estimate, is_symbolic
+from .....ir.dims import estimate, is_symbolic
 from ....llvm.text import is_float
 from .arith import Arith
 from .pack import ceil_div, odd_pitch
@@ -226,11 +226,7 @@ def at_least(p: Problem) -> Problem:
 
 def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
     """The schedule of one problem for all like it: groups of as many tiles, and as many groups as
-    there are.
-
-    Raises:
-        Undecided: there is no such schedule.
-    """
+    there are."""
     each = ceil_div(ceil_div(like.m, s.rows), s.row_groups)
     row_groups = ceil_div(ceil_div(p.m, s.rows), each) if is_symbolic(p.m) else s.row_groups
     wide = ceil_div(ceil_div(like.n, s.width), s.col_groups)
@@ -246,8 +242,6 @@ def _opened(p: Problem, like: Problem, s: Schedule, arith: Arith) -> Schedule:
         kc, pack_a = p.k, pack_a if arith.converts else "none"
     if pack_b == "local" and (kc is not s.kc or is_symbolic(p.n)):
         pack_b = "shared"
-    if is_symbolic(p.n) and arith.parts != 1:
-        raise Undecided("complex products have a known number of columns")
     transposing = s.transposing and type(p.k) is int
     if transposing:
         pack_b = "none"

@@ -302,11 +302,6 @@ class _Tile:
             return self.count(vec)
         return f.sub(f.arg("valid"), f.i64(vec * self.lanes))
 
-    def scalars(self, vec: int) -> int | V:
-        """Numbers of vector `vec` in memory, of which a complex element is two."""
-        count = self.valid(vec)
-        return count * self.arith.parts if isinstance(count, int) else count
-
     # --- results ----------------------------------------------------------------------------
 
     def vectors(self) -> list[tuple[int, int]]:
@@ -328,16 +323,17 @@ class _Tile:
         where = self.address(self.lay.carry, arith.parts * arith.acc_size)
         out: list[V] = []
         for (_, v), ptr in zip(self.vectors(), where, strict=True):
-            out += arith.split(f, load_part(f, ty, ptr, self.scalars(v)))
+            count = arith.scalars(f, self.valid(v))
+            out += arith.split(f, load_part(f, ty, ptr, count))
         return out
 
     def spill(self, accs: list[V]) -> None:
         """Leave the accumulators to the next block of k."""
-        p = self.arith.parts
-        where = self.address(self.lay.carry, p * self.arith.acc_size)
+        f, arith, p = self.f, self.arith, self.arith.parts
+        where = self.address(self.lay.carry, p * arith.acc_size)
         for i, (_, v) in enumerate(self.vectors()):
-            whole = self.arith.join(self.f, accs[i * p : (i + 1) * p])
-            store_part(self.f, whole, where[i], self.scalars(v))
+            whole = arith.join(f, accs[i * p : (i + 1) * p])
+            store_part(f, whole, where[i], arith.scalars(f, self.valid(v)))
 
     def finish(self, accs: list[V]) -> None:
         """Epilogue, conversion and store of the final values."""
@@ -390,10 +386,7 @@ def store_result(
     if lay.epilogue:
         acc = lay.epilogue.emit(f, acc, row, col, lanes, lanes_below(f, count, lanes))
     value = narrow(f, acc, arith.dtype, arith.out)
-    if isinstance(count, int):
-        store_part(f, value, ptr, None if count == lanes else count * arith.parts)
-    else:
-        store_part(f, value, ptr, count)
+    store_part(f, value, ptr, None if count == lanes else arith.scalars(f, count))
 
 
 def _store_column(f: Function, lay: TileLayout, acc: V, ptr: V, row: V, count: int) -> None:
