@@ -35,7 +35,7 @@ from .ir.dims import (
     divide,
     is_symbolic,
 )
-from .ir.graph import Graph, Value
+from .ir.graph import Builder, Graph, Node, Value, clone_into
 from .ir.shapes import Guard, Shapes
 from .lower import memory
 from .lower.lowered import Lowered
@@ -207,11 +207,9 @@ def _compile(
 
 
 def _take_numbers(graph: Graph) -> dict[Value, tuple[Any, DType]]:
-    """Make an input of each number that follows from sizes; those numbers. Raises Undecided if a
-    branch or a loop has such a number."""
+    """Make an input of each number that follows from sizes; those numbers."""
     number_op = shape.Number.name
-    if any(n.op == number_op for node in graph.nodes for r in node.regions for n in r.walk()):
-        raise Undecided("a branch or a loop computes with a size")
+    graph.nodes = [made for node in graph.nodes for made in (*_lift_numbers(node), node)]
     numbers: dict[Value, tuple[Any, DType]] = {}
     table: dict[Value, Value] = {}
     for node in graph.nodes:
@@ -225,6 +223,31 @@ def _take_numbers(graph: Graph) -> dict[Value, tuple[Any, DType]]:
     graph.outputs = [table.get(v, v) for v in graph.outputs]
     graph.updates = [(old, table.get(new, new)) for old, new in graph.updates]
     return numbers
+
+
+def _lift_numbers(node: Node) -> list[Node]:
+    """Let the graphs of a branch or a loop capture the numbers that they compute from sizes; the
+    nodes that compute these, for the graph around."""
+    if not any(n.op == shape.Number.name for region in node.regions for n in region.walk()):
+        return []
+    lifted: list[Node] = []
+    regions = []
+    for region in node.regions:
+        copy = Graph(region.name)
+        copy.outputs, _ = clone_into(
+            Builder(copy), region, [copy.add_input(v.type, v.name, v.kind) for v in region.inputs])
+        nodes = [made for n in copy.nodes for made in (*_lift_numbers(n), n)]
+        lifted += [n for n in nodes if n.op == shape.Number.name]
+        copy.nodes = [n for n in nodes if n.op != shape.Number.name]
+        regions.append(copy)
+    for copy in regions:
+        table = {n.result: copy.add_input(n.result.type, f"size {i}") for i, n in enumerate(lifted)}
+        for n in copy.nodes:
+            n.operands = [table.get(v, v) for v in n.operands]
+        copy.outputs = [table.get(v, v) for v in copy.outputs]
+    node.operands = [*node.operands, *(n.result for n in lifted)]
+    node.regions = tuple(regions)
+    return lifted
 
 
 def _template(slot: Slot) -> Slot:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc import ops
+from cellc import nn, ops
 from cellc_compiler.ir.dims import Dim, SymbolInfo, bounds, choose, largest, smallest
 
 from .test_open_programs import Served, floats
-from .test_open_sizes import assert_same, eagerly
+from .test_open_sizes import assert_same, eagerly, traces
 
 CASES: dict[str, Callable[[Any], Any]] = {
     "linspace": lambda x: x * ops.linspace(-1.0, 2.5, x.shape[1]).reshape(-1, 1),
@@ -36,6 +36,47 @@ def test_functions(name: str) -> None:
     for n, s in ((2, 20), (3, 31), (5, 9), (2, 64), (4, 11)):
         x = ms.Tensor(rng.standard_normal((n, s, 4)).astype(np.float32))
         assert_same(fn(x), eagerly(CASES[name], x))
+
+
+def until(x: Any, i: Any) -> Any:
+    """A run-time loop whose end and steps follow from sizes."""
+    h = x[:, 0]
+    while i < x.shape[1]:
+        h = ops.tanh(h * (1 / x.shape[1]) + x.gather(i, 1)) / x.shape[0]
+        i = i + 1
+    return h
+
+
+def nested(x: Any, i: Any) -> Any:
+    """A branch in a loop; both, and what follows, take the same numbers."""
+    h = x[:, 0]
+    while i < x.shape[1]:
+        if i * 2 < x.shape[1]:
+            h = h + x.gather(i, 1) * x.shape[1]
+        else:
+            h = h * x.shape[0] - x.shape[1]
+        i = i + 1
+    return h * x.shape[1]
+
+
+BOTH = nn.LSTM(4, 5, bidirectional=True, batch_first=True)
+
+
+def both_ways(x: Any, i: Any) -> Any:
+    lengths = ops.clamp((x[:, 0, 0].abs() * 8).astype(ms.int32) + 1 + i, 1, x.shape[1])
+    return BOTH(x, None, lengths)[0]
+
+
+@pytest.mark.parametrize("fn", [until, nested, both_ways])
+def test_loops_that_compute_with_sizes(fn: Callable[..., Any]) -> None:
+    """One program for all sizes: a loop is given the numbers that follow from them."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+    compiled = ms.jit(lambda x, i: fn(x, i))
+    for n, s in ((2, 20), (3, 31), (5, 9), (2, 64), (4, 11)):
+        x, i = ms.Tensor(floats(n, s, 4)), ms.Tensor(np.int32(0))
+        assert_same(compiled(x, i), eagerly(fn, x, i))
+    assert not any(o.refusals for o in traces(compiled.table))
+    assert sum(len(o.open) for o in traces(compiled.table)) == 1
 
 
 def test_no_rows() -> None:

@@ -416,7 +416,7 @@ def _plain(bound: Any, dtype: DType) -> Any:
         return None
     if isinstance(bound, (builtins.complex, np.complexfloating)):
         raise misuse("clamp", "a bound must be a real number", bound, TypeError)
-    if is_symbolic(bound) and dtype.is_float:
+    if is_symbolic(bound):
         return bound
     return float(bound) if dtype.is_float else int(bound)
 
