@@ -10,7 +10,8 @@ import pytest
 
 import cellc as ms
 from cellc import nn, ops
-from cellc_compiler.ir.dims import Dim, SymbolInfo, bounds, choose, largest, smallest
+from cellc_compiler.ir.dims import Dim, SymbolInfo, bounds, choose, deciding, largest, smallest
+from cellc_compiler.ir.shapes import Shapes
 
 from .test_open_programs import Served, floats
 from .test_open_sizes import assert_same, eagerly, traces
@@ -36,6 +37,48 @@ def test_functions(name: str) -> None:
     for n, s in ((2, 20), (3, 31), (5, 9), (2, 64), (4, 11)):
         x = ms.Tensor(rng.standard_normal((n, s, 4)).astype(np.float32))
         assert_same(fn(x), eagerly(CASES[name], x))
+
+
+BOUNDS: dict[str, Callable[[Any], Any]] = {
+    "clamp": lambda x: ops.clamp((x * 20).astype(ms.int32), 1 - x.shape[1], x.shape[1] // 2),
+    "clamp of few bits": lambda x: ops.clamp((x * 40).astype(ms.int8), -1, x.shape[1]),
+    "clip of positions": lambda x: ops.clip(ops.arange(x.shape[1]), x.shape[0], x.shape[1] - 2),
+    "where": lambda x: ops.where(ops.arange(x.shape[1]) < x.shape[1] // 2, x.shape[1], 0),
+    "gradient": lambda x: ms.grad(lambda y: ops.clamp(y, -1 / x.shape[1], x.shape[0]).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_numbers_of_integer_types(name: str) -> None:
+    """One program: a size is a number of the element type, which all sizes fit or a guard says."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+    fn = ms.jit(BOUNDS[name])
+    for n, s in ((2, 20), (3, 31), (5, 9), (2, 64), (4, 11)):
+        x = ms.Tensor(floats(n, s, 4))
+        assert_same(fn(x), eagerly(BOUNDS[name], x))
+    assert not any(o.refusals for o in traces(fn.table))
+    assert sum(len(o.open) for o in traces(fn.table)) == 1
+
+
+def test_a_size_that_an_element_type_does_not_hold() -> None:
+    """A bound that all elements keep is none, from the size on where that is so."""
+    ms.set_context(mode=ms.GRAPH_MODE)
+    fn = ms.jit(lambda x: ops.clamp((x * 100).astype(ms.int8), -1, x.shape[0]))
+    for n in (20, 31, 127, 128, 300, 100):
+        x = ms.Tensor(floats(n))
+        assert_same(fn(x), eagerly(fn, x))
+    assert 2 <= sum(len(o.open) for o in traces(fn.table)) <= 3
+
+
+def test_what_no_size_can_exceed_is_no_guard() -> None:
+    shapes = Shapes()
+    n = shapes.new("n", 7, SymbolInfo(2))
+    with deciding(shapes):
+        assert n <= (1 << 63) - 1 and n - 1 < (1 << 64) - 1
+        assert not shapes.guards
+        assert n <= 1 << 40
+    (guard,) = shapes.guards
+    assert guard.holds({"n": 1 << 40}) and not guard.holds({"n": (1 << 40) + 1})
 
 
 def until(x: Any, i: Any) -> Any:

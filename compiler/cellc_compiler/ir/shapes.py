@@ -24,6 +24,8 @@ from .dims import (
     terms_of,
 )
 
+_LONGEST = (1 << 63) - 1  # No axis is longer: numpy and the runtime hold a size in 64 bits
+
 
 @dataclass(frozen=True, slots=True)
 class Guard:
@@ -173,6 +175,9 @@ class Shapes:
         if found is not None:
             return found
         low, high = self.bounds(x)
+        if abs(terms_of(x).get((), 0)) >= _LONGEST:  # (the range of an element type)
+            low, high = bounds(x, {n: i if i.high is not None else replace(i, high=_LONGEST)
+                                   for n, i in self.symbols.items()})
         if high is not None and high < 0:
             found = False
         elif low is not None and low >= (relation != ">="):
