@@ -450,7 +450,7 @@ def followers(x: Tensor, also: Sequence[Tensor] = ()) -> list[Tensor]:
         other = ref()
         if other is None or id(other) in known:
             continue
-        if not other._eager and not tracer.reaches(_value_of(other)):
+        if hasattr(type(other), "ir_value") and not tracer.reaches(_value_of(other)):
             continue  # of a branch or trace that is complete
         source = other.__dict__.get("_taken_from", (_nothing, None))[0]()
         if source is None or not {id(source), id(_root_of(source))} & known:
