@@ -59,6 +59,11 @@ class Guard:
         return f"{text} ({self.where})" if self.where else text
 
 
+STAND_IN = 10061
+"""A size that stands for those that are not known before the run. One for all, where they may be as
+large: a network in which two of them meet takes them for equal, which is then guarded."""
+
+
 @dataclass
 class Shapes:
     """The symbols of one trace, what is known of them, and what was assumed."""
@@ -74,6 +79,8 @@ class Shapes:
     measured: list[int] = field(default_factory=list)
     # what those turned out to be by where they are met, before what is foreseen
     answered: Mapping[Met, int] = field(default_factory=dict)
+    # the most that others are taken for, until the run has found them
+    largest_guess: int = STAND_IN
     # where the trace has met them; `asked` by the name of the symbol
     met: list[Met] = field(default_factory=list)
     asked: dict[str, Met] = field(default_factory=dict)
@@ -99,7 +106,8 @@ class Shapes:
         """Return a copy of the known facts and assumptions."""
         return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
                       self.expression,
-                      list(self.measured), self.answered, list(self.met), dict(self.asked),
+                      list(self.measured), self.answered, self.largest_guess, list(self.met),
+                      dict(self.asked),
                       self.general, dict(self.table), dict(self.answers), dict(self.equal))
 
     def at(self, sizes: Sizes) -> Shapes:

@@ -129,8 +129,8 @@ def trace(
     Raises:
         CompileError: an error in the network (of the builtin kind it is of).
     """
-    state = lang.State()
-    first = None if shapes is None else shapes.copy()
+    state, shapes = lang.State(), shapes or Shapes()
+    first = shapes.copy()
     while True:
         try:
             traced = _traced_once(
@@ -139,19 +139,28 @@ def trace(
             if again is None:
                 return traced
         except Exception as e:
-            again = state.retraced(e)
+            again = state.retraced(e) or _guessed_alike(shapes)
             if again is None:
                 raise
         except pieces.Failed as e:
             raise e.error from None
         state = again
-        if shapes is not None and first is not None:
-            shapes.restore(first)
+        shapes.restore(first)
+
+
+def _guessed_alike(shapes: Shapes) -> lang.State | None:
+    """The state to trace with once more, if sizes that the run finds were guessed to differ: they
+    may have to be equal (`x[mask, other]`)."""
+    guesses = [shapes.hints[s] for s in shapes.asked]
+    if len(set(guesses)) < 2 or min(guesses) >= shapes.largest_guess:
+        return None
+    shapes.largest_guess = max(min(guesses), 1)
+    return lang.State()
 
 
 def _traced_once(
     fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
-    types: Sequence[TensorType] | None, shapes: Shapes | None, state: lang.State, called: bool,
+    types: Sequence[TensorType] | None, shapes: Shapes, state: lang.State, called: bool,
     call: CallLog | None, known: lang.Known | None, arrays: Sequence[Any] | None,
 ) -> Traced:
     structure, leaves = take_apart_call(args, kwargs)
@@ -160,7 +169,6 @@ def _traced_once(
     given = types or [ir_type(t) for t in leaves]
     inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]
     before = [t.ir_value for t in inputs]
-    shapes = shapes if shapes is not None else Shapes()
     shapes.where, shapes.expression = tracer.place, tracer.expression
     outside = Reads(lang.position)
     with tracing(tracer):

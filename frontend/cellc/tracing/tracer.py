@@ -142,11 +142,6 @@ class Region:
     entered: Entered | None = None  # how a run comes here; None where nobody has said
 
 
-STAND_IN = 10061
-"""A size that stands for those that are not known before the run. One for all: a network in which
-two of them meet takes them for equal, which is then guarded."""
-
-
 class SizeInside(TypeError):
     """A size that follows from elements is needed in a branch or loop of the run."""
 
@@ -461,8 +456,9 @@ class Tracer:
         if hint is None and known < len(shapes.measured):
             hint = shapes.measured[known]
         elif hint is None:
-            many = STAND_IN if most is None else evaluate(most, shapes.hints)
-            hint = min(STAND_IN, many - 1 if many > 3 else many)  # (within its bounds)
+            guess = shapes.largest_guess
+            many = guess if most is None else evaluate(most, shapes.hints)
+            hint = min(guess, many - 1 if many > 3 else many)  # (within its bounds)
         bound = most if type(most) is int else None
         dim = shapes.new(f"found_{name}", hint, SymbolInfo(
             low, bound, f"the number that '{name}' found at {self.place()}", limit=most))
