@@ -89,10 +89,8 @@ _HOMES = {
 }
 """Names by the module that has them, which loads at the first use of one; see `facade`. Importing
 cellc itself loads none of them, nor numpy."""
-_facade(__name__, _HOMES, {
-    "compile": "ms.jit, or ms.compile_artifact for a file",
-    "optim": "cellc.nn or cellc.mint.optim", "no_grad": "the code "
-    "without it: gradients are recorded only where ms.grad or ms.value_and_grad ask for them"})
+_other_names = _lazy_module("cellc.core.other_names")
+_facade(__name__, _HOMES, lambda module, name: _other_names.missing_name(module, name))
 __dir__ = _public_names(__name__)
 _old_paths = _lazy_module("cellc.old_paths")
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from cellc_runtime.lazy import Package, imported, no_attribute
 
+from .core.later import other_names
+
 _PREFIX = "cellc."
 _METRICS = (
     "accuracy", "auc", "bleu_score", "confusion_matrix", "cosine_similarity", "dice", "error",
@@ -235,7 +237,10 @@ class OldPaths(Loader):
     ) -> ModuleSpec | None:
         """For an old path below `cellc`: how to load it."""
         package, _, module = name.removeprefix(_PREFIX).rpartition(".")
-        if not name.startswith(_PREFIX) or module not in _HOMES.get(package, ()):
+        if not name.startswith(_PREFIX):
+            return None
+        if module not in _HOMES.get(package, ()):
+            other_names.refuse_import(name)
             return None
         return ModuleSpec(name, OldPaths(), is_package=True)
 

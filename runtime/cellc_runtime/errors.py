@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from .source_names import long_name
+
 
 class CollectiveError(RuntimeError):
     """Ranks disagree about a collective, one of them has not reached it in time, or none can."""
@@ -60,6 +62,8 @@ class InNotebook:
         frames = [f for f in traceback.walk_tb(self.__traceback__)
                   if str(f[0].f_globals.get("__name__")).partition(".")[0] not in _LIBRARY]
         where = "".join(traceback.StackSummary.extract(frames).format())
+        for file in {frame.f_code.co_filename for frame, _ in frames}:
+            where = where.replace(f'File "{file}"', long_name(file))
         text = "\n".join([f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())])
         return [*where.splitlines(), *text.splitlines()]
 

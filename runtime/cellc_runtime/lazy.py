@@ -128,9 +128,14 @@ with lazy_imports(__name__):
     from concurrent import futures as futures
 
 
-def no_attribute(module: str, name: str, instead: str = "") -> AttributeError:
-    """The error for a name that a public module does not have. `instead`: what does the work of the
-    name here; without it the message names a similar name of the module, if there is one."""
+def no_attribute(module: str, name: str, instead: str = "", place: str = "") -> AttributeError:
+    """The error for a name that a public module does not have.
+
+    Args:
+        instead: what does the work of the name here. Without it the message names a similar name of
+            the module, if there is one.
+        place: where the very same name is, as `"nn.Dense"`.
+    """
     text = f"module {module!r} has no attribute {name!r}"
     if instead:
         return AttributeError(f"{text}: cellc does not have it; use {instead}")
@@ -138,6 +143,9 @@ def no_attribute(module: str, name: str, instead: str = "") -> AttributeError:
     names = [] if name.startswith("_") else dir(sys.modules[module])
     names.sort(key=lambda n: n[0] == name[0])  # of two names alike, that which begins so
     known = {n.casefold(): n for n in names if n[0].casefold() == given[0]}
+    if place:
+        own = f"did you mean {known[given]!r}, or {place}?" if given in known else f"it is {place}"
+        return AttributeError(f"{text}; {own}")
     meant = [given] if given in known else difflib.get_close_matches(given, known, 1, 0.76) \
         if len(name) > 2 else []
     hint = f"; did you mean {known[meant[0]]!r}?" if meant else ""
@@ -145,7 +153,8 @@ def no_attribute(module: str, name: str, instead: str = "") -> AttributeError:
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str], elsewhere: Mapping[str, str] | None = None
+    package: str, homes: Mapping[str, str],
+    missing: Callable[[str, str], AttributeError] = no_attribute,
 ) -> Callable[[str], Any]:
     """The `__getattr__` of a package whose names load the modules that define them.
 
@@ -154,7 +163,7 @@ def lazy_names(
         homes: names by the module, relative to the package (`".layer.basic"`; `"."`: the names are
             modules below the package), separated by blanks; `own=theirs` renames one. Modules
             themselves are found under their own names.
-        elsewhere: names of MindSpore that are not here, and what does their work.
+        missing: the error for a name of the package that is not here.
     """
     found = {own: (home, theirs or own) for home, names in homes.items()
              for own, _, theirs in (name.partition("=") for name in names.split() if name != "|")}
@@ -167,7 +176,7 @@ def lazy_names(
         elif home:
             value = getattr(imported(home, package), theirs)
         else:
-            raise no_attribute(package, name, (elsewhere or {}).get(name, ""))
+            raise missing(package, name)
         # The next access finds it there, without this call.
         setattr(sys.modules[package], name, value)
         return value
@@ -176,7 +185,8 @@ def lazy_names(
 
 
 def facade(
-    package: str, homes: Mapping[str, str], elsewhere: Mapping[str, str] | None = None
+    package: str, homes: Mapping[str, str],
+    missing: Callable[[str, str], AttributeError] = no_attribute,
 ) -> None:
     """Let a package offer names of other modules, which load at their first use.
 
@@ -184,7 +194,7 @@ def facade(
     the stub beside the package, which type checkers and editors read.
 
     Args:
-        homes, elsewhere: as for `lazy_names`. Names after a `|` are offered, but not listed in
+        homes, missing: as for `lazy_names`. Names after a `|` are offered, but not listed in
             `__all__`.
     """
     names, offered, listed = vars(sys.modules[package]), set(), set()
@@ -192,19 +202,22 @@ def facade(
         shown, _, more = row.partition("|")
         listed |= {name.partition("=")[0] for name in shown.split()}
         offered |= {*more.split()}
-    names.update(__getattr__=lazy_names(package, homes, elsewhere),
+    names.update(__getattr__=lazy_names(package, homes, missing),
                  __all__=sorted({*names.get("__all__", ()), *listed}))
     own = public_names(package)
     names["__dir__"] = lambda: sorted({*own(), *offered})
 
 
-def names_of(module: str, table: Mapping[str, Any]) -> Callable[[str], Any]:
+def names_of(
+    module: str, table: Mapping[str, Any],
+    missing: Callable[[str, str], AttributeError] = no_attribute,
+) -> Callable[[str], Any]:
     """The `__getattr__` of a module whose names are the keys of a table."""
 
     def find(name: str) -> Any:
         if name in table:
             return table[name]
-        raise no_attribute(module, name)
+        raise missing(module, name)
 
     return find
 

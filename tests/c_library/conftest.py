@@ -11,6 +11,7 @@ import pytest
 import cellc as ms
 from cellc import nn, ops
 
+from ..campaigns.emulated.conftest import emulated as emulated
 from .library import CLibrary
 
 

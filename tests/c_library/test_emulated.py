@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import cellc as ms
 from cellc import nn, ops
 
-from ..campaigns.emulated.machine import NAMES, Machine, Missing, machine
+from ..campaigns.emulated.machine import Machine
 from ..samples.networks import load
 from .conftest import Model, entries
 
@@ -59,15 +58,6 @@ class Small(nn.Cell):
     def construct(self, x: Any) -> Any:
         """A few features."""
         return ops.mean(self.deep(ops.relu(self.second(ops.relu(self.first(x))))), (2, 3))
-
-
-@pytest.fixture(params=NAMES)
-def emulated(request: pytest.FixtureRequest) -> Machine:
-    """Each machine whose parts are here."""
-    try:
-        return machine(request.param)
-    except Missing as missing:
-        pytest.skip(str(missing))
 
 
 def test_libraries_run_there(emulated: Machine, tmp_path: Path) -> None:

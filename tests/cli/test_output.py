@@ -67,7 +67,15 @@ def test_a_full_disk_is_an_error_of_standard_output(trained: Path, command: list
     assert err == "cellc: standard output: No space left on device\n"
 
 
-@pytest.mark.parametrize("command", [["explain"], ["run", "net.cellc", "-i", X]])
+@pytest.mark.parametrize("command", [
+    ["explain"], ["run", "net.cellc", "-i", X], ["profile", "net.py:Net", "-i", X, "--runs", "1"],
+    ["plan", "net.py:Net", "-i", "x=float32[8,4]", "-i", "label=int32[8]", "--train", "step",
+     "--mesh", "dp=2", "--link", "intra=1us:10GB/s"],
+    ["dump", "net.py:Net", "-i", X], ["check", "net.py:Net", "-i", X], ["cache"], ["--help"],
+    ["verify", "net.py:Net", "-i", X], ["compile", "net.py:Net", "-i", X, "-o", "other.cellc"],
+    ["inspect", "net.py:Net", "-i", X, "-o", "page.html"], ["completion", "bash"],
+    ["bisect", "net.py:Net", "-i", X], ["export", "net.py:Net", "-i", X, "-o", "net.mindir"],
+])
 def test_the_reader_of_a_pipe_has_gone(trained: Path, command: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)

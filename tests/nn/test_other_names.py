@@ -3,6 +3,7 @@ interrupted, errors of layers, counts."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
 import re
@@ -59,6 +60,38 @@ def test_a_name_of_torch(wrong: Callable[[], object], kind: type[Exception], hin
     with pytest.raises(kind, match=r".") as caught:
         wrong()
     assert hint in said(caught.value)
+
+
+@pytest.mark.parametrize(("line", "hint"), [
+    ("from cellc.nn import Module", "'Module' from 'cellc.nn': cellc does not have it; use nn.C"),
+    ("from cellc import no_grad", "'no_grad' from 'cellc': .* only where ms.grad"),
+    ("from cellc import Conv2d", "'Conv2d' from 'cellc'; it is nn.Conv2d"),
+    ("from cellc.ops import Conv2d", "'Conv2d' .*; did you mean 'Conv2D', or nn.Conv2d?"),
+    ("from cellc.ops import DataLoader", "'DataLoader' .*: .*; use GeneratorDataset"),
+    ("from cellc.mint.nn import ModuleList", "'ModuleList' from 'cellc.mint.nn': .* nn.CellList"),
+    ("from cellc.nn import Dens", "'Dens' from 'cellc.nn'; did you mean 'Dense'?"),
+])
+def test_an_import_of_a_name_of_torch(line: str, hint: str) -> None:
+    with pytest.raises(ImportError, match=f"^cannot import name {hint}"):
+        exec(line)
+
+
+@pytest.mark.parametrize(("line", "kind", "text"), [
+    ("import cellc.nn.Module", ModuleNotFoundError, "use nn.Cell$"),
+    ("import cellc.nn.Dense", ModuleNotFoundError, "^No module named 'cellc.nn.Dense'"),
+    ("import cellc.nn.nodir", ModuleNotFoundError, "^No module named 'cellc.nn.nodir'"),
+    ("from cellc.nn import nodir", ImportError, "^cannot import name 'nodir' from 'cellc.nn' "),
+])
+def test_other_imports_fail_as_ever(line: str, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        exec(line)
+
+
+def test_no_module_has_a_name_that_hints_call_missing() -> None:
+    """Except those that a module has beside the hint for the others."""
+    there = {name for name in other_names.NAMES for path in other_names._PLACES
+             if hasattr(importlib.import_module(path), name)}
+    assert there == {"Parameter", "functional", "optim"}
 
 
 @pytest.mark.parametrize("cell", [OfTensor, OfCell, Forward])

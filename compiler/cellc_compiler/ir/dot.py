@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 
-from .graph import NOWHERE, Graph, Node, Value
+from .graph import Graph, Node, Value
 from .op import lookup
 
 
@@ -72,8 +71,7 @@ class _Writer:
         for r in node.results:
             self.ids[r] = name
         types = ", ".join(str(r.type) for r in node.results)
-        place = "" if node.span is NOWHERE else f"{PurePath(node.span.file).name}:{node.span.line}"
-        label = "\\n".join(x for x in (node.op, types, place) if x)
+        label = "\\n".join(x for x in (node.op, types, node.span.short) if x)
         color = _color(node)
         yield f'{name} [label={_quote(label)}, fillcolor="{color}"];'
         for v in node.operands:

@@ -19,6 +19,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import hashlib, lazy_imports
 from cellc_runtime.records import dataclass, field
+from cellc_runtime.source_names import short_name
 
 from .dims import is_symbolic
 from .registry import lookup
@@ -42,6 +43,11 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+    @property
+    def short(self) -> str:
+        """For people: file without folders, and line; "" for no place."""
+        return "" if self.line <= 0 else f"{short_name(self.file)}:{self.line}"
 
 
 NOWHERE = Span(file="<cellc>", line=0, column=0)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from cellc_runtime import dtypes
 
-from ..ir.graph import NOWHERE, Graph, Node
+from ..ir.graph import Graph, Node
 from .library import onnx
 from .reductions import nested_info, positions_of, scan
 from .table import maps, refused, write_graph
@@ -35,8 +33,7 @@ def _dropout(w: Writer, node: Node, x: str, key: str) -> Names | None:
 
 @maps("check", "print")
 def _left_out(w: Writer, node: Node, *x: str) -> Names:
-    where = "" if node.span is NOWHERE else f" {Path(node.span.file).name}:{node.span.line}"
-    w.left_out.append(node.op + where)
+    w.left_out.append(f"{node.op} {node.span.short}".rstrip())
     return ()
 
 

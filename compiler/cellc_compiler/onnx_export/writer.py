@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -324,8 +323,8 @@ class Writer:
         outputs = [self.declare(self.name(label), t) for t in types]
         node = onnx.helper.make_node(
             kind, list(inputs), outputs, name=self.name(f"{label}/{kind}"), **attrs)
-        if at is not None and at.span is not NOWHERE:
-            node.doc_string = f"{Path(at.span.file).name}:{at.span.line}"
+        if at is not None and at.span.short:
+            node.doc_string = at.span.short
         self.nodes.append(node)
         return outputs
 

@@ -16,7 +16,7 @@ from typing import Any
 from cellc_compiler import backends, driver, open_sizes
 from cellc_compiler.ir.dims import Undecided, deciding
 from cellc_compiler.ir.dot import graph_dot
-from cellc_compiler.ir.graph import NOWHERE, Graph, Node, Value
+from cellc_compiler.ir.graph import Graph, Node, Value
 from cellc_compiler.ir.names import Names
 from cellc_compiler.ir.shapes import Shapes
 from cellc_compiler.ir.text import ParseError, parse_graph
@@ -137,10 +137,10 @@ def _places(nodes: Iterable[Node], names: Mapping[Value, str]) -> Iterator[str]:
     for n in nodes:
         if n.is_constant:
             continue
-        at = "" if n.span is NOWHERE else f"{Path(n.span.file).name}:{n.span.line}"
         cell = f"in {n.scope}" if n.scope else ""
         of = " ".join(names[r] for r in n.results if r in names)
-        found.setdefault(" ".join(filter(None, (at, cell))), []).append(f"{of} {n.op}".strip())
+        where = " ".join(filter(None, (n.span.short, cell)))
+        found.setdefault(where, []).append(f"{of} {n.op}".strip())
     for where, ops in found.items():
         yield f"  {where}: {', '.join(ops)}\n" if where else f"  {', '.join(ops)}\n"
 

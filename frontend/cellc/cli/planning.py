@@ -16,6 +16,7 @@ from ..compiled.traced import trace
 from ..lang import CompileError
 from ..nn.grad_reducer import BUCKET_BYTES
 from ..tensors.tensor import arrays_of
+from ..tools import consoles
 from ..tools.planning import links, meshes, view, workload
 from ..tools.profiling import profile_traced, seconds, size
 from .at_sizes import at_chosen
@@ -24,7 +25,7 @@ from .launching import mpi_command, mpi_environment
 from .loading import load_network, ordered_inputs, sample_inputs, training_step, writing
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    pass
 
 _AXIS = re.compile(r"(dp|tp|pp)=(\d+)")
 
@@ -70,11 +71,7 @@ def _planned(args: argparse.Namespace) -> int:
 
 
 def _show(work: workload.Workload, plans: list[meshes.Plan], connected: links.Links) -> None:
-    from rich.console import Console  # of use only to those who look
-
-    console: Console = Console()
-    if not console.is_terminal:
-        console = Console(width=190)
+    console = consoles.output(190)
     title = (f"{work.name}: {work.samples} rows in {seconds(work.seconds)} on one rank, "
              f"{len(work.blocks)} layers, {size(work.weights)} of parameters; intra "
              f"{connected.intra}, inter {connected.inter}")

@@ -24,6 +24,7 @@ from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
 from cellc_runtime.forks import renewed
 from cellc_runtime.records import dataclass
+from cellc_runtime.source_names import short_name
 
 from ..core.lru import LRU
 from ..core.module_names import plain
@@ -189,8 +190,7 @@ def called_at() -> str:
     frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] != "cellc":
-            name = frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
-            return f" (called at {name}:{frame.f_lineno})"
+            return f" (called at {short_name(frame.f_code.co_filename)}:{frame.f_lineno})"
         frame = frame.f_back
     return ""
 
@@ -230,7 +230,7 @@ def of_function(fn: Any, name: str) -> tuple[Cause, int]:
         same = found.last() is inner
         found.last = ref(inner)
     code = inner.__code__
-    place = f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
+    place = f"{short_name(code.co_filename)}:{code.co_firstlineno}"
     if same:
         return Cause("transform", f"{name} was called again on the same function, at {place}"
                      + called_at()), found.count

@@ -14,6 +14,7 @@ from itertools import islice, pairwise
 from types import CodeType, FrameType, FunctionType
 
 from cellc_runtime.lazy import logging
+from cellc_runtime.source_names import short_name
 
 from .module_names import module_of
 
@@ -75,9 +76,9 @@ def warn_of_numpy(frame: FrameType | None) -> None:
         return
     _told.add((code, at))
     name = code.co_qualname.removesuffix(".construct").rpartition(".")[2]
-    file = code.co_filename.replace("\\", "/").rpartition("/")[2]
     logging.getLogger("cellc").warning(
-        RUN_BY_NUMPY, name, _source(frame), f"{file}:{frame.f_lineno}", "; use functions of ops")
+        RUN_BY_NUMPY, name, _source(frame),
+        f"{short_name(code.co_filename)}:{frame.f_lineno}", "; use functions of ops")
 
 
 def _source(frame: FrameType) -> str:

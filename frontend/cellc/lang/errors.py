@@ -17,6 +17,7 @@ from pathlib import Path
 from cellc_compiler.ir.graph import Node, Span
 from cellc_runtime.errors import InNotebook
 from cellc_runtime.records import dataclass
+from cellc_runtime.source_names import long_name
 
 from ..tracing.tracer import ElementsUnknown, SizeInside
 
@@ -84,7 +85,7 @@ class Place:
     def where(self) -> str:
         """File, line and function in the form of a Python traceback."""
         cell = f" (cell {self.scope})" if self.scope else ""
-        return f'File "{self.span.file}", line {self.span.line}, in {self.function}{cell}'
+        return f"{long_name(self.span.file)}, line {self.span.line}, in {self.function}{cell}"
 
     def caret(self) -> str:
         """The source line with the offending part underlined."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-import os.path
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import lru_cache
 from types import CellType, FunctionType
 from typing import Any, NoReturn, Protocol
 
 from cellc_compiler.ir.graph import Value
 from cellc_runtime.records import dataclass
+from cellc_runtime.source_names import short_name
 
 from ..core.invalidation import replaced_members
 from ..tracing.reads import Reads
@@ -118,12 +117,6 @@ class Language:
     store_outside: Callable[[Interpreter, Stored, Any, Frame], None]
     rest_of_statement: Callable[[Interpreter, ast.stmt, Frame], None]
     templates: Callable[[Interpreter], Templates]
-
-
-@lru_cache(maxsize=256)
-def _basename(path: str) -> str:
-    """The last part of a path; each read of a trace asks where it is."""
-    return os.path.basename(path)
 
 
 def _builtins_of(frame: Frame) -> dict[str, Any]:
@@ -240,7 +233,7 @@ class Interpreter:
         if self.read_at is not None or frame is None or not frame.depth:
             return self.read_at or ""
         line = getattr(frame.node, "lineno", 0) or getattr(frame.source.node, "lineno", 0)
-        return f"{_basename(frame.source.file)}:{line}"
+        return f"{short_name(frame.source.file)}:{line}"
 
     def calls(self, frame: Frame) -> list[Place]:
         """The calls that led to a frame, outermost first."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cellc_runtime.lazy import names_of, public_names
 
+from ..core.later import other_names
 from . import distributed as distributed
 from . import linalg as linalg
 from . import nn as nn
@@ -21,4 +22,4 @@ else:
 __all__ = sorted([*FUNCTIONS, "distributed", "linalg", "nn", "optim", "special"])
 __dir__ = public_names(__name__)
 if not TYPE_CHECKING:
-    __getattr__ = names_of(__name__, {})
+    __getattr__ = names_of(__name__, {}, other_names.missing_name)

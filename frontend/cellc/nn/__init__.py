@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellc_runtime.lazy import imported, lazy_names, public_names
 
+from ..core.later import other_names
 from .cell import Cell as Cell
 
 _HOMES = {
@@ -105,9 +106,7 @@ if TYPE_CHECKING:
     from .utils import *  # noqa: F403
     from .wrap import *  # noqa: F403
 else:
-    _load = lazy_names(__name__, _HOMES, {
-        "Module": "nn.Cell", "ModuleList": "nn.CellList", "ModuleDict": "nn.CellDict",
-        "Parameter": "ms.Parameter", "functional": "cellc.ops or cellc.mint.nn.functional"})
+    _load = lazy_names(__name__, _HOMES, other_names.missing_name)
     _own = public_names(__name__)
 
     def __getattr__(name: str) -> Any:

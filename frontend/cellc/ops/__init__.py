@@ -12,6 +12,7 @@ from typing import Any
 
 from cellc_runtime.lazy import imported, lazy_names, no_attribute
 
+from ..core.later import other_names
 from ..core.native import entry
 from ..eager import on_device
 from . import functional
@@ -75,6 +76,6 @@ def __getattr__(name: str) -> Any:
     else:
         found = imported(".primitives", __name__).find(name)
         if found is None:
-            raise no_attribute(__name__, name)
+            raise other_names.missing_name(__name__, name)
     setattr(sys.modules[__name__], name, found)  # the next access finds it there
     return found

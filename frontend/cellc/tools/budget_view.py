@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from xml.sax.saxutils import escape
 
 from cellc_compiler.lower.budget import Plan, Row, Trial, mebibytes
+from cellc_runtime.source_names import short_name
 
 LINES = 12  # Lines of source that a table shows at most
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -59,7 +59,7 @@ def _table(title: str, rows: Sequence[Row], full: bool) -> list[str]:
     out = [f"  {title}: {total}"]
     for nbytes, flops, where in shown:
         path, _, number = where.rpartition(":")
-        place = f"{Path(path).name}:{number}" if path and not full else where
+        place = f"{short_name(path)}:{number}" if path and not full else where
         ops = ", ".join(dict.fromkeys(r.op for r in lines[where]))
         again = f" {count(flops):>12}" if flops else ""
         out.append(f"    {mebibytes(nbytes):>10}{again} {len(lines[where]):>4} x  {place}  "

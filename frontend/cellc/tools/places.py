@@ -17,6 +17,7 @@ from typing import Any
 
 from cellc_compiler.ir.graph import NOWHERE, Span, join_scope
 from cellc_runtime.records import dataclass
+from cellc_runtime.source_names import long_name
 
 from ..lang import scope_paths
 from ..lang.errors import Place
@@ -110,4 +111,4 @@ def lines(span: Span, scope: str) -> list[str]:
         return [f"  in no line of the source{cell}"]
     text = linecache.getline(span.file, span.line).rstrip("\n")
     shown = Place(span, text, "").caret().splitlines() if text else []
-    return [f'  File "{span.file}", line {span.line}{cell}', *(f"    {part}" for part in shown)]
+    return [f"  {long_name(span.file)}, line {span.line}{cell}", *(f"    {part}" for part in shown)]

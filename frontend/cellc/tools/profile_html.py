@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from html import escape
 
-from .profiling import Profile, Row, outside_text, place, seconds, size
+from .profiling import Profile, Row, outside_text, seconds, size
 
 _ROWS = 25
 
@@ -30,7 +30,7 @@ def _row(row: Row, inside: float) -> str:
     site = row.sites[0]
     bar = (f'<div style="width:90px;background:#8884"><div style="width:{90 * share:.0f}px;'
            'height:9px;background:#e0533d"></div></div>')
-    words = (site.label, site.family, site.scope, place(site.span))
+    words = (site.label, site.family, site.scope, site.span.short)
     cells = [seconds(row.seconds), f"{100 * share:.1f}", bar, str(row.count),
              *map(escape, words)]
     return f"<tr>{''.join(f'<td align=left>{c}</td>' for c in cells)}</tr>"

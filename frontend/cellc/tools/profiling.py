@@ -39,6 +39,7 @@ from ..core.later import open_sizes
 from ..storage.memory import aligned_copy
 from ..tensors.tensor import elements_now
 from ..tracing.exceptions import ERRORS
+from . import consoles
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -234,11 +235,8 @@ class Profile:
         write_text(path, json.dumps(document))
 
     def __repr__(self) -> str:  # the last value of a notebook's cell is shown by it
-        from rich.console import Console  # of use only to those who look at a profile
-
-        out = io.StringIO()
-        _print(self, "call", 25, Console(file=out, width=_WIDTH, no_color=True,
-                                         force_jupyter=False, force_terminal=False))
+        console, out = consoles.in_text(_WIDTH)
+        _print(self, "call", 25, console)
         return out.getvalue()
 
     def _repr_html_(self) -> str:
@@ -247,25 +245,17 @@ class Profile:
 
     def show(self, by: str = "call", limit: int = 25) -> None:
         """Print the table, coloured on a terminal."""
-        from rich.console import Console  # as above
-
-        console = Console()
-        _print(self, by, limit, console if console.is_terminal else Console(width=_WIDTH))
+        _print(self, by, limit, consoles.output(_WIDTH))
 
 
 KEYS: Mapping[str, Callable[[Site], tuple[str, ...]]] = {
-    "call": lambda s: (s.label, s.family, s.scope, place(s.span)),
+    "call": lambda s: (s.label, s.family, s.scope, s.span.short),
     "op": lambda s: (s.label,),
     "cell": lambda s: (s.scope or "(top)",),
-    "line": lambda s: (place(s.span),),
+    "line": lambda s: (s.span.short,),
     "family": lambda s: (s.family,),
 }
 """The groupings of a table's rows."""
-
-
-def place(span: Span) -> str:
-    """A span for people: file name and line."""
-    return "" if span.line <= 0 else f"{Path(span.file).name}:{span.line}"
 
 
 def profile_traced(
@@ -418,7 +408,7 @@ def _call_events(p: Profile, events: list[Event], start: float) -> Iterator[dict
             yield {**base, **at, "ph": "X", "tid": e.thread + 2, "name": site.label,
                    "args": {"task": e.task}}
             continue
-        about = {"cell": site.scope, "line": place(site.span), "family": site.family,
+        about = {"cell": site.scope, "line": site.span.short, "family": site.family,
                  "tasks": site.tasks, "bytes": site.nbytes, "flops": site.flops}
         lane = e.thread + 2 if site.apart else 1
         yield {**base, **at, "ph": "X", "tid": lane, "name": site.label, "args": about}

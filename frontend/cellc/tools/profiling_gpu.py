@@ -6,7 +6,6 @@ a kernel is shorter than its launch (some microseconds), its time has a part of 
 
 from __future__ import annotations
 
-import io
 import json
 import statistics
 import time
@@ -29,6 +28,7 @@ from ..core.device import current
 from ..storage.memory import aligned_copy
 from ..tensors.tensor import host_arrays_of
 from ..tracing.exceptions import ERRORS
+from . import consoles
 from .profiling import Profile, csv_text, profile_traced, seconds
 
 if TYPE_CHECKING:
@@ -107,19 +107,13 @@ class GpuProfile:
                          "kernel (NVIDIA's Nsight Systems shows when each one ran)")
 
     def __repr__(self) -> str:  # the last value of a notebook's cell is shown by it
-        from rich.console import Console  # of use only to those who look at a profile
-
-        out = io.StringIO()
-        self._print("kernel", 25, Console(file=out, width=_WIDTH, no_color=True,
-                                          force_jupyter=False, force_terminal=False))
+        console, out = consoles.in_text(_WIDTH)
+        self._print("kernel", 25, console)
         return out.getvalue()
 
     def show(self, by: str = "kernel", limit: int = 25) -> None:
         """Print the table, coloured on a terminal."""
-        from rich.console import Console  # as above
-
-        console = Console()
-        self._print(by, limit, console if console.is_terminal else Console(width=_WIDTH))
+        self._print(by, limit, consoles.output(_WIDTH))
 
     def _print(self, by: str, limit: int, console: Console) -> None:
         from rich.table import Table  # as above

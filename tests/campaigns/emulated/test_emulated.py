@@ -20,15 +20,6 @@ OPS = ("add", "erf", "matmul", "reduce_sum", "softmax", "sort", "random_normal")
 """Elementwise in all types, a polynomial, a kernel, rows, sums, a block, draws."""
 
 
-@pytest.fixture(params=NAMES)
-def emulated(request: pytest.FixtureRequest) -> Machine:
-    """Each machine whose parts are here."""
-    try:
-        return machine(request.param)
-    except Missing as missing:
-        pytest.skip(str(missing))
-
-
 def test_detection(emulated: Machine) -> None:
     """The processor is the emulated one, whatever `/proc/cpuinfo` says of the machine."""
     ran = emulated.run(["-c", "import json; from cellc_runtime.target import runnable_targets\n"

@@ -5,7 +5,7 @@ Texts are arrays of strings. Tokenizers make arrays of tokens, `Lookup` numbers 
 
 from __future__ import annotations
 
-from cellc_runtime.lazy import facade
+from cellc_runtime.lazy import facade, no_attribute
 
 _PIECES = "the package sentencepiece, whose functions PythonTokenizer takes"
 _ELSEWHERE = {
@@ -27,4 +27,5 @@ _HOMES = {
     ".vectors": "FastText GloVe ToVectors Vectors",
     ".vocab": "Lookup Vocab",
 }
-facade(__name__, _HOMES, _ELSEWHERE)
+facade(__name__, _HOMES,
+       lambda module, name: no_attribute(module, name, _ELSEWHERE.get(name, "")))

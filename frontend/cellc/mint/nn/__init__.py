@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cellc_runtime.lazy import facade
 
+from ...core.later import other_names
+
 _HOMES = {
     ".": "functional",
     "...nn.layer.activation":
@@ -32,4 +34,4 @@ _HOMES = {
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d "
         "AdaptiveMaxPool2d MaxUnpool2d",
 }
-facade(__name__, _HOMES)
+facade(__name__, _HOMES, other_names.missing_name)
