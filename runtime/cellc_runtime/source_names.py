@@ -18,7 +18,7 @@ def cell_name(file: str) -> str:
 
 
 def short_name(file: str) -> str:
-    """A file without its folders, or a notebook's cell: `net.py`, `In[3]`."""
+    """A file without its folders, or a notebook's cell (`In[3]`)."""
     known = "IPython" in sys.modules and cell_name(file)
     return known or file.replace("\\", "/").rpartition("/")[2]
 

@@ -52,7 +52,7 @@ def test_writers_are_found(text: str, writes: bool) -> None:
 
 
 IMPORTS = {
-    "cellc/cli/planning.py": "of a terminal", "cellc/tools/planning/view.py": "of a terminal",
+    "cellc/tools/consoles.py": "of a terminal", "cellc/tools/planning/view.py": "of a terminal",
     "cellc/tools/profiling.py": "of a terminal", "cellc/tools/profiling_gpu.py": "of a terminal",
     "cellc/dataset/decoding.py": "in no_fork", "cellc_compiler/build/emit.py": "in no_fork",
     "cellc/ranks/groups.py": "before there are threads", "cellc_runtime/mpi.py": "as above",
