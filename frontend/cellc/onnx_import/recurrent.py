@@ -152,7 +152,7 @@ class _Cell:
 
 
 _NARROW = ("R", "scales", "zeros")
-"""What a step calls the parts of recurrent weights."""
+"""Names of the parts of recurrent weights within a step."""
 
 
 def _gates(x: Tensor, w: Tensor | Narrow, d: int, bias: Tensor | None) -> Tensor:
