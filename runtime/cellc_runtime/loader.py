@@ -8,6 +8,7 @@ runtime's one piece of process-wide state.
 from __future__ import annotations
 
 import ctypes
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -189,11 +190,14 @@ def set_num_threads(count: int) -> None:
     """Use `count` threads from the next parallel region on; results do not depend on it.
 
     Raises:
-        ValueError: `count` is not between 1 and 1024.
+        TypeError: `count` is no int.
+        ValueError: it is not between 1 and 1024.
     """
+    if isinstance(count, bool) or not hasattr(type(count), "__index__"):
+        raise TypeError(f"the number of threads must be an int, got {count!r}")
     if not 1 <= count <= 1024:
         raise ValueError(f"the number of threads must be between 1 and 1024, got {count}")
-    _POOL.set_threads(count)
+    _POOL.set_threads(operator.index(count))
 
 
 def _function(address: int, result: Any, *arguments: Any) -> Callable[..., Any]:

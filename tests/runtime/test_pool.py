@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from typing import Any
 from pathlib import Path
 
 import numpy as np
@@ -122,4 +123,10 @@ def test_a_forked_child_gets_its_own_pool() -> None:
 @pytest.mark.parametrize("count", [0, -1, 5000])
 def test_impossible_numbers_of_threads(count: int) -> None:
     with pytest.raises(ValueError, match="between 1 and 1024"):
+        cellc_runtime.set_num_threads(count)
+
+
+@pytest.mark.parametrize("count", [1.5, "2", None, True])
+def test_numbers_of_threads_are_ints(count: Any) -> None:
+    with pytest.raises(TypeError, match="must be an int, got"):
         cellc_runtime.set_num_threads(count)
