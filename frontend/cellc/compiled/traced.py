@@ -152,9 +152,10 @@ def _guessed_alike(shapes: Shapes) -> lang.State | None:
     """The state to trace with once more, if sizes that the run finds were guessed to differ: they
     may have to be equal (`x[mask, other]`)."""
     guesses = [shapes.hints[s] for s in shapes.asked]
-    if len(set(guesses)) < 2 or min(guesses) >= shapes.largest_guess:
+    least = max(min(guesses, default=0), 1)
+    if len(set(guesses)) < 2 or least >= shapes.largest_guess:
         return None
-    shapes.largest_guess = max(min(guesses), 1)
+    shapes.largest_guess = least
     return lang.State()
 
 
