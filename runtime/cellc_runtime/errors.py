@@ -5,11 +5,10 @@ from __future__ import annotations
 import builtins
 import contextlib
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
-
-from .source_names import long_name
 
 
 class CollectiveError(RuntimeError):
@@ -151,3 +150,28 @@ def run_error(
         error.add_note(where)
     error.file, error.line = file, line
     return error
+
+
+# --- names of source files ------------------------------------------------------------------------
+# The file of a notebook's cell has a name that its text gives (a number of 8 digits), which
+# tells a reader nothing. IPython knows which cell it is; its tracebacks say `Cell In[3], line 2`.
+
+
+def cell_name(file: str) -> str:
+    """`In[3]` for the file of the third cell of a notebook or of IPython's prompt; else ""."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", str)()
+    format_name = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    found = None if format_name is None else format_name(file)
+    return found[1] if found else ""
+
+
+def short_name(file: str) -> str:
+    """A file without its folders, or a notebook's cell (`In[3]`)."""
+    known = "IPython" in sys.modules and cell_name(file)
+    return known or file.replace("\\", "/").rpartition("/")[2]
+
+
+def long_name(file: str) -> str:
+    """A file as tracebacks have it: `File "/home/user/net.py"`, `Cell In[3]`."""
+    cell = cell_name(file)
+    return f"Cell {cell}" if cell else f'File "{file}"'

@@ -158,8 +158,8 @@ def _outside_too(self: Any, f: GpuFunction, number: X, s: X, indices: V) -> tupl
     return index, inside | ~inside
 
 
-def _one_further(f: GpuFunction, s: scan.Scan, run: X) -> tuple[X, X]:
-    begin, end = _BOUNDS(f, s, run)
+def _one_further(s: scan.Scan, run: X) -> tuple[X, X]:
+    begin, end = _BOUNDS(s, run)
     return begin, end + 1
 
 

@@ -14,7 +14,7 @@ import pytest
 import cellc as ms
 from cellc import nn
 from cellc.lang import register_source
-from cellc_runtime.source_names import long_name, short_name
+from cellc_runtime.errors import long_name, short_name
 
 X = ms.Tensor(np.ones((2, 4), np.float32))
 

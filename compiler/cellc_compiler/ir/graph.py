@@ -17,9 +17,9 @@ import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import DType
+from cellc_runtime.errors import short_name
 from cellc_runtime.lazy import hashlib, lazy_imports
 from cellc_runtime.records import dataclass, field
-from cellc_runtime.source_names import short_name
 
 from .dims import is_symbolic
 from .registry import lookup

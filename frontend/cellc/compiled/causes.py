@@ -22,9 +22,9 @@ from cellc_compiler.ir.dims import symbols_of
 from cellc_compiler.ir.graph import Literal
 from cellc_compiler.ir.shapes import Guard, Shapes
 from cellc_compiler.ir.types import TensorType
+from cellc_runtime.errors import short_name
 from cellc_runtime.forks import renewed
 from cellc_runtime.records import dataclass
-from cellc_runtime.source_names import short_name
 
 from ..core.lru import LRU
 from ..core.module_names import plain

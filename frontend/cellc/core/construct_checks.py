@@ -13,8 +13,8 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from itertools import islice, pairwise
 from types import CodeType, FrameType, FunctionType
 
+from cellc_runtime.errors import short_name
 from cellc_runtime.lazy import logging
-from cellc_runtime.source_names import short_name
 
 from .module_names import module_of
 

@@ -15,9 +15,8 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from cellc_compiler.ir.graph import Node, Span
-from cellc_runtime.errors import InNotebook
+from cellc_runtime.errors import InNotebook, long_name
 from cellc_runtime.records import dataclass
-from cellc_runtime.source_names import long_name
 
 from ..tracing.tracer import ElementsUnknown, SizeInside
 

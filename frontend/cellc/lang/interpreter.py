@@ -15,8 +15,8 @@ from types import CellType, FunctionType
 from typing import Any, NoReturn, Protocol
 
 from cellc_compiler.ir.graph import Value
+from cellc_runtime.errors import short_name
 from cellc_runtime.records import dataclass
-from cellc_runtime.source_names import short_name
 
 from ..core.invalidation import replaced_members
 from ..tracing.reads import Reads

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 from cellc_compiler.lower.budget import Plan, Row, Trial, mebibytes
-from cellc_runtime.source_names import short_name
+from cellc_runtime.errors import short_name
 
 LINES = 12  # Lines of source that a table shows at most
 _BARS = " ▁▂▃▄▅▆▇█"

@@ -16,8 +16,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 from cellc_compiler.ir.graph import NOWHERE, Span, join_scope
+from cellc_runtime.errors import long_name
 from cellc_runtime.records import dataclass
-from cellc_runtime.source_names import long_name
 
 from ..lang import scope_paths
 from ..lang.errors import Place
