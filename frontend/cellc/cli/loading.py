@@ -238,11 +238,9 @@ def _load_array(path: str, name: str) -> Array:
     if not sep or not file.endswith(".npz"):
         file, member = path, ""
     try:
-        found = np.load(file, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
-            return _member(found, file, member, name)
+        with open(file, "rb") as opened:  # (numpy leaves a damaged archive open)
+            found = np.load(opened, allow_pickle=False)
+            return found if isinstance(found, np.ndarray) else _member(found, file, member, name)
     except FileNotFoundError:
         raise UserError(f"{file}: no such file") from None
     except (OSError, ValueError, EOFError, NotImplementedError, SyntaxError, tokenize.TokenError,
