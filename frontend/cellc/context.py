@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import cellc.options as options  # (`from . import` asks the package for a name first)
 from cellc_runtime import device as hardware
 from cellc_runtime import loader
 from cellc_runtime.lazy import imported, no_attribute, public_names
@@ -17,9 +18,6 @@ from cellc_runtime.site import STATE
 
 from .core import device as devices
 from .core.invalidation import changed
-from .options import DEVICES, gpu, of_kind
-from .options import OPTIONS as KNOWN
-from .options import device as checked_device
 
 if TYPE_CHECKING:
     from .ranks.settings import (
@@ -63,7 +61,7 @@ class _Mode(threading.local):
 
 
 _mode = _Mode()
-_values: dict[str, Any] = {name: option.default for name, option in KNOWN.items()}
+_values: dict[str, Any] = {name: option.default for name, option in options.OPTIONS.items()}
 
 
 def in_graph_mode() -> bool:
@@ -117,14 +115,14 @@ def set_context(**kwargs: Any) -> None:
     """
     new = {}
     for key, value in kwargs.items():
-        if key not in KNOWN:
-            like = imported("difflib").get_close_matches(key, KNOWN, 1)
+        if key not in options.OPTIONS:
+            like = imported("difflib").get_close_matches(key, options.OPTIONS, 1)
             raise ValueError(
                 f"For 'set_context', the keyword argument '{key}' is not recognized"
                 + (f", did you mean '{like[0]}'" if like else "")
-                + f"; expected one of {', '.join(sorted(KNOWN))}."
+                + f"; expected one of {', '.join(sorted(options.OPTIONS))}."
             )
-        new[key] = KNOWN[key].convert(key, value)
+        new[key] = options.OPTIONS[key].convert(key, value)
     device = _device_of(new)
     if new.get("numerics", numerics()) != numerics():
         changed(OPTIONS, "numerics")
@@ -152,7 +150,7 @@ def _device_of(new: dict[str, Any]) -> hardware.Device | None:
         before = devices.current()
         if before is not None and before.number == number and not before.gone:
             return before
-        gpu("device_target", number)
+        options.gpu("device_target", number)
         return hardware.use_gpu(number)
     if number:
         raise TypeError(f"For 'set_context', there is one CPU device, 0, but got {number}.")
@@ -163,7 +161,7 @@ def get_context(attr_key: str) -> Any:
     """The value of an option."""
     if not isinstance(attr_key, str):
         raise TypeError(f"For 'get_context', the key must be str, but got {attr_key!r}.")
-    if attr_key not in KNOWN:
+    if attr_key not in options.OPTIONS:
         raise ValueError(f"For 'get_context', the argument '{attr_key}' is not recognized.")
     return _values[attr_key]
 
@@ -180,14 +178,14 @@ def gpu_named(device: str) -> hardware.Device | None:
         raise TypeError("A device is named by a str such as 'GPU:1', but got "
                         f"{type(device).__name__}.")
     kind, _, number = device.partition(":")
-    known = {d.lower(): d for d in DEVICES}
+    known = {d.lower(): d for d in options.DEVICES}
     if kind.lower() not in known:
         raise ValueError(f"a device is 'CPU', 'GPU' or 'GPU:' and a number, but got {device!r}")
-    if checked_device("device", known.get(kind.lower(), kind)) == "CPU":
+    if options.device("device", known.get(kind.lower(), kind)) == "CPU":
         return None
     if number and not number.isdecimal():
         raise ValueError(f"a device is 'CPU', 'GPU' or 'GPU:' and a number, but got {device!r}")
-    return gpu("device", int(number) if number else None)
+    return options.gpu("device", int(number) if number else None)
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
@@ -202,9 +200,9 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
         TypeError, ValueError: no device, or no number of one.
         RuntimeError: a device this installation does not run on, or another CPU than 0.
     """
-    if device_id is not None and of_kind("device_id", int, device_id) < 0:
+    if device_id is not None and options.of_kind("device_id", int, device_id) < 0:
         raise ValueError(f"'device_id' must not be negative, but got {device_id}.")
-    if device_id and checked_device("device_target", device_target) == "CPU":
+    if device_id and options.device("device_target", device_target) == "CPU":
         raise RuntimeError(f"set_device: there is one CPU device, 0, but got {device_id}")
     number = {} if device_id is None else {"device_id": device_id}
     set_context(device_target=device_target, **number)
@@ -212,7 +210,7 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
 
 def set_deterministic(deterministic: bool) -> None:
     """Kept for scripts that ask for it: computations are always deterministic here."""
-    chosen = of_kind("deterministic", bool, deterministic)
+    chosen = options.of_kind("deterministic", bool, deterministic)
     _values["deterministic"] = "ON" if chosen else "OFF"
 
 
@@ -223,7 +221,7 @@ def set_recursion_limit(recursion_limit: int = 1000) -> None:
 
 def check(name: str, value: Any) -> None:
     """Raise unless an option may have a value, without setting it."""
-    KNOWN[name].convert(name, value)
+    options.OPTIONS[name].convert(name, value)
 
 
 def get_current_device() -> Device:

@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from .utils import *  # noqa: F403
     from .wrap import *  # noqa: F403
 else:
-    _load = lazy_names(__name__, _HOMES, lambda *of: other_names.missing_name(*of))
+    _load = lazy_names(__name__, _HOMES, lambda *given: other_names.missing_name(*given))
     _own = public_names(__name__)
 
     def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from cellc_runtime.dtypes import DType
 
 from ..core.dispatch import apply_one
 from ..ops.functional import indexing, linalg, shapes
+from ..quantization.weights import panels
 from ..tensors.tensor import Tensor, tensor_of
 from .arrays import HALVES
 from .neural import Window, average_pool, convolved
@@ -124,6 +125,8 @@ def _less_zero(c: Call, at: int, zero_at: int, axis: int) -> tuple[Array, bool] 
     if w is None or w.dtype.itemsize > 1 or (zero is None and zero_at < len(c.given)
                                              and c.given[zero_at] is not None):
         return None
+    if zero is not None and zero.size not in (1, w.shape[axis]):
+        return None  # (the operators say what does not fit)
     wide = w.astype(np.int32)
     if zero is not None and zero.size == 1:
         wide -= int(zero.item())
@@ -142,24 +145,16 @@ def _stored_panels(c: Call, at: int, zero_at: int) -> list[Tensor] | None:
     found = _less_zero(c, at, zero_at, 1)
     if found is None or not found[1]:
         return None
-    # The differences have 9 bits. Their lowest 8 as int8, less what the column's first one lacks:
     wide = found[0]
-    low = wide.min(axis=0, initial=0)
-    shift = np.where((low >= -128) & (wide.max(axis=0, initial=0) <= 127), 0, low + 128)
-    if (wide - shift > 127).any():
+    low, high = wide.min(axis=0, initial=0), wide.max(axis=0, initial=0)
+    # int8 holds most columns as they are. Others are moved there, by a zero point of their own.
+    zero = np.where((low >= -128) & (high <= 127), 0, -128 - low)
+    if (high + zero > 127).any():
         return None
-    facts = [np.ones(w.shape[1], np.float32), *([-shift.astype(np.float32)] * bool(shift.any()))]
-    return [tensor_of(_stored_as_panels(p)) for p in (
-        (wide - shift).astype(np.int8), *(f[None] for f in facts))]
-
-
-def _stored_as_panels(w: Array) -> Array:
-    """(k, n) as `_panels` gives it of its transpose."""
-    k, n = w.shape
-    count = -(-n // SMALL_COLUMNS)
-    padded = np.pad(w, ((0, 0), (0, count * SMALL_COLUMNS - n)))
-    return np.ascontiguousarray(
-        padded.reshape(k, count, SMALL_COLUMNS).transpose(1, 0, 2))
+    parts = [(wide + zero).astype(np.int8), np.ones((1, w.shape[1]), np.float32)]
+    if zero.any():
+        parts.append(zero[None].astype(np.float32))
+    return [tensor_of(panels(p.T)) for p in parts]
 
 
 def _product_of_ints(c: Call, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None,

@@ -45,8 +45,9 @@ class _Forest:
         limit: what the column is compared with.
         children: of node i at 2 i the child where the test fails, then the one where it passes; of
             a leaf, itself.
+        modes: those of inner nodes.
         has_missing: whether some tests pass NaN.
-        roots: of the trees, the flattest first.
+        roots: of the trees, the shallowest first.
         depths: of each tree, the steps from its root to the deepest leaf.
         trees: of each node, the position of its tree; -1 if it is in several.
     """
@@ -56,6 +57,7 @@ class _Forest:
     tests: Array
     limit: Array
     children: Array
+    modes: tuple[int, ...]
     has_missing: bool
     roots: Array
     depths: Array
@@ -82,8 +84,7 @@ class _Forest:
     def _walked(self, at: Tensor, x: Tensor, tables: list[Tensor], steps: int, is_loop: bool
                 ) -> Tensor:
         """The nodes some steps from others."""
-        modes = tuple(int(m) for m in np.unique(self.mode) if m)
-        has_missing = self.has_missing
+        modes, has_missing = self.modes, self.has_missing
 
         def step(at: Tensor, x: Tensor, tables: Sequence[Tensor]) -> Tensor:
             test, limit, mode = (A("gather", t, at, axis=0, batch_dims=0)
@@ -174,7 +175,8 @@ def _grown(c: Call, mode: Array, feature: Array, limit: Array, children: list[Ar
     tests = 2 * feature + passed if passed.any() else feature
     mode, tests, links, roots = (v.astype(np.int32) for v in (
         mode, tests, np.stack([no, yes], 1).reshape(-1), roots[order]))
-    return _Forest(mode, np.unique(feature), tests, limit, links, bool(passed.any()), roots,
+    modes = tuple(int(m) for m in np.unique(mode[inner]))
+    return _Forest(mode, np.unique(feature), tests, limit, links, modes, bool(passed.any()), roots,
                    depths[order], places[trees])
 
 
@@ -255,7 +257,7 @@ def _scores(forest: _Forest, c: Call, x: Tensor, of_node: Array, table: Array,
             op: str = "reduce_sum") -> Tensor:
     """The sum or extreme over all trees, (N, targets)."""
     leaves, targets = forest.leaves(c, x), table.shape[1]
-    given, by_target = c.once_for((of_node, table), lambda: _gifts(forest, of_node, table))
+    given, by_target = c.once_for((of_node, table), lambda: _by_target(forest, of_node, table))
     if given is None:
         rows = A("gather", tensor_of(of_node), leaves, axis=0, batch_dims=0)
         found = A("gather", row(table, x), rows, axis=0, batch_dims=0)
@@ -267,9 +269,9 @@ def _scores(forest: _Forest, c: Call, x: Tensor, of_node: Array, table: Array,
     return A(op, found, axes=(2,), keepdims=False)
 
 
-def _gifts(forest: _Forest, of_node: Array, table: Array) -> tuple[Array | None, Array]:
-    """Where each tree has one target, and all targets have as many trees: what each node gives to
-    its tree's, and the trees in the order of targets. Else None."""
+def _by_target(forest: _Forest, of_node: Array, table: Array) -> tuple[Array | None, Array]:
+    """What each node adds to the target of its tree, and the trees in the order of targets. The
+    first is None if a tree has several targets, or targets differ in their numbers of trees."""
     count, targets = forest.roots.size, table.shape[1]
     named, nodes = np.zeros((count, targets), bool), np.flatnonzero(of_node)
     trees = forest.trees[nodes]

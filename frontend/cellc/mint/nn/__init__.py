@@ -34,4 +34,4 @@ _HOMES = {
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d "
         "AdaptiveMaxPool2d MaxUnpool2d",
 }
-facade(__name__, _HOMES, lambda *of: other_names.missing_name(*of))
+facade(__name__, _HOMES, lambda *given: other_names.missing_name(*given))
