@@ -270,7 +270,7 @@ def _scores(forest: _Forest, c: Call, x: Tensor, of_node: Array, table: Array,
 
 
 def _by_target(forest: _Forest, of_node: Array, table: Array) -> tuple[Array | None, Array]:
-    """What each node adds to the target of its tree, and the trees in the order of targets. The
+    """The share of each node in the target of its tree, and the trees in the order of targets. The
     first is None if a tree has several targets, or targets differ in their numbers of trees."""
     count, targets = forest.roots.size, table.shape[1]
     named, nodes = np.zeros((count, targets), bool), np.flatnonzero(of_node)
