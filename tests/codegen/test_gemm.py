@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from jit import Jitted, assembly, compile_text, machine
 
+from cellc_compiler.backends.cpu.host.main import PARALLEL_CYCLES
 from cellc_compiler.backends.cpu.kernels.gemm.arith import Arith, narrow
 from cellc_compiler.backends.cpu.kernels.gemm.pack import ceil_div
 from cellc_compiler.backends.cpu.kernels.gemm.plan import (
@@ -269,6 +270,16 @@ def test_larger_problem_with_shared_panels_and_copied_blocks() -> None:
         plan = matmul_kernels(spec, HOST[0])
         assert packed("b") in plan.scratch and plan.steps[-1][0].ntasks > 4
         check(spec, HOST[0])
+
+
+@pytest.mark.parametrize("m", [1, 6])
+def test_few_rows_by_many_weights_are_shared_by_threads(m: int) -> None:
+    spec = MatmulSpec(m, 768, 256, dt.float32, trans_b=True, b_constant=True)
+    product = matmul_kernels(spec, HOST[0]).steps[-1][0]
+    assert product.ntasks > 1 and product.cost > PARALLEL_CYCLES
+    few = matmul_kernels(replace(spec, m=1, n=128), HOST[0]).steps[-1][0]
+    assert few.ntasks == 1
+    check(spec, HOST[0])
 
 
 @pytest.mark.parametrize("trans_b", [False, True])

@@ -100,14 +100,16 @@ def test_as_onnx_runtime(name: str, tmp_path: Path) -> None:
         assert apart <= limit, apart
 
 
-def test_a_quantised_lstm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_a_quantised_lstm(kind: type[np.integer[Any]], tmp_path: Path) -> None:
     """ONNX Runtime rounds inputs and states to 8 bits as well: equal to 2 % of the largest."""
+    low = int(np.iinfo(kind).min)
     proto = model([N("DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "", "", "", *(
         "ws", "wz", "rs", "rz")], ["y", "h", "c"], domain="com.microsoft", hidden_size=6,
         direction="bidirectional")], [value("x", [4, 2, 5])], ["y", "h", "c"], {
-            "w": RNG.integers(-128, 127, (2, 5, 24)).astype(np.int8), "ws": f(2, 24) * 0.005,
-            "r": RNG.integers(-128, 127, (2, 6, 24)).astype(np.int8), "rs": f(2, 24) * 0.005,
-            "b": f(2, 48), "wz": np.zeros((2, 24), np.int8), "rz": np.zeros((2, 24), np.int8)})
+            "w": RNG.integers(low, low + 255, (2, 5, 24)).astype(kind), "ws": f(2, 24) * 0.005,
+            "r": RNG.integers(low, low + 255, (2, 6, 24)).astype(kind), "rs": f(2, 24) * 0.005,
+            "b": f(2, 48), "wz": np.zeros((2, 24), kind), "rz": np.zeros((2, 24), kind)})
     x = f(4, 2, 5)
     session = runtime.InferenceSession(proto.SerializeToString())
     for found, wanted in zip(outputs_of(loaded(proto, tmp_path), x), session.run(None, {"x": x}),

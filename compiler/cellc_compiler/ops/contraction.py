@@ -263,9 +263,10 @@ def check_scales(
     if group % 32:
         raise ValueError(f"{op.name} needs a group of a multiple of 32, got {group}")
     shape = (w.shape[0], -(-k // group) if group else 1, w.shape[2])
-    least = w.dtype.is_integer
-    if not least <= len(scales) <= 2 * least or any(s.shape != shape for s in scales):
-        needed = f"scales and at most zeros of shape {shape}" if least else "no scales"
+    most = 2 * w.dtype.is_integer
+    least = int(w.dtype is dtypes.uint8)  # (ints of 8 bits may stand for themselves)
+    if not least <= len(scales) <= most or any(s.shape != shape for s in scales):
+        needed = f"scales and at most zeros of shape {shape}" if most else "no scales"
         raise ValueError(f"{op.name} by {w} needs {needed}, got "
                          + (", ".join(map(str, scales)) or "none"))
     if any(s.dtype not in kinds for s, kinds in zip(scales, _SCALES, strict=False)):
@@ -288,15 +289,15 @@ def dequantize(
 
 
 def small_sample(kind: DType, a: int, k: int, width: int, group: int, zeros: DType | None,
-                 scales: DType) -> list[Array]:
-    """A weight (a, k, width) with its scales and zeros."""
+                 scales: DType | None) -> list[Array]:
+    """A weight (a, k, width) with its scales and zeros; without them if `scales` is None."""
     rng = np.random.default_rng(5)
     steps = -(-k // 2) if kind is dtypes.uint8 else k
     low, high = (0, 256) if kind is dtypes.uint8 else (-128, 128)
     w = rng.integers(low, high, (a, steps, width))
     parts = [(w if kind.is_integer else w / 64).astype(kind.numpy)]
     shape = a, -(-k // group) if group else 1, width
-    if kind.is_integer:
+    if kind.is_integer and scales is not None:
         parts.append(rng.uniform(0.01, 0.02, shape).astype(scales.numpy))
     if zeros is not None:
         parts.append(rng.integers(0, 15, shape).astype(zeros.numpy))
@@ -312,7 +313,7 @@ class DequantizedMatmul(Op):
     whose high ones of the step after it. An int q stands for `(q - zero) * scale`, computed in
     float32 and rounded after each operation. Scales and zeros are `(panels, groups, 64)`, a group
     is `group` steps of k (the last one may be shorter). Without zeros, zero is 0 for int8 and 8 for
-    four bits. Columns from n on are padding.
+    four bits. Without scales, an int8 stands for itself. Columns from n on are padding.
 
     Attributes:
         columns: n.
@@ -385,7 +386,7 @@ class DequantizedMatmul(Op):
 
     def samples(self) -> Sequence[Sample]:
         def weight(kind: DType, columns: int, k: int, group: int = 0, zeros: DType | None = None,
-                   scales: DType = dtypes.float16, x: tuple[int, ...] = (3,)) -> Sample:
+                   scales: DType | None = dtypes.float16, x: tuple[int, ...] = (3,)) -> Sample:
             parts = small_sample(kind, -(-columns // SMALL_COLUMNS), k, SMALL_COLUMNS, group, zeros,
                             scales)
             return case((*x, k), *parts, grad=False, columns=columns, group=group)
@@ -397,7 +398,9 @@ class DequantizedMatmul(Op):
             weight(dtypes.uint8, 3, 800, 128, dtypes.uint8, x=(2, 9)),
             weight(dtypes.uint8, 130, 65, 32, f32, f32, x=()),
             weight(dtypes.bfloat16, 65, 40), weight(dtypes.float16, 2, 130, x=(17,)),
-            weight(dtypes.int8, 3, 40, scales=f32, x=(0,)))
+            weight(dtypes.int8, 3, 40, scales=f32, x=(0,)),
+            weight(dtypes.int8, 70, 37, scales=None),
+            weight(dtypes.int8, 66, 520, scales=None, x=(1,)))
 
 
 class Dequantized(Op):
@@ -407,7 +410,8 @@ class Dequantized(Op):
     The weight is bfloat16, float16 or int8, or uint8 `(a, ceil(k / 2), b)`, whose low four bits are
     of an even step of k and whose high ones of the step after it. An int q stands for `(q - zero) *
     scale`, computed in float32 and rounded after each operation. Scales and zeros are `(a, groups,
-    b)`. Without zeros, zero is 0 for int8 and 8 for four bits.
+    b)`. Without zeros, zero is 0 for int8 and 8 for four bits. Without scales, an int8 stands for
+    itself.
 
     Attributes:
         steps: k.
@@ -476,7 +480,8 @@ class Dequantized(Op):
                 (dtypes.uint8, (1, 9, 2), 0, dtypes.uint8, dtypes.float16),
                 (dtypes.bfloat16, (2, 40, 1), 0, None, dtypes.float16),
                 (dtypes.float16, (17, 3, 2), 0, None, dtypes.float16),
-                (dtypes.int8, (0, 40, 1), 0, None, dtypes.float16)))
+                (dtypes.int8, (0, 40, 1), 0, None, dtypes.float16),
+                (dtypes.int8, (2, 7, 3), 0, None, None)))
 
 
 _NO_GRADIENT = ("weights stored in few bits, and their scales, have no gradient; train the network "

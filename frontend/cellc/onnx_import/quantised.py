@@ -151,9 +151,9 @@ def _stored_panels(c: Call, at: int, zero_at: int) -> list[Tensor] | None:
     zero = np.where((low >= -128) & (high <= 127), 0, -128 - low)
     if (high + zero > 127).any():
         return None
-    parts = [(wide + zero).astype(np.int8), np.ones((1, w.shape[1]), np.float32)]
+    parts = [(wide + zero).astype(np.int8)]
     if zero.any():
-        parts.append(zero[None].astype(np.float32))
+        parts += [np.ones((1, w.shape[1]), np.float32), zero[None].astype(np.float32)]
     return [tensor_of(panels(p.T)) for p in parts]
 
 
@@ -346,9 +346,14 @@ def _dynamic_lstm(
     w_zero: Tensor, r_scale: Tensor, r_zero: Tensor,
 ) -> list[Any]:
     """An LSTM of small weights; what they are multiplied with stays as it is."""
-    def narrow(q: Tensor, scale: Tensor, zero: Tensor) -> Narrow:
-        """From (directions, inputs, gates)."""
+    def narrow(at: int, q: Tensor, scale: Tensor, zero: Tensor) -> Narrow:
+        """From (directions, inputs, gates); the zero points are the input at a position."""
         count, k, n = q.shape
+        zeros = c.stored(at)
+        if q.dtype is dtypes.int8 and zeros is not None and not zeros.any():
+            factor = A("broadcast_to", reshaped(scale, (count, scale.size // count)),
+                       shape=(count, n))
+            return Narrow((count, n, k), (_panels(q, turned=True),), factor)
         point = to(zero, dtypes.float32)
         if q.dtype is dtypes.uint8:  # ints from 0 to 255 as those from -128 to 127
             q = to(A("bitwise_xor", q, tensor_of(np.array(128, np.uint8))), dtypes.int8)
@@ -357,8 +362,8 @@ def _dynamic_lstm(
                  for f in (scale, point)]
         return Narrow((count, n, k), tuple(_panels(p, turned=True) for p in (q, *facts)))
 
-    return recurrent(c, x, narrow(w, w_scale, w_zero), narrow(r, r_scale, r_zero), bias, lengths,
-                     h0, c0, peephole)
+    return recurrent(c, x, narrow(9, w, w_scale, w_zero), narrow(11, r, r_scale, r_zero), bias,
+                     lengths, h0, c0, peephole)
 
 
 @rule("com.microsoft::GatherBlockQuantized", frozen=(0, 2, 3))

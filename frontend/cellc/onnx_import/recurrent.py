@@ -76,14 +76,29 @@ class Narrow:
     Attributes:
         shape: (directions, outputs, inputs).
         parts: panels, scales and zero points as `dequantized_matmul` takes them, of each direction.
+        factor: scales of the outputs (directions, outputs), in place of those and of zero points.
     """
 
     shape: tuple[int, ...]
     parts: tuple[Tensor, ...]
+    factor: Tensor | None = None
 
-    def of(self, direction: int) -> list[Tensor]:
-        """The parts of one direction."""
-        return [_first(p, direction) for p in self.parts]
+    def of(self, direction: int) -> dict[str, Tensor]:
+        """The parts of one direction, by name."""
+        parts = {name: _first(p, direction) for name, p in zip(_PARTS, self.parts, strict=False)}
+        if self.factor is not None:
+            parts["factor"] = _first(self.factor, direction)
+        return parts
+
+
+_PARTS = ("R", "scales", "zeros")
+
+
+def _product(x: Tensor, given: dict[str, Tensor], columns: int) -> Tensor:
+    """The product by narrow weights, of which `given` has the parts."""
+    parts = [given[name] for name in _PARTS if name in given]
+    y = A("dequantized_matmul", x, *parts, columns=columns, group=0)
+    return A("mul", y, given["factor"]) if "factor" in given else y
 
 
 @dataclass(slots=True)
@@ -123,9 +138,9 @@ class _Cell:
             return [self.act(0, A("add", gates, activation.dense(h, given["R"], given.get("b"))))]
         if self.op == "GRU":
             return [self._gru(gates, h, given)]
-        small = [given[name] for name in _NARROW[1:] if name in given]
-        product = A("dequantized_matmul", h, given["R"], *small, columns=4 * self.hidden, group=0) \
-            if small else activation.dense(h, given["R"], None)
+        narrow = "scales" in given or "factor" in given
+        product = _product(h, given, 4 * self.hidden) if narrow else \
+            activation.dense(h, given["R"], None)
         i, o, f, g = self.parts(A("add", gates, product), 4)
         c = states[1]
         if "P" in given:
@@ -151,16 +166,12 @@ class _Cell:
         return A("add", A("mul", A("sub", like(1, z), z), new), A("mul", z, h))
 
 
-_NARROW = ("R", "scales", "zeros")
-"""Names of the parts of recurrent weights within a step."""
-
-
 def _gates(x: Tensor, w: Tensor | Narrow, d: int, bias: Tensor | None) -> Tensor:
     """The inputs' part of the gates, (T, N, gates)."""
     steps, rows, size = x.shape[0], x.shape[1], x.shape[2]
     flat = reshaped(x, (steps * rows, size))
     if isinstance(w, Narrow):
-        y = A("dequantized_matmul", flat, *w.of(d), columns=w.shape[1], group=0)
+        y = _product(flat, w.of(d), w.shape[1])
         y = y if bias is None else A("add", y, bias)
     else:
         y = activation.dense(flat, _first(w, d), bias)
@@ -234,8 +245,7 @@ def recurrent(
     zero = creation.zeros((x.shape[1], hidden), x.dtype)
     outs, lasts = [], []
     for d in range(directions):
-        given = dict(zip(_NARROW, r.of(d) if isinstance(r, Narrow) else [_first(r, d)],
-                         strict=False))
+        given = r.of(d) if isinstance(r, Narrow) else {"R": _first(r, d)}
         if op == "GRU":
             whole = given["R"]
             given = {"R": sliced(whole, 0, 0, 2 * hidden),

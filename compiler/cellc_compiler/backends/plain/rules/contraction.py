@@ -92,7 +92,7 @@ def dequantized_matmul(
             q = pair.op("lshr", k.op("urem", 2) * 4) & 15
         else:
             q = w.get((panel, k, column)).to("sext", "i64")
-        scale, *zero = ((s, s.get((panel, k.op("udiv", group), column))) for s in scales)
+        scale, *zero = [(s, s.get((panel, k.op("udiv", group), column))) for s in scales] or [None]
         wide = q.to("sitofp", "float")
         if zero:
             (s, z), = zero
@@ -100,7 +100,7 @@ def dequantized_matmul(
                 "sitofp" if s.dtype is dtypes.int8 else "uitofp", "float")
         elif w.dtype is dtypes.uint8:
             wide -= 8.0
-        return wide * scale[1]
+        return wide if scale is None else wide * scale[1]
 
     with f.items(prod(x.shape[:-1]), node.attrs["columns"]) as (i, j):
         total = f.var(f.number(out.dtype, 0))

@@ -156,7 +156,7 @@ def _widened(f: Function, form: Form, raw: V, facts: list[V]) -> V:
         x = f.sub(x, facts[1])
     elif form.weight is uint8:
         x = f.sub(x, f.const(x.ty, 8.0))
-    return f.mul(x, facts[0])
+    return f.mul(x, facts[0]) if facts else x
 
 
 def _store(f: Function, form: Form, lines: list[V], out: V, line_bytes: V, at: V, chain: V

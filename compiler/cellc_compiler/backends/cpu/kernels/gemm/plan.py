@@ -266,6 +266,8 @@ def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sch
                            (row_tiles > 3 and p.m > _PACK_FROM))
     pack_a = _pack_a(p, arith, rows, panels)
     prepacked = b_constant or p.b_matrices < p.matrices
+    if b_constant:  # Other layers' weights took its place in the cache since the last call
+        cycles = max(cycles, streaming_cycles(p, arith, _NEAR_BYTES) / p.matrices)
     kc = _block_k(p, arith, target, width, packs_b, prepacked, pack_a)
     least = _least_row_groups(p, arith, rows, kc, width) if pack_a == "local" else 1
     grid = _Grid(p, arith, rows, width, cycles, pack_a == "local", packs_b, prepacked)
@@ -284,10 +286,11 @@ def _schedule(p: Problem, arith: Arith, target: Target, b_constant: bool) -> Sch
     return Schedule(rows, width, kc, row_groups, col_groups, ntasks, pack_a, pack_b, cycles)
 
 
-def streaming_cycles(p: Problem, arith: Arith) -> float:
-    """Cycles in which B is read from far memory, however little is computed; 0 if it is near."""
+def streaming_cycles(p: Problem, arith: Arith, far: int = FAR_BYTES) -> float:
+    """Cycles in which B is read from far memory, however little is computed; 0 if it is near: of
+    at most `far` bytes."""
     nbytes = estimate(p.b_matrices * p.k * p.n) * arith.right.dtype.itemsize
-    return nbytes / _FAR_PER_CYCLE if nbytes > FAR_BYTES else 0.0
+    return nbytes / _FAR_PER_CYCLE if nbytes > far else 0.0
 
 
 def _transposes(p: Problem, arith: Arith, target: Target, b_constant: bool) -> bool:
