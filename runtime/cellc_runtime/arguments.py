@@ -99,6 +99,11 @@ def _as_array(value: Any, must: str) -> Array:
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise TypeError(f"{must} {type(value).__name__}, which does not convert to an array: "
                         f"{str(error)[:200].rstrip('.')}.") from None
+    if array.dtype.kind == "O":
+        big = next((e for e in array.flat if type(e) is int and not -2**63 <= e < 2**64), None)
+        if big is not None:
+            raise TypeError(f"{must} {type(value).__name__} with {big}, which no element type "
+                            "holds.")
     if array.dtype.kind in "OSU":
         raise TypeError(f"{must} {type(value).__name__}{' of other objects' * (array.ndim > 0)}.")
     return array
@@ -129,7 +134,7 @@ def _converted(array: Any, to: DType, python: bool, must: str) -> Array:
 
 
 def accept_outputs(
-    entry: str, out: Any, types: Sequence[Type], written: Sequence[Array],
+    entry: str, out: Any, types: Sequence[Type], written: Sequence[tuple[str, Array]],
     donated: Sequence[int] = (),
 ) -> tuple[list[Array | None], list[Array | None]]:
     """The caller's array for each output (None for a new one), and those that a program can write
@@ -138,42 +143,72 @@ def accept_outputs(
     Args:
         entry: what is called.
         out: as the caller gave it.
-        written: weights and inputs that calls update.
+        written: weights and inputs that calls update, with what errors call them.
         donated: outputs that are written over inputs: a list has None there.
 
     Raises:
         TypeError, ValueError: arrays of another number, type or layout, or that share memory.
     """
-    names = [name for name, _, _ in types]
     shown = ", ".join(f"{name}: {dtype}{list(shape)}" for name, dtype, shape in types)
-    must = f"For {entry!r}, 'out' must be arrays for the outputs {shown or 'none'}, but"
-    if isinstance(out, Mapping):
-        unknown = next((n for n in out if n not in names), None)
-        if unknown is not None:
-            raise TypeError(f"{must} got {unknown!r}.")
-        out = [out.get(name) for name in names]
-    given = list(out) if isinstance(out, (list, tuple)) else [out]
-    for k in reversed(donated if len(given) == len(types) + len(donated) else ()):
-        if given.pop(k) is not None:
-            raise ValueError(f"{must} got one for output {k}, which is written over an input.")
-    if len(given) != len(types):
-        raise TypeError(f"{must} got {len(given)}.")
-    there: list[Array] = list(written)
+    kinds = "an array for the output" if len(types) == 1 else "arrays for the outputs"
+    must = f"For {entry!r}, 'out' must be {kinds} {shown or 'none'}, but"
+    given = _in_order(out, [name for name, _, _ in types], donated, must)
+    there = list(written)
     for array, (name, dtype, shape) in zip(given, types, strict=True):
         if array is None:
             continue
         if not isinstance(array, np.ndarray):
             raise TypeError(f"{must} got {type(array).__name__} for {name!r}.")
-        if array.dtype != dtypes.by_name(dtype).numpy or array.shape != shape:
-            raise ValueError(f"{must} got {dtypes.typed(array)} for {name!r}.")
-        flags = array.flags
-        if not (flags.c_contiguous and flags.aligned and flags.writeable):
-            raise ValueError(f"{must} that for {name!r} is read-only, or not contiguous and "
-                             "aligned.")
-        if any(np.may_share_memory(array, other) for other in there):
-            raise ValueError(f"{must} that for {name!r} shares memory with another, or with a "
-                             "weight or an input that the call updates.")
-        there.append(array)
+        wrong = _wrong_output(array, name, dtypes.by_name(dtype).numpy, shape)
+        shared = next((other for other, a in there if np.may_share_memory(array, a)), None)
+        if wrong or shared:
+            raise ValueError(f"{must} {wrong or f'that for {name!r} shares memory with {shared}.'}")
+        there.append((f"that for {name!r}", array))
     taken = [a if a is None or a.nbytes < LARGE or a.ctypes.data % 64 == 0 else None
              for a in given]
     return given, taken
+
+
+def _in_order(
+    out: Any, names: Sequence[str], donated: Sequence[int], must: str
+) -> list[Any]:
+    """What the caller gave for each output.
+
+    Raises:
+        TypeError: another number, or an unknown name.
+        ValueError: something for an output that is written over an input.
+    """
+    if isinstance(out, Mapping):
+        unknown = next((n for n in out if n not in names), None)
+        if unknown is not None:
+            raise TypeError(f"{must} got {unknown!r}.")
+        return [out.get(name) for name in names]
+    given = list(out) if isinstance(out, (list, tuple)) else [out]
+    for k in reversed(donated if len(given) == len(names) + len(donated) else ()):
+        if given.pop(k) is not None:
+            raise ValueError(f"{must} got one for output {k}, which is written over an input.")
+    if len(given) != len(names):
+        found = f"a {type(out).__name__} of {len(given)}" if isinstance(out, (list, tuple)) else \
+            f"one array, {dtypes.typed(out)}" if isinstance(out, np.ndarray) else \
+            f"one {type(out).__name__}"
+        wanted = "one array" if len(names) == 1 else \
+            f"a list of {len(names)}, each an array or None"
+        raise TypeError(f"{must} got {found}: give {wanted}.")
+    return given
+
+
+def _wrong_output(array: Array, name: str, dtype: Any, shape: tuple[int, ...]) -> str:
+    """What keeps a program from writing an output to this array, and what to give; "" if
+    nothing does."""
+    if array.dtype.newbyteorder("=") != dtype or array.shape != shape:
+        return f"got {dtypes.typed(array)} for {name!r}."
+    if array.dtype != dtype:
+        return (f"got {dtypes.typed(array)} in the byte order of other machines for {name!r}: give "
+                "one in that of this machine.")
+    flags = array.flags
+    fault = "read-only" if not flags.writeable else \
+        f"not contiguous (its strides are {array.strides})" if not flags.c_contiguous else \
+        f"not aligned (it does not begin at a multiple of {dtype.alignment})" \
+        if not flags.aligned else ""
+    new = f"numpy.empty({shape}, {dtype.name!r})"
+    return f"that for {name!r} is {fault}: give {new} and copy from it." if fault else ""

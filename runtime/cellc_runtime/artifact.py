@@ -37,7 +37,7 @@ from .container import Container, is_count, pack, unpack
 from .device import best_for
 from .errors import ArtifactError, counted, in_file
 from .executable import Executable
-from .files import read_file, write_atomically
+from .files import is_text, read_file, view_contents, write_atomically
 from .found_sizes import NoWay, Staged, StagedAtSizes, StagedPrograms, Way
 from .open_sizes import shown
 from .opened import Opened
@@ -291,25 +291,20 @@ def load(
     if trust_native_code not in (True, False):  # (the text "no" is true)
         raise TypeError("For 'load', 'trust_native_code' must be True or False, but got "
                         f"{trust_native_code!r}.")
-    if isinstance(path, (str, os.PathLike)):
-        name, data = Path(path).name, read_file(path)
-    else:
-        name, data = "artifact", _contents(path)
+    if callbacks is not None and not (
+            isinstance(callbacks, Mapping) and all(map(callable, callbacks.values()))):
+        raise TypeError("For 'load', 'callbacks' must be a dict of functions by name, but got "
+                        f"{callbacks!r}.")
+    name, data = ("artifact", view_contents("load", path)) if not isinstance(
+        path, (str, os.PathLike)) else (Path(path).name, read_file(path))
     with in_file(path if isinstance(path, (str, os.PathLike)) else name):
+        if not isinstance(path, (str, os.PathLike)) and is_text(data):
+            raise ArtifactError(f"this is not a cellc artifact but the text {bytes(data[:200])!r}: "
+                                "bytes are the contents of a file, so give a path as a str")
         box = unpack(data, MAGIC, VERSION, "artifact")
         file = _files.get(box.digest) or _File(box)
         _files[box.digest] = file
         return Artifact(file, name, trust_native_code, callbacks or {})
-
-
-def _contents(given: Any) -> memoryview:
-    """The bytes of a buffer, which nobody can change through it."""
-    try:
-        view = memoryview(given).cast("B")
-    except TypeError as error:
-        raise TypeError(f"For 'load', 'path' must be a path or the contents of a file, but got "
-                        f"{type(given).__name__} ({error}).") from None
-    return view if view.readonly else memoryview(view.tobytes())
 
 
 class Artifact:
@@ -474,7 +469,10 @@ class Artifact:
             ArtifactError: the entry has no code for this machine, or damaged code.
             TypeError, ValueError: an argument is wrong, or of a size that is not served.
         """
-        direct = self._direct.get(entry)
+        try:
+            direct = self._direct.get(entry)
+        except TypeError:  # (a list, which is no name)
+            direct = None
         if direct is None or named or out is not None:
             return self._call(entry, arrays, named, out)
         return direct(*arrays)
@@ -499,8 +497,10 @@ class Artifact:
         wanted: list[Array | None] = [None] * len(types)
         taken = wanted
         if out is not None:
-            written = [self._weights.arrays[n] for n in self._weights.written]
-            written += [a for a in (given[i] for _, i in donated) if isinstance(a, np.ndarray)]
+            written = [(f"the weight {n!r}", self._weights.arrays[n])
+                       for n in self._weights.written]
+            written += [(f"the donated input {self.signature(entry).inputs[i][0]!r}", given[i])
+                        for _, i in donated if isinstance(given[i], np.ndarray)]
             wanted, taken = accept_outputs(entry, out, types, written, [k for k, _ in donated])
             given = [a.copy() if isinstance(a, np.ndarray) and any(
                 o is not None and np.may_share_memory(a, o) for o in wanted) else a for a in given]
@@ -582,7 +582,7 @@ class Artifact:
             _write(path, self._box.meta, self.weights, sections)
 
     def _entry(self, name: str) -> _Read:
-        if name not in self._entries:
+        if not isinstance(name, str) or name not in self._entries:
             raise KeyError(f"{self.name} has entries {', '.join(self._entries)}; not {name!r}")
         return self._entries[name]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -32,7 +32,9 @@ def read_file(path: str | os.PathLike[str]) -> memoryview:
     Raises:
         CutOff: it was cut off while it was read.
         OSError: it cannot be read.
+        ValueError: the path has a NUL character.
     """
+    _check_characters(path)
     with open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         memory = np.empty(size + 64, np.uint8)
@@ -46,6 +48,33 @@ def read_file(path: str | os.PathLike[str]) -> memoryview:
                              "bytes were there")
             at += count
     return view.toreadonly()
+
+
+def view_contents(function: str, given: Any) -> memoryview:
+    """The bytes of a buffer, which nobody can change through it. Raises TypeError, which names the
+    function, if `given` is no buffer."""
+    try:
+        view = memoryview(given).cast("B")
+    except TypeError as error:
+        why = "give its name, or what read() returns" if hasattr(given, "read") else error
+        raise TypeError(f"For {function!r}, 'path' must be a path or the contents of a file, but "
+                        f"got {type(given).__name__} ({why}).") from None
+    return view if view.readonly else memoryview(view.tobytes())
+
+
+def is_text(data: memoryview) -> bool:
+    """Whether these bytes are short and printable, as a path is."""
+    try:
+        return 0 < len(data) < 4096 and str(data, "utf-8").isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
+def _check_characters(path: object) -> None:
+    """Raise ValueError if no system takes this path: it has a NUL character."""
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
+    if isinstance(text, str) and "\0" in text:
+        raise ValueError(f"A path must have no NUL character, but got {text!r}.")
 
 
 def write_atomically(
@@ -73,7 +102,11 @@ def replacing(
 
     Raises:
         OSError: the disk is full or the folder cannot be written; `path` is as it was.
+        TypeError, ValueError: it is no path, or has a NUL character.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"A path must be a str or a pathlib.Path, but got {path!r}.")
+    _check_characters(path)
     target = Path(os.path.realpath(path))
     direct = os.path.abspath(path).startswith(_STREAMS) or (
         target.exists() and not target.is_file())

@@ -19,6 +19,8 @@ from .records import dataclass, replace
 
 DEFAULT_CACHE_SIZE = 1 << 30
 DEFAULT_KEPT_MEMORY = 512 << 20
+MOST_THREADS = 1024
+"""Threads or processes that one may ask for."""
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
@@ -113,6 +115,12 @@ def _count(name: str, text: str) -> int:
     return int(text)
 
 
+def _processes(name: str, text: str) -> int:
+    if not text.strip().isdecimal() or not 1 <= int(text) <= MOST_THREADS:
+        raise KnobError(f"{name}={text!r} is not a whole number between 1 and {MOST_THREADS}")
+    return int(text)
+
+
 def _seconds(name: str, text: str) -> int:
     if not text.strip().isdecimal():
         raise KnobError(f"{name}={text!r} is not a whole number of seconds (0: never)")
@@ -130,8 +138,9 @@ def _text(name: str, text: str) -> str:
 
 
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
-    "cache_dir": lambda name, text: pathlib.Path(text), "cache_size": _size, "num_threads": _count,
-    "compile_jobs": _count, "kept_memory": _size, "target": _text, "ptxas": _text,
+    "cache_dir": lambda name, text: pathlib.Path(text), "cache_size": _size,
+    "num_threads": _processes, "compile_jobs": _processes,
+    "kept_memory": _size, "target": _text, "ptxas": _text,
     "gpu_graphs": _flag, "gpu_blocking": _flag, "gpu": _text, "collective_timeout": _count,
     "silence_timeout": _count, "hang_timeout": _seconds, "nccl": _text, "store_token": _text,
 }

@@ -195,8 +195,9 @@ def set_num_threads(count: int) -> None:
     """
     if isinstance(count, bool) or not hasattr(type(count), "__index__"):
         raise TypeError(f"the number of threads must be an int, got {count!r}")
-    if not 1 <= count <= 1024:
-        raise ValueError(f"the number of threads must be between 1 and 1024, got {count}")
+    if not 1 <= count <= knobs.MOST_THREADS:
+        raise ValueError(f"the number of threads must be between 1 and {knobs.MOST_THREADS}, got "
+                         f"{count}")
     _POOL.set_threads(operator.index(count))
 
 

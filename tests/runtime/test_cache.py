@@ -127,7 +127,9 @@ def test_sizes_are_read(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("CELLC_CACHE_SIZE", "lots"), ("CELLC_NUM_THREADS", "0"), ("CELLC_NUM_THREADS", "two")],
+    [("CELLC_CACHE_SIZE", "lots"), ("CELLC_NUM_THREADS", "0"), ("CELLC_NUM_THREADS", "two"),
+     ("CELLC_NUM_THREADS", "-1"), ("CELLC_NUM_THREADS", "2.5"), ("CELLC_NUM_THREADS", "1025"),
+     ("CELLC_COMPILE_JOBS", "9" * 30)],
 )
 def test_unreadable_knobs_are_named(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, text)

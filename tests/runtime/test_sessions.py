@@ -146,6 +146,9 @@ TAKES = "For 'infer', the inputs must be a: float32[3] and b: float32[3], but "
     (lambda net: net(A, [1, 2**24 + 1, 3]), TypeError,
      "For 'infer', 'b' must be float32[3], but got int64[3] with 16777217, which float32 does"),
     (lambda net: net(A, [1, 1e39, 3]), TypeError, "with 1e+39, which float32 does not hold."),
+    (lambda net: net(A, [1, 10**30, 3]), TypeError,
+     "For 'infer', 'b' must be float32[3], but got list with 1000000000000000000000000000000, which"
+     " no element type holds."),
     (lambda net: net(A, [1j, 2, 3]), TypeError, "must be float32[3], but got complex128[3]."),
     (lambda net: net(A, np.ma.array(B, mask=[0, 1, 0])), TypeError,
      "For 'infer', 'b' must be float32[3], but got MaskedArray with masked elements."),
@@ -330,17 +333,28 @@ def test_large_results_are_written_in_place_where_they_may(tmp_path: Path) -> No
         np.testing.assert_array_equal(out, x * 2 + 1)
 
 
+LONG = np.zeros(5, np.float32)
+
+
 @pytest.mark.parametrize(("out", "kind", "said"), [
-    (np.zeros(3, np.float32), TypeError, "but got 1."),
-    ([None], TypeError, "but got 1."),
+    (np.zeros(3, np.float32), TypeError,
+     "but got one array, float32[3]: give a list of 2, each an array or None."),
+    ([None], TypeError, "but got a list of 1: give a list of 2, each an array or None."),
+    (np.zeros(3, object), TypeError, "but got one array, object[3]: give a list of 2"),
     ([np.zeros(3), None], ValueError, "but got float64[3] for "),
     ([np.zeros(2, np.float32), None], ValueError, "but got float32[2] for "),
     ([[0, 0, 0], None], TypeError, "but got list for "),
-    ([np.zeros(6, np.float32)[::2], None], ValueError, "is read-only, or not contiguous"),
-    ([np.broadcast_to(np.float32(0), 3), None], ValueError, "is read-only, or not contiguous"),
-    ([A.copy()] * 2, ValueError, "shares memory with another"),
+    ([np.zeros(3, ">f4"), None], ValueError,
+     "but got float32[3] in the byte order of other machines for "),
+    ([np.zeros(6, np.float32)[::2], None], ValueError,
+     "is not contiguous (its strides are (8,)): give numpy.empty((3,), 'float32') and copy from"),
+    ([np.broadcast_to(np.float32(0), 3), None], ValueError, "is read-only: give numpy.empty"),
+    ([np.zeros(13, np.uint8)[1:].view(np.float32), None], ValueError,
+     "is not aligned (it does not begin at a multiple of 4): give "),
+    ([LONG[:3], LONG[2:]], ValueError, " shares memory with that for 'out0'."),
     ({"nothing": A}, TypeError, "but got 'nothing'."),
-    (3, TypeError, "but got 1."),
+    (3, TypeError, "but got one int: give a list of 2"),
+    ((a for a in (A, B)), TypeError, "but got one generator: give a list of 2"),
 ])
 def test_wrong_places_for_results(
     out: Any, kind: type[Exception], said: str, subtract: Path
@@ -348,6 +362,23 @@ def test_wrong_places_for_results(
     with pytest.raises(kind, match=r"For 'infer', 'out' must be arrays for the outputs .*"
                                    + re.escape(said)):
         load(subtract)(A, B, out=out)
+    assert not LONG.any()
+
+
+def test_wrong_places_for_one_result(rows: Path, decoder: Path) -> None:
+    x = np.ones((2, 3), np.float32)
+    for out, said in (([x, x], "a list of 2"), ((), "a tuple of 0"), ([[0] * 3] * 2, "a list of")):
+        with pytest.raises(TypeError, match=r"'out' must be an array for the output .*float32\[2, 3"
+                                            rf"\], but got {said}.*: give one array\."):
+            load(rows)(x, x, out=out)
+    net = load(decoder)
+    net(1)
+    cache = net.weights["cache"]
+    before = cache.copy()
+    with pytest.raises(ValueError, match="for 'out0' shares memory with the weight 'cache'"):
+        net(1, out=cache[3])
+    np.testing.assert_array_equal(cache, before)
+    assert int(net.weights["at"]) == 1
 
 
 # --- sessions ------------------------------------------------------------------------------------
@@ -554,6 +585,40 @@ def test_contents_are_used_where_they_are(decoder: Path, tmp_path: Path) -> None
             load(wrong)
     with pytest.raises(ArtifactError, match="only 0 bytes"):
         load(b"")
+    for path in (b"net.cellc", bytearray("täglich.cellc", "utf-8")):
+        with pytest.raises(ArtifactError, match="bytes are the contents of a file, so give a path"):
+            load(path)
+    with open(decoder, "rb") as file, \
+            pytest.raises(TypeError, match=r"give its name, or what read"):
+        load(file)
+
+
+def test_paths_that_no_system_takes(subtract: Path, tmp_path: Path) -> None:
+    net = load(subtract)
+    for call in (load, net.save):
+        with pytest.raises(ValueError, match=r"must have no NUL character, but got '.*a\\x00b'"):
+            call(f"{tmp_path}/a\0b")
+    for wrong in (None, 3, b"x.cellc"):
+        with pytest.raises(TypeError, match=r"A path must be a str or a pathlib\.Path, but got"):
+            net.save(wrong)
+    assert not [*tmp_path.iterdir()]
+    path = tmp_path / "two\nlines.cellc"
+    net.save(path)
+    np.testing.assert_array_equal(load(path)(A, B)[0], A - B)
+
+
+@pytest.mark.parametrize("callbacks", [[1], {"f": 3}, "f"])
+def test_callbacks_are_functions(callbacks: Any, subtract: Path) -> None:
+    with pytest.raises(TypeError, match="For 'load', 'callbacks' must be a dict of functions by n"):
+        cellc_runtime.load(subtract, True, callbacks)
+
+
+@pytest.mark.parametrize("entry", ["train", 3, None, ["infer"]])
+def test_names_that_no_entry_has(entry: Any, subtract: Path) -> None:
+    net = load(subtract)
+    for call in (lambda: net.call(entry, A, B), lambda: net.signature(entry)):
+        with pytest.raises(KeyError, match=r"Subtract\.cellc has entries infer; not "):
+            call()
 
 
 MEMORY = """
