@@ -214,6 +214,25 @@ static void buffers(void) {
     out.data = cache.data, out.nbytes = cache.nbytes;
     TRY("result over a weight", CELLC_BUFFER, net->run(s, ATTACKED_FILL, &in, 1, &out, 1, e));
     untouched("a refused run");
+    /* Weights that no call changes may be where nobody can write. */
+    for (int mapped = 0; mapped < 2; mapped++) {
+        cellc_options options = {mapped ? "good" : NULL, 0, 0};
+        cellc_session *reads;
+        cellc_tensor shared;
+        if (net->create(net, &options, &reads, NULL)) bad++, printf("BAD no session\n");
+        TRY("weight for a result", CELLC_OK, net->weight(reads, "dense.weight", &shared, e));
+        shared.nbytes = sizeof y;
+        in = input();
+        TRY("result over a weight that is shared", CELLC_BUFFER,
+            net->run(reads, ATTACKED_INFER, &in, 1, &shared, 1, e));
+        shared.data = (char *)shared.data - sizeof y + 4;
+        TRY("result across the beginning of a weight", CELLC_BUFFER,
+            net->run(reads, ATTACKED_INFER, &in, 1, &shared, 1, e));
+        shared.data = (char *)cache.data - sizeof y + 4;
+        TRY("result across the beginning of a weight that changes", CELLC_BUFFER,
+            net->run(s, ATTACKED_INFER, &in, 1, &shared, 1, e));
+        net->destroy(reads);
+    }
     in.shape[0] = 0, in.data = NULL, in.nbytes = 0;
     out = (cellc_tensor){NULL, 0, CELLC_ANY, 0, {0}};
     TRY("run on nothing", CELLC_OK, run(in, out, e));
@@ -245,6 +264,9 @@ static void dlpack(void) {
         {"no shape", CELLC_ARGUMENT, {x, 1, 0, 2, 2, 32, 1, NULL, NULL, 0}},
         {"a huge shape", CELLC_SHAPE, {x, 1, 0, 2, 2, 32, 1, huge, NULL, 0}},
         {"a negative size", CELLC_SHAPE, {x, 1, 0, 2, 2, 32, 1, less, NULL, 0}},
+        {"four lanes", CELLC_DTYPE, {x, 1, 0, 2, 2, 32, 4, shape, NULL, 0}},
+        {"a huge offset", CELLC_BUFFER, {x, 1, 0, 2, 2, 32, 1, shape, NULL, 1ull << 63}},
+        {"an offset of -4", CELLC_BUFFER, {x, 1, 0, 2, 2, 32, 1, shape, NULL, -4ull}},
         {"odd strides", CELLC_SHAPE, {x, 1, 0, 2, 2, 32, 1, shape, wrong, 0}},
         {"an odd offset", CELLC_BUFFER, {x, 1, 0, 2, 2, 32, 1, shape, NULL, 3}},
         {"no data", CELLC_BUFFER, {NULL, 1, 0, 2, 2, 32, 1, shape, NULL, 0}}};
@@ -263,6 +285,9 @@ static void dlpack(void) {
         net->run_dlpack(theirs, ATTACKED_INFER, ins, 1, outs, 1, e));
     untouched("DLPack");
     TRY("DLPack", CELLC_OK, net->run_dlpack(s, ATTACKED_INFER, ins, 1, outs, 1, e));
+    int64_t nothing[] = {0, IN}, any[] = {77, 1}, empty[] = {0, OUT};
+    in.shape = nothing, in.strides = any, in.data = NULL, out.shape = empty;
+    TRY("DLPack of no rows", CELLC_OK, net->run_dlpack(s, ATTACKED_INFER, ins, 1, outs, 1, e));
 }
 
 static void weights(void) {
@@ -345,6 +370,64 @@ static void threads(void) {
     if (wrong) bad++, printf("BAD two threads: %d\n", wrong);
 }
 
+/* Executors that do other tasks than they should. */
+enum { MANY = 4096 };
+
+static void no_task(void *context, cellc_task task, void *arguments, int64_t count, int64_t grain) {
+    (void)context, (void)task, (void)arguments, (void)count, (void)grain;
+}
+
+static void but_one(void *context, cellc_task task, void *arguments, int64_t count, int64_t grain) {
+    (void)context, (void)grain;
+    task(arguments, 0, count - 1);
+}
+
+static void twice(void *context, cellc_task task, void *arguments, int64_t count, int64_t grain) {
+    (void)context, (void)grain;
+    for (int i = 0; i < 2; i++) task(arguments, 0, count);
+}
+
+static void beyond(void *context, cellc_task task, void *arguments, int64_t count, int64_t grain) {
+    (void)context, (void)grain;
+    task(arguments, 0, count + 1000000);
+    task(arguments, -1000000, count);
+    task(arguments, count, 0);
+    task(arguments, INT64_MIN, INT64_MAX);
+}
+
+static void backwards(void *context, cellc_task task, void *arguments, int64_t count,
+                      int64_t grain) {
+    (void)context, (void)grain;
+    for (int64_t i = count; i-- > 0;) task(arguments, i, i + 1);
+}
+
+static void executors(void) {
+    static float large[MANY * IN], results[MANY * OUT], expected[MANY * OUT];
+    for (int i = 0; i < MANY * IN; i++) large[i] = x[i % (ROWS * IN)];
+    cellc_tensor in = {large, sizeof large, CELLC_FLOAT32, 2, {MANY, IN}};
+    cellc_tensor out = {expected, sizeof expected, CELLC_FLOAT32, 0, {0}};
+    TRY("run on many rows", CELLC_OK, net->run(s, ATTACKED_INFER, &in, 1, &out, 1, e));
+    out.data = results;
+    struct { const char *what; cellc_executor executor; int code; } cases[] = {
+        {"no task", no_task, CELLC_RUN}, {"all tasks but one", but_one, CELLC_RUN},
+        {"tasks twice", twice, CELLC_RUN}, {"tasks that are not there", beyond, CELLC_RUN},
+        {"tasks one by one", backwards, CELLC_OK}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char what[80];
+        snprintf(what, sizeof what, "an executor that does %s", cases[i].what);
+        net->set_executor(net, cases[i].executor, NULL);
+        TRY(what, cases[i].code, net->run(s, ATTACKED_INFER, &in, 1, &out, 1, e));
+        memset(results, 7, sizeof results);
+        TRY("the next run", cases[i].code, net->run(s, ATTACKED_INFER, &in, 1, &out, 1, e));
+        if (cases[i].code)
+            for (size_t k = 0; k < sizeof results; k++)
+                if (((char *)results)[k] != 7) bad++, k = sizeof results, printf("BAD refused run\n");
+        net->set_executor(net, NULL, NULL);
+        TRY("a run without it", CELLC_OK, net->run(s, ATTACKED_INFER, &in, 1, &out, 1, e));
+        if (memcmp(results, expected, sizeof results)) bad++, printf("BAD results after it\n");
+    }
+}
+
 int main(int count, char **words) {
     memset(filler, 'w', sizeof filler - 1);
     for (int i = 0; i < ROWS * IN; i++) x[i] = (float)(i % 37 - 18) / 16;
@@ -365,7 +448,8 @@ int main(int count, char **words) {
     cellc_tensor in = input(), out = {want, sizeof want, CELLC_FLOAT32, 0, {0}};
     if (net->run(s, ATTACKED_INFER, &in, 1, &out, 1, NULL)) return 5;
     memset(y, 7, sizeof y);
-    void (*rounds[])(void) = {creates, sessions, measures, buffers, dlpack, weights, saves, threads};
+    void (*rounds[])(void) = {creates, sessions, measures, buffers, dlpack, weights, saves, executors,
+                              threads};
     for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++) rounds[i](), still_right();
     inputs(1), inputs(0), still_right();
     if (count > 1 && strcmp(words[1], "freed") == 0) { /* (reads what is freed) */

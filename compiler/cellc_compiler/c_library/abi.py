@@ -51,7 +51,8 @@ MEANINGS = {
     Code.PROCESSOR: "the library has no code for this processor",
     Code.WEIGHTS: "no weights, or those of another network",
     Code.FILE: "a file cannot be read or written",
-    Code.RUN: "the network stopped with an error, as an index out of range",
+    Code.RUN: "the network stopped with an error, as an index out of range, or "
+              "the executor left out tasks",
     Code.BUSY: "another thread is in a call of this session",
     Code.ABI: "the library has another version of this interface",
 }
@@ -122,6 +123,8 @@ STRUCTURES = {
                        "i64 busy bounce_bytes", "ptr owner"),
     "state": fields_of("ptr arena", "i64 capacity ready need"),
     "base": fields_of("ptr data map", "i64 map_bytes references"),
+    # The tasks of a kernel for the caller's executor: how many of them are done.
+    "tasks": fields_of("ptr function arguments", "i64 count done"),
 }  # fmt: skip
 """The structures of the interface and of its functions: fields in order, with kinds."""
 

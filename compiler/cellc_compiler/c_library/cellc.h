@@ -35,7 +35,7 @@ enum cellc_code {
     CELLC_PROCESSOR = 7, /* the library has no code for this processor */
     CELLC_WEIGHTS = 8, /* no weights, or those of another network */
     CELLC_FILE = 9, /* a file cannot be read or written */
-    CELLC_RUN = 10, /* the network stopped with an error, as an index out of range */
+    CELLC_RUN = 10, /* the network stopped with an error, as an index out of range, or the executor left out tasks */
     CELLC_BUSY = 11, /* another thread is in a call of this session */
     CELLC_ABI_VERSION = 12 /* the library has another version of this interface */
 };

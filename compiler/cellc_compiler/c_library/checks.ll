@@ -155,10 +155,11 @@ define internal i32 @clash(ptr %must, i64 %k, i64 %other, ptr %error) nounwind {
 define internal i32 @taken(ptr %must, ptr %given, ptr %tensor, ptr %error) nounwind {
   if %given != null, else tell {ARGUMENT}, %must, ", but got NULL."
   if %given->dltensor.device == 1,
-      else tell {BUFFER}, %must, " in the memory of the processor."
+      else tell {BUFFER}, %must, " in the memory of the processor (DLPack's device 1), but got ",
+           "device ", count(sext.i64(%given->dltensor.device)), "."
   %ndim = %given->dltensor.ndim
   if %ndim >= 0 & %ndim <= {MAX_NDIM},
-      else tell {SHAPE}, %must, ", but got other axes."
+      else tell {SHAPE}, %must, ", but got ", count(sext.i64(%ndim)), " axes."
   %kind = zext.i32(%given->dltensor.code) << 8 | zext.i32(%given->dltensor.bits)
   %tensor->tensor.dtype = 0
   loop %d < {NDTYPES}, else %typed
@@ -168,7 +169,9 @@ another:
   next %d
 typed:
   %dtype = %tensor->tensor.dtype
-  if %dtype != 0, else tell {DTYPE}, %must, ", but got another element type."
+  if %dtype != 0, else tell {DTYPE}, %must, ", but got elements of DLPack's kind ",
+      count(zext.i64(%given->dltensor.code)), " with ", count(zext.i64(%given->dltensor.bits)),
+      " bits and ", count(zext.i64(%given->dltensor.lanes)), " lanes."
   %tensor->tensor.ndim = %ndim
   %dims = &%tensor->tensor.shape
   %shape = %given->dltensor.shape
@@ -181,16 +184,19 @@ typed:
   %axis = %n - 1 - %i
   %size = %shape:i64[%axis]
   %dims:i64[%axis] = %size
-  if %strides == null | %size == 1, else %strided
+  if %strides == null | %size <= 1, else %strided
   br label %dense
 strided:
   if %strides:i64[%axis] == %next:i64,
-      else tell {SHAPE}, %must, ", contiguous, but got strides."
+      else tell {SHAPE}, %must, " and contiguous, with the stride ", count(%next:i64),
+           " on axis ", count(%axis), ", but got the stride ", count(%strides:i64[%axis]), "."
 dense:
-  %next:i64 = %next:i64 * %size
+  %next:i64 = %size == 0 ? %next:i64 : %next:i64 * %size
   next %i
 whole:
   %data = %given->dltensor.data
+  if %given->dltensor.offset >= 0,
+      else tell {BUFFER}, %must, ", but got a byte offset of 2^63 or more."
   %tensor->tensor.data = %data == null ? %data : &%data:i8[%given->dltensor.offset]
   %tensor->tensor.nbytes = @bytes_of(%dtype, %ndim, %dims)
   ret 0

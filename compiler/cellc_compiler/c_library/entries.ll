@@ -1,13 +1,57 @@
 ; The calls of entries, from the caller's arguments to programs and back; see `texts.ll`.
 
-; The tasks of a kernel, by the caller's executor or by the pool.
+; The tasks of a kernel, by the caller's executor or by the pool. An executor that leaves out some is
+; noted; the pool does them all then, since later kernels may use what they compute as addresses.
 define hidden void @cellc_shared_out(ptr %fn, ptr %bufs, i64 %ntasks, i64 %grain) nounwind {
+  %tasks = alloca %tasks
   %executor = load atomic ptr, ptr @cellc_executor acquire, align 8
   if %executor != null, else %pool
-  void %executor(@cellc_executor_context:ptr, %fn, %bufs, %ntasks, %grain)
-  ret void
+  %tasks->tasks.function = %fn
+  %tasks->tasks.arguments = %bufs
+  %tasks->tasks.count = %ntasks
+  %tasks->tasks.done = 0
+  void %executor(@cellc_executor_context:ptr, @counted, %tasks, %ntasks, %grain)
+  %at = &%tasks->tasks.done
+  %done = load atomic i64, ptr %at acquire, align 8
+  if %done != %ntasks, else ret void
+  store atomic i32 1, ptr @cellc_executor_failed release, align 4
 pool:
   void @cellc_pool_run(%fn, %bufs, %ntasks, %grain)
+}
+
+; Do some tasks of a kernel for an executor, and count them.
+define internal void @counted(ptr %tasks, i64 %first, i64 %last) nounwind {
+  %at = &%tasks->tasks.done
+  %some = %last - %first
+  %count = %tasks->tasks.count
+  if %first >= 0 & %first <= %last & %last <= %count, else %refused
+  %function = %tasks->tasks.function
+  void %function(%tasks->tasks.arguments, %first, %last)
+  %had = atomicrmw add ptr %at, i64 %some acq_rel
+  ret void
+refused:
+  %never = atomicrmw or ptr %at, i64 {MOST} acq_rel
+}
+
+; Whether the caller's executor has done all tasks until now.
+define internal i32 @executed(ptr %e, ptr %error) nounwind {
+  %failed = load atomic i32, ptr @cellc_executor_failed acquire, align 4
+  if %failed == 0, else tell {RUN}, "For '", %e->entry.name,
+      "', the executor must do all tasks of a kernel, each once, and return when they are done, ",
+      "but it has not: give set_executor another one, or NULL."
+  ret 0
+}
+
+; Whether memory that a call writes is apart from the weights.
+define internal i32 @not_weights(ptr %session, ptr %must, ptr %data, i64 %nbytes,
+                                 ptr %error) nounwind {
+  %base = %session->session.base
+  %all = @cellc_net->net.file_bytes - @cellc_net->net.head_bytes
+  %own = @overlap(%data, %nbytes, %session, @cellc_net->net.session_bytes)
+  %packed = @overlap(%data, %nbytes, %base, @cellc_net->net.base_bytes)
+  if not %own | %packed | @overlap(%data, %nbytes, %base->base.data, %all), else tell {BUFFER},
+      %must, " in memory of its own, but got that of a weight."
+  ret 0
 }
 
 ; Whether this thread has the session now.
@@ -118,8 +162,10 @@ shaped:
   next %o
 takes.all:
   if %what != 1, else ret @outcome(%error, 0)
+  try @executed(%e, %error)
   loop %w < %n.out, else %written
   %out = &%outputs:%tensor[%w]
+  try @not_weights(%session, %must:ptr[%n.in + %w], %out->tensor.data, %bytes:i64[%w], %error)
   try @apart(%must, %n.in + %w, %out->tensor.data, %bytes:i64[%w], %inputs, %n.in, %outputs,
                 %w, %bytes, %error)
   next %w
@@ -128,11 +174,13 @@ written:
   if %arguments[%v]->argument.written != 0, else %unwritten
   %in = &%inputs:%tensor[%v]
   %size = @bytes_of(%in->tensor.dtype, %in->tensor.ndim, &%in->tensor.shape)
+  try @not_weights(%session, %must:ptr[%v], %in->tensor.data, %size, %error)
   try @apart(%must, %v, %in->tensor.data, %size, %inputs, %n.in, %outputs, 0, %bytes, %error)
 unwritten:
   next %v
 apart.all:
   try @windows(%session, %e, %variant, %inputs, %outputs, %rows, %error)
+  try @executed(%e, %error)
   loop %d < %n.out, else ret @outcome(%error, 0)
   @describe(&%outputs:%tensor[%d], &%results:%argument[%d], &%shapes:i64[%d * {MAX_NDIM}], %rows)
   next %d

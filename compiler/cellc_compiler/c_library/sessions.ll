@@ -61,6 +61,7 @@ define internal i32 @bad_threads(i32 %count, ptr %error) nounwind {
 
 define hidden void @cellc_set_executor(ptr %library, ptr %executor, ptr %context) nounwind {
   @cellc_executor_context:ptr = %context
+  store atomic i32 0, ptr @cellc_executor_failed release, align 4
   store atomic ptr %executor, ptr @cellc_executor release, align 8
 }
 

@@ -2,6 +2,7 @@
 
 @cellc_executor = internal global ptr null
 @cellc_executor_context = internal global ptr null
+@cellc_executor_failed = internal global i32 0
 @cellc_guard = internal global i32 0
 @cellc_started = internal global i32 0
 @cellc_thread_attributes = hidden global [128 x i8] zeroinitializer, align 16
