@@ -37,7 +37,7 @@ from .container import Container, is_count, pack, unpack
 from .device import best_for
 from .errors import ArtifactError, counted, in_file
 from .executable import Executable
-from .files import is_text, read_file, view_contents, write_atomically
+from .files import read_file, view_contents, write_atomically
 from .found_sizes import NoWay, Staged, StagedAtSizes, StagedPrograms, Way
 from .open_sizes import shown
 from .opened import Opened
@@ -291,20 +291,17 @@ def load(
     if trust_native_code not in (True, False):  # (the text "no" is true)
         raise TypeError("For 'load', 'trust_native_code' must be True or False, but got "
                         f"{trust_native_code!r}.")
-    if callbacks is not None and not (
-            isinstance(callbacks, Mapping) and all(map(callable, callbacks.values()))):
+    given = {} if callbacks is None else callbacks
+    if not isinstance(given, Mapping) or not all(map(callable, given.values())):
         raise TypeError("For 'load', 'callbacks' must be a dict of functions by name, but got "
                         f"{callbacks!r}.")
     name, data = ("artifact", view_contents("load", path)) if not isinstance(
         path, (str, os.PathLike)) else (Path(path).name, read_file(path))
     with in_file(path if isinstance(path, (str, os.PathLike)) else name):
-        if not isinstance(path, (str, os.PathLike)) and is_text(data):
-            raise ArtifactError(f"this is not a cellc artifact but the text {bytes(data[:200])!r}: "
-                                "bytes are the contents of a file, so give a path as a str")
         box = unpack(data, MAGIC, VERSION, "artifact")
         file = _files.get(box.digest) or _File(box)
         _files[box.digest] = file
-        return Artifact(file, name, trust_native_code, callbacks or {})
+        return Artifact(file, name, trust_native_code, given)
 
 
 class Artifact:
@@ -404,6 +401,10 @@ class Artifact:
         found = self._entry(entry).ways
         return found[variant] if found else ()
 
+    def donated(self, entry: str = DEFAULT_ENTRY) -> tuple[tuple[int, int], ...]:
+        """The `(output, input)` pairs of an entry whose output is written over the input."""
+        return self._entry(entry).donated
+
     def graph_text(self, entry: str = DEFAULT_ENTRY, variant: int = 0, way: int = 0) -> str:
         """The portable IR of an entry; of one of its variants, if sizes are open.
 
@@ -471,7 +472,7 @@ class Artifact:
         """
         try:
             direct = self._direct.get(entry)
-        except TypeError:  # (a list, which is no name)
+        except TypeError:  # (a list is no name)
             direct = None
         if direct is None or named or out is not None:
             return self._call(entry, arrays, named, out)

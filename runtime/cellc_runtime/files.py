@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .errors import CutOff
+from .errors import ArtifactError, CutOff
 from .platform import sync_directory
 
 _NEW = ".cellc-new"  # The suffix of files that are being written
@@ -51,23 +51,23 @@ def read_file(path: str | os.PathLike[str]) -> memoryview:
 
 
 def view_contents(function: str, given: Any) -> memoryview:
-    """The bytes of a buffer, which nobody can change through it. Raises TypeError, which names the
-    function, if `given` is no buffer."""
+    """The bytes of a buffer, which nobody can change through it.
+
+    Raises:
+        TypeError: it is no buffer.
+        ArtifactError: it is a text, as a path is.
+    """
     try:
         view = memoryview(given).cast("B")
     except TypeError as error:
         why = "give its name, or what read() returns" if hasattr(given, "read") else error
         raise TypeError(f"For {function!r}, 'path' must be a path or the contents of a file, but "
                         f"got {type(given).__name__} ({why}).") from None
+    text = str(view[:200], "utf-8", "replace")
+    if 0 < len(view) < 4096 and text.isprintable() and "\ufffd" not in text:
+        raise ArtifactError(f"For {function!r}, 'path' must be a path or the contents of a file, "
+                            f"but got the bytes of {text!r}: give a path as a str.")
     return view if view.readonly else memoryview(view.tobytes())
-
-
-def is_text(data: memoryview) -> bool:
-    """Whether these bytes are short and printable, as a path is."""
-    try:
-        return 0 < len(data) < 4096 and str(data, "utf-8").isprintable()
-    except UnicodeDecodeError:
-        return False
 
 
 def _check_characters(path: object) -> None:

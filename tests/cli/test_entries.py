@@ -65,6 +65,11 @@ def double(x):
 
 
 model = Model(3.0)
+NUMBER = 3
+
+
+class Plain:
+    """No Cell."""
 
 
 class Pair(nn.Cell):
@@ -168,7 +173,10 @@ def test_factories_with_arguments(
 @pytest.mark.parametrize(("call", "said"), [
     ("Model(open('x'))", "the arguments must be literals, as in Net(4, name='small'"),
     ("Model(__import__('os').getcwd())", "must be literals"),
-    ("Model(scale)", "must be literals"), ("Model(*[1])", "must be literals"),
+    ("Model(scale)", "sizes=[1, 2]), but got scale"), ("Model(*[1])", "), but got *[1]"),
+    ("np", "np: it is a module; expected a Cell or function"),
+    ("NUMBER", "NUMBER: it is a int; expected a Cell or function"),
+    ("Plain", "Plain: it is a Plain; expected a Cell or function"),
     ("Model(**{})", "must be literals"), ("Model(1)(2)", "must be literals"),
     ("Model(1) or Model(2)", "must be literals"), ("Model(", "expected FILE.py:NAME"),
     ("Model(1,,2)", "must be literals"), ("Model(" + "(" * 500 + ")" * 500 + ")", "literals"),
@@ -313,6 +321,48 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
         ms.compile_artifact(tmp_path / "x.onnx", (Small(), "float32[2,4]"))
 
 
+# --- artifacts that are compiled again -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", ["8", "N"])
+def test_all_entries_are_compiled_again(
+    size: str, nets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the cache that they share, and with what they write over."""
+    first, second = tmp_path / "first.cellc", tmp_path / "second.cellc"
+    spec = f"x=float32[{size},4]"
+    assert main(["compile", f"{nets}:model", "--entry", "infer=construct", "--entry",
+                 "fill=prefill", "--entry", "more=construct", "-i", spec, "--donate", "more.x",
+                 "-o", str(first)]) == 0
+    assert main(["compile", str(first), "-o", str(second)]) == 0
+    old, new = (artifact.load(p, trust_native_code=True) for p in (first, second))
+    assert new.entries == old.entries == ("infer", "fill", "more")
+    assert {*new.weights} == {*old.weights} == {"w", "cache"}
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+    for name in new.entries:
+        assert new.signature(name) == old.signature(name)
+        np.testing.assert_array_equal(new.call(name, x.copy()), old.call(name, x.copy()))
+    np.testing.assert_array_equal(new.weights["cache"], old.weights["cache"])
+    assert new.weights["cache"].any() and new.call("more", x) is x
+    capsys.readouterr()
+    third = tmp_path / "third.cellc"
+    assert main(["compile", str(first), "-i", "x=float32[8,4]", "-o", str(third)]) == 0
+    assert f"{first}: only 'infer' is compiled for these inputs, not fill, more" \
+        in capsys.readouterr().out
+    assert artifact.load(third).entries == ("infer",)
+    assert main(["compile", f"{first}:fill", "-o", str(third)]) == 0
+    assert "only" not in capsys.readouterr().out
+    assert artifact.load(third, trust_native_code=True)(x).shape == (4,)
+
+
+def test_entries_without_the_default_one_are_compiled_again(nets: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.cellc", tmp_path / "libsecond.so"
+    assert main(["compile", f"{nets}:model", "--entry", "step=prefill", "-i", "x=float32[8,4]",
+                 "-o", str(first)]) == 0
+    assert main(["compile", str(first), "--shared", str(second)]) == 0
+    assert "SECOND_STEP" in (tmp_path / "second.h").read_text()
+
+
 # --- donated inputs ------------------------------------------------------------------------------
 
 
@@ -357,7 +407,7 @@ def test_a_donated_cache_grows_in_place(tmp_path: Path) -> None:
     assert net(token, cache=cache, at=0, out=[total, None])[0] is total
     _, fresh = net(token, cache.tolist(), 1)  # a list becomes an array of its own
     np.testing.assert_array_equal(fresh[1], token)
-    with pytest.raises(ValueError, match=r"'out' must be arrays .* got one for output 1, which is"):
+    with pytest.raises(ValueError, match=r"'out' must be an array .* got one for output 1, which"):
         net(token, cache, 0, out=[None, want])
     cache.flags.writeable = False
     with pytest.raises(ValueError, match="updated in place but the array is read-only"):

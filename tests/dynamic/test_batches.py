@@ -26,6 +26,7 @@ from cellc_runtime import artifact
 from cellc_runtime.batched import Batched, windows
 from cellc_runtime.executable import Executable
 
+from ..c_library.library import CLibrary, Failed
 from .networks import Block, Cnn, Lstm, Mlp, floats, numbers
 
 SIZES = (0, 1, 2, 3, 7, 9, 33, 71)
@@ -227,3 +228,42 @@ def test_networks_without_an_artifact_for_any_batch(
     code = main(["compile", f"{path}:Net", "--input", spec, "-o", str(tmp_path / "a.cellc")])
     assert code != 0
     assert re.search(words, capsys.readouterr().err)
+
+
+def test_few_sizes_whose_results_have_no_batch(tmp_path: Path) -> None:
+    """A result that sums over the batch is not put together from rows: each size that is served
+    has a program of its own."""
+    path = tmp_path / "net.py"
+    path.write_text("""
+import numpy as np
+import cellc as ms
+from cellc import nn, ops
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.kept = ms.Parameter(np.zeros((8, 3), np.float32), name="kept", requires_grad=False)
+
+    def construct(self, x):
+        ops.assign(self.kept, x * 2)
+        return self.kept.sum(0), x + 1
+""")
+    for suffix in ("cellc", "so"):
+        out = tmp_path / f"libnet.{suffix}"
+        option = "-o" if suffix == "cellc" else "--shared"
+        assert main(["compile", f"{path}:Net", "--input", "x=float32[N,3]", option, str(out)]) == 0
+    net = artifact.load(tmp_path / "libnet.cellc", trust_native_code=True)
+    assert str(net.sizes()) == "N 1, 8"
+    with CLibrary(tmp_path / "libnet.so").session() as session:
+        for n in (8, 1, 8):
+            x = np.arange(n * 3, dtype=np.float32).reshape(n, 3)
+            want = (x * 2).sum(0) * (8 // n)
+            given = [np.empty(3, np.float32), np.empty((n, 3), np.float32)]
+            for got in (net(x), net(x, out=given), session.run("infer", x)):
+                np.testing.assert_array_equal(got[0], want)
+                np.testing.assert_array_equal(got[1], x + 1)
+        x = np.zeros((3, 3), np.float32)
+        with pytest.raises(ValueError, match="no program serves N = 3; served: N 1, 8"):
+            net(x)
+        with pytest.raises(Failed, match="For 'infer', the sizes must be N 1, 8, but got N = 3"):
+            session.run("infer", x)

@@ -64,8 +64,8 @@ from .loading import (
     writing,
 )
 from .open_sizes import Listed, Plan, listed_sizes, plan, plan_fixed
-from .recompiling import plan_again
-from .saved import Saved, input_specs, is_saved, load_saved
+from .recompiling import left_out, plan_again
+from .saved import SUFFIX, Saved, entries_of, input_specs, is_saved, load_saved
 from .scripts import run_script
 
 _IN_SCRIPT = re.compile(r"\.py:[^\W\d]\w*")  # FILE.py:NAME, which other commands take
@@ -229,7 +229,7 @@ def compile_(args: argparse.Namespace) -> int:
     """`cellc compile`."""
     context.set_context(numerics=args.numerics)
     small, file = small_weights.weights_options(args.weights)
-    output, again = _output(args, file), False
+    output, again = _output(args, file), None
     if args.entry:
         if is_saved(args.network) or is_model(args.network):
             raise UserError(f"{args.network}: --entry goes with FILE.py:NAME")
@@ -239,21 +239,24 @@ def compile_(args: argparse.Namespace) -> int:
         net, lines = small_weights.with_small_weights(net, small)
         made = named_entries(module, net, args.entry)
         inputs = entry_inputs(made, args.input)
-    elif again := _is_whole(args):
-        module, net, lines, made, inputs = None, None, [], {}, {}
+    elif _is_whole(args):
         if args.checkpoint or args.train or small:
             raise UserError(f"{args.network}: an artifact has its weights and its entries: take "
                             "--checkpoint, --train and --weights away")
+        again = plan_again(args.network)
+        module, net, lines, made, inputs = None, None, [], {}, {}
     else:
         module, net, specs = _loaded(args, whole=True)
         net, lines = small_weights.with_small_weights(net, small)
+        lines = left_out(args.network) + lines
         made, inputs = {DEFAULT_ENTRY: net}, {DEFAULT_ENTRY: specs}
     targets = [target_named(name) for name in args.target] or [backends.default_target()]
     listed = listed_sizes(args.sizes)
     named = [spec for specs in inputs.values() for spec in specs]
     refuse_unknown(listed, open_names([*named, *args.input, *args.train_input]))
+    donate: dict[str, list[str]] = {}
     if again:
-        entries = {DEFAULT_ENTRY: plan_again(args.network)}
+        entries, donate = again
     else:
         entries = {name: _plan(fn, inputs[name], listed, targets) for name, fn in made.items()}
     if args.train:
@@ -263,7 +266,6 @@ def compile_(args: argparse.Namespace) -> int:
         if "train" in entries:
             raise UserError("--entry train: --train compiles the entry of this name")
         entries["train"] = _plan_step(args, module, net, listed, targets)
-    donate: dict[str, list[str]] = {}
     for text in args.donate:
         entry, _, name = text.rpartition(".")
         donate.setdefault(entry or DEFAULT_ENTRY, []).append(name)
@@ -279,9 +281,13 @@ def compile_(args: argparse.Namespace) -> int:
 
 
 def _is_whole(args: argparse.Namespace) -> bool:
-    """Whether an artifact is compiled again with the sizes that it leaves open."""
+    """Whether an artifact is compiled again with the sizes that it leaves open: one of open sizes,
+    or of several entries."""
     if not is_saved(args.network) or args.sizes:
         return False
+    if args.network.endswith(SUFFIX) and not args.input and \
+            entries_of(args.network)[1] != [DEFAULT_ENTRY]:
+        return True
     names = open_names(input_specs(args.network, ())[0])
     return bool(names) and (not args.input or open_names(
         input_specs(args.network, args.input)[0]) == names)

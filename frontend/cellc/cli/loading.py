@@ -112,12 +112,14 @@ def load_network(text: str) -> tuple[Any, Any]:
         return module, _made(text, found, *given)
     if isinstance(found, type):
         try:
-            return module, found()
+            found = found()
         except TypeError as e:
             raise UserError(
                 f"{name}() cannot be made without arguments ({e}); give them, as in "
                 f"'{path}:{name}(layers=4)', or name a function or an instance in {path} instead"
             ) from e
+    if not callable(found):
+        raise UserError(f"{text}: it is a {type(found).__name__}; expected a Cell or function")
     return module, found
 
 
@@ -157,10 +159,18 @@ def _literals(text: str, call: str) -> tuple[list[Any], dict[str, Any]]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or any(
                 k.arg is None for k in node.keywords):
             raise UserError(expected)
-        return ([ast.literal_eval(a) for a in node.args],
-                {str(k.arg): ast.literal_eval(k.value) for k in node.keywords})
+        return ([_literal(a, expected) for a in node.args],
+                {str(k.arg): _literal(k.value, expected) for k in node.keywords})
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as e:
         raise UserError(f"{expected} ({str(e)[:100]})") from e
+
+
+def _literal(node: ast.expr, expected: str) -> Any:
+    """The value of an argument in the command line. Raises UserError: it is no literal."""
+    try:
+        return ast.literal_eval(node)
+    except ValueError as e:
+        raise UserError(f"{expected}, but got {ast.unparse(node)[:100]}") from e
 
 
 def _made(text: str, make: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -220,7 +220,7 @@ def plan(
         v for choice in itertools.product(*values)
         for v in planner.variants(dict(zip([n for n in names if n not in free], choice,
                                            strict=True)))]
-    sizes = OpenSizes(tuple(names), axes, tuple(variants))
+    sizes = OpenSizes(tuple(names), axes, tuple(planner.by_rows(variants)))
     return planner.plan(sizes)
 
 
@@ -491,6 +491,27 @@ class _Planner:
         for number, ranges in self._cover(choice).items():
             yield Variant(at, tuple(ranges), self._sizes(number, ranges, choice), number)
 
+    def by_rows(self, variants: Sequence[Variant]) -> Sequence[Variant]:
+        """The variants, as ones of one size each if some result does not have the batch as its
+        first axis: an entry puts the rows of a batch together."""
+        if all(map(self._gives_rows, variants)):
+            return variants
+        if not all(map(_lists_all, variants)):
+            raise self._listing("a result has another first axis", self.batch)
+        return [Variant(tuple(n if d == ANY else d for d in v.at), graph=v.graph)
+                for v in variants for n in v.sizes]
+
+    def _gives_rows(self, variant: Variant) -> bool:
+        """Whether each result has the batch as its first axis. (Programs of windows have been
+        shown to.)"""
+        graph = self.traces[variant.graph].traced.graph
+        if not _lists_all(variant) or is_staged(graph):
+            return True
+        return all(
+            v.shape[:1] == (n,) for n in variant.sizes for v in instantiate(
+                graph, {name: n if d == ANY else d
+                        for name, d in zip(self.names, variant.at, strict=True)}).outputs)
+
     # --- ranges of the batch ----------------------------------------------------------------
 
     def _cover(self, choice: Mapping[str, int]) -> dict[int, list[Range]]:
@@ -589,6 +610,12 @@ class _Planner:
                 return tuple(each)
             raise self._listing(str(e), self.batch) from e
         return found
+
+
+def _lists_all(variant: Variant) -> bool:
+    """Whether a variant has a program for each batch size that it serves."""
+    return all(high != ANY for _, high in variant.ranges) and \
+        sum(high - low + 1 for low, high in variant.ranges) == len(variant.sizes)
 
 
 def _given_up(count: int, todo: Sequence[Range], known: Mapping[str, int]) -> str:

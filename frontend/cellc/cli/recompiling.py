@@ -1,5 +1,5 @@
 """Artifacts with open sizes that are compiled as they are, for other targets: `cellc compile
-NET.cellc --target NAME`.
+NET.cellc --target NAME`; all entries of an artifact, where none is named.
 
 The graphs and the sizes that are served are those of the file. Conditions that its programs put on
 sizes are conditions of the new ones.
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from cellc_compiler.ir.dims import SymbolInfo, deciding
 from cellc_compiler.ir.shapes import Guard, Shapes
-from cellc_runtime.artifact import Artifact
+from cellc_runtime.artifact import DEFAULT_ENTRY, Artifact
 from cellc_runtime.open_sizes import Number, Open
-from cellc_runtime.records import dataclass, field
+from cellc_runtime.records import dataclass
 from cellc_runtime.variants import ANY
 
 from ..compiled.traced import Traced
@@ -23,21 +23,40 @@ from ..tensors.seed import state_named
 from ..tensors.tensor import Tensor
 from .errors import UserError
 from .open_sizes import Plan
-from .saved import graph_of, opened_file, results_of, served_sizes
+from .saved import SUFFIX, entries_of, graph_of, opened_file, results_of, served_sizes
 
 Condition = tuple[str, Number, str]
 
 
-def plan_again(text: str) -> Plan:
-    """The entry of an artifact of the command line, with the sizes that it serves.
+def plan_again(text: str) -> tuple[dict[str, Plan], dict[str, list[str]]]:
+    """The entries of the artifact of the command line by name, with the sizes that they serve, and
+    the inputs that each writes over. An entry that the text names is the one, as `infer`.
 
     Raises:
         ArtifactError: it holds no graphs, or is damaged.
     """
-    loaded, entry = opened_file(text)
-    if not loaded.has_graph(entry):
-        raise UserError(f"{text}: it was compiled with --no-graph: compile it from its source")
-    return _Again(loaded, entry).plan()
+    path, names = entries_of(text)
+    loaded, _ = opened_file(f"{path}:{names[0]}")
+    plans: dict[str, Plan] = {}
+    donated: dict[str, list[str]] = {}
+    tensors: dict[str, Tensor] = {}
+    for name in names:
+        if not loaded.has_graph(name):
+            raise UserError(f"{text}: it was compiled with --no-graph: compile it from its source")
+        to = DEFAULT_ENTRY if path != text else name
+        plans[to] = _Again(loaded, name, tensors).plan()
+        inputs = loaded.signature(name).inputs
+        if pairs := loaded.donated(name):
+            donated[to] = [inputs[i][0] for _, i in pairs]
+    return plans, donated
+
+
+def left_out(text: str) -> list[str]:
+    """A line about the entries of an artifact that are not compiled: sizes are chosen for one."""
+    path, names = entries_of(text) if text.endswith(SUFFIX) else (text, [])
+    others = [n for n in names if n != DEFAULT_ENTRY]
+    return [f"{path}: only {DEFAULT_ENTRY!r} is compiled for these inputs, not {', '.join(others)}"
+            ] if others else []
 
 
 @dataclass
@@ -46,7 +65,7 @@ class _Again:
 
     loaded: Artifact
     entry: str
-    tensors: dict[str, Tensor] = field(default_factory=dict)  # by name
+    tensors: dict[str, Tensor]  # by name, those of all entries
 
     def plan(self) -> Plan:
         sizes = self.loaded.sizes(self.entry)

@@ -231,6 +231,17 @@ def results_of(graph: Graph) -> Any:
     return Leaf(0) if count == 1 else Box(tuple, (), tuple(Leaf(i) for i in range(count)))
 
 
+def entries_of(text: str) -> tuple[str, list[str]]:
+    """The file of the command line, and its entries; the one that the text names, if it does."""
+    path, entry = _parts(text)
+    if path != text:
+        return path, [entry]
+    try:
+        return path, [*artifact.load(path).entries]
+    except (OSError, ArtifactError) as e:
+        raise about(path, e) from e
+
+
 def opened_file(text: str) -> tuple[Artifact, str]:
     """The artifact of the command line, whose code is not run, and the entry."""
     path, entry = _parts(text)
