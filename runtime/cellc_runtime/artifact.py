@@ -293,8 +293,7 @@ def load(
                         f"{trust_native_code!r}.")
     given = {} if callbacks is None else callbacks
     if not isinstance(given, Mapping) or not all(map(callable, given.values())):
-        raise TypeError("For 'load', 'callbacks' must be a dict of functions by name, but got "
-                        f"{callbacks!r}.")
+        raise TypeError(f"For 'load', 'callbacks' must be functions by name, but got {given!r}.")
     name, data = ("artifact", view_contents("load", path)) if not isinstance(
         path, (str, os.PathLike)) else (Path(path).name, read_file(path))
     with in_file(path if isinstance(path, (str, os.PathLike)) else name):

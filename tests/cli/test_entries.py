@@ -314,6 +314,27 @@ def test_wrong_networks_in_memory(
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.parametrize(("change", "kind", "said"), [
+    ({"path": None}, TypeError, "'path' must be a str or a pathlib.Path, but got None."),
+    ({"path": b"x.cellc"}, TypeError, "'path' must be a str or a pathlib.Path, but got b'x.cel"),
+    ({"targets": 3}, TypeError, "'targets' must be the name of a target, a list of names or None"),
+    ({"targets": [3]}, ValueError, "unknown target 3"),
+    ({"donate": ["x"]}, TypeError, "'donate' must be names of inputs by entry, as {'infer': ['c"),
+    ({"donate": {"infer": 3}}, TypeError, "or None, but got {'infer': 3}."),
+    ({"sizes": [3]}, TypeError, "'sizes' must be lists of ints by name or None, but got [3]."),
+    ({"sizes": {"N": 3}}, TypeError, "'sizes' must be lists of ints by name or None, but got {"),
+    ({"entries": {}}, ValueError, "'entries' must have at least one entry, but got none."),
+])
+def test_wrong_arguments_in_memory(
+    change: dict[str, Any], kind: type[Exception], said: str, tmp_path: Path
+) -> None:
+    given = {"path": tmp_path / "x.cellc", "entries": (Small(), "float32[N,4]"), **change}
+    with pytest.raises(kind, match=re.escape(f"For 'compile_artifact', {said}"
+                                             if said.startswith("'") else said)):
+        ms.compile_artifact(**given)
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="its folder does not exist"):
         ms.compile_artifact(tmp_path / "no" / "x.cellc", (Small(), "float32[2,4]"))

@@ -609,7 +609,7 @@ def test_paths_that_no_system_takes(subtract: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("callbacks", [[1], {"f": 3}, "f"])
 def test_callbacks_are_functions(callbacks: Any, subtract: Path) -> None:
-    with pytest.raises(TypeError, match="For 'load', 'callbacks' must be a dict of functions by n"):
+    with pytest.raises(TypeError, match="'callbacks' must be functions by name, but got"):
         cellc_runtime.load(subtract, True, callbacks)
 
 

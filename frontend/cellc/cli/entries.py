@@ -111,6 +111,7 @@ def compile_artifact(
     Only in cellc; `cellc compile` is the same from the command line.
     """
     given = entries if isinstance(entries, Mapping) else {DEFAULT_ENTRY: entries}
+    _check_arguments(path, given, targets, sizes, donate)
     names = [targets] if isinstance(targets, str) else targets or ()
     listed = {name: sorted(set(values)) for name, values in (sizes or {}).items()}
     try:
@@ -131,6 +132,29 @@ def compile_artifact(
         if isinstance(e.__cause__, (OSError, CompileError)):
             raise e.__cause__ from None
         raise ValueError(f"For 'compile_artifact', {e}") from e
+
+
+def _check_arguments(path: Any, entries: Any, targets: Any, sizes: Any, donate: Any) -> None:
+    """Raise TypeError or ValueError about an argument of `compile_artifact`."""
+    def all_lists(value: Any) -> bool:
+        return value is None or (isinstance(value, Mapping) and all(
+            isinstance(v, Iterable) for v in value.values()))
+
+    must = {
+        "path": (isinstance(path, (str, os.PathLike)), "a str or a pathlib.Path", path),
+        "targets": (targets is None or isinstance(targets, Iterable),
+                    "the name of a target, a list of names or None", targets),
+        "sizes": (all_lists(sizes), "lists of ints by name or None", sizes),
+        "donate": (all_lists(donate), "names of inputs by entry, as {'infer': ['cache']}, or None",
+                   donate),
+    }
+    for name, (good, expected, value) in must.items():
+        if not good:
+            raise TypeError(f"For 'compile_artifact', '{name}' must be {expected}, but got "
+                            f"{value!r}.")
+    if not entries:
+        raise ValueError("For 'compile_artifact', 'entries' must have at least one entry, but got "
+                         "none.")
 
 
 def donated_inputs(
