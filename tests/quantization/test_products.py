@@ -82,6 +82,21 @@ def test_rounding_to_few_bits() -> None:
     tiny = small_weight(array * 1e-7, "int8")  # scales that float16 would round badly
     assert tiny.scales is not None and tiny.scales.dtype == np.float32
     np.testing.assert_allclose(tiny.widened(), array * 1e-7, atol=2e-9 * 4)
+    for kind, group, symmetric in KINDS[2:]:  # the largest numbers stay numbers
+        large = array.copy()
+        large[0, 0], large[1, 1] = np.finfo(np.float32).max, np.finfo(np.float32).min
+        large[2, 2:4] = large[0, 0], large[1, 1]
+        wide = small_weight(large, kind, group, symmetric).widened()  # type: ignore[arg-type]
+        assert np.isfinite(wide).all()
+        np.testing.assert_allclose(wide[:3].astype(np.float64), large[:3], atol=4.6e37)  # a step
+
+
+def test_a_group_that_is_longer_than_a_row_is_the_row() -> None:
+    array = np.random.default_rng(0).standard_normal((5, 40)).astype(np.float32)
+    for group in (64, 2**50):
+        w, whole = (small_weight(array, "int8", size, False) for size in (group, 0))
+        assert w.group == 0 and w.scales is not None and w.scales.shape == (5, 1)
+        np.testing.assert_array_equal(w.widened(), whole.widened())
 
 
 FAULTS = {

@@ -82,7 +82,7 @@ def small_weight(
             raise misuse(what, f"{name!r} must fit into {kind}", f"{np.abs(array).max()}")
         return SmallWeight(kind, values)
     n, k = array.shape
-    size = group or k
+    size = min(group or k, k)  # (a longer group is the row)
     groups = -(-k // size)
     wide = np.zeros((n, groups * size))
     wide[:, :k] = array
@@ -93,7 +93,7 @@ def small_weight(
         spread, steps = np.maximum(most, -least), (high - low) / 2
     else:
         spread, steps = np.maximum(most, 0) - np.minimum(least, 0), high - low
-    scales = _scales(spread / steps)
+    scales = _scales(spread / steps, np.maximum(most, -least))
     divisor = scales.astype(np.float64)
     zero = np.full(scales.shape, float(MIDDLE[kind])) if symmetric else np.clip(
         low - np.rint(np.minimum(least, 0) / divisor), low, high)
@@ -103,12 +103,19 @@ def small_weight(
                        None if symmetric else zero.astype(element), group if groups > 1 else 0)
 
 
-def _scales(exact: Array) -> Array:
-    """Scales in float16 where each is a normal number there, else in float32; 1 instead of 0."""
+def _scales(exact: Array, largest: Array) -> Array:
+    """Scales in float16 where each is a normal number there, else in float32; 1 instead of 0. The
+    largest weight of a scale stays a number of float32."""
     exact = np.where(exact == 0, 1.0, exact)
     limits = np.finfo(np.float16)
     fits = limits.tiny <= exact.min(initial=1) and exact.max(initial=1) <= limits.max
-    return exact.astype(np.float16 if fits else np.float32)
+    if fits:
+        return exact.astype(np.float16)
+    found = exact.astype(np.float32)
+    most, wide = np.finfo(np.float32).max, found.astype(np.float64)
+    ints = np.maximum(np.rint(largest / wide), 1)
+    return np.where(ints * wide > most, np.nextafter((most / ints).astype(np.float32),
+                                                     np.float32(0)), found)
 
 
 def panels(array: Array, width: int = SMALL_COLUMNS) -> Array:
