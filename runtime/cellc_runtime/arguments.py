@@ -133,6 +133,18 @@ def _converted(array: Any, to: DType, python: bool, must: str) -> Array:
     return converted
 
 
+def refuse_weights(
+    entry: str, donated: Sequence[tuple[str, Array]], weights: Sequence[tuple[str, Array]]
+) -> None:
+    """Raise ValueError for a donated input in the memory of a weight: the call would change that
+    weight of the session."""
+    for name, array in donated:
+        weight = next((w for w, a in weights if np.may_share_memory(array, a)), None)
+        if weight is not None:
+            raise ValueError(f"For {entry!r}, {name!r} is written over, so it must be in memory of "
+                             f"its own, but got that of the weight {weight!r}: give a copy.")
+
+
 def accept_outputs(
     entry: str, out: Any, types: Sequence[Type], written: Sequence[tuple[str, Array]],
     donated: Sequence[int] = (),

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import checkpoint, found_sizes, knobs
-from .arguments import Inputs, Type, accept_outputs
+from .arguments import Inputs, Type, accept_outputs, refuse_weights
 from .batched import Batched
 from .bound import BoundProgram, Weights, suits, updated
 from .container import Container, is_count, pack, unpack
@@ -44,7 +44,7 @@ from .opened import Opened
 from .program import Program
 from .records import dataclass, field
 from .target import runnable_targets
-from .unpacking import packed, unpacked
+from .unpacking import packed_text, unpacked_text
 from .variants import ANY, OpenSizes, Variant
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def save(
     described = {name: describe(name, entry, weights) for name, entry in entries.items()}
     sections: list[tuple[str, bytes | memoryview]] = []
     for name, entry in entries.items():
-        sections += [(f"graph:{name}:{k}", _packed(g)) for k, g in enumerate(entry.graphs)]
+        sections += [(f"graph:{name}:{k}", packed_text(g)) for k, g in enumerate(entry.graphs)]
         sections += [(section, p.to_bytes()) for section, p in entry.sections(name)]
     meta = {"entries": described, "metadata": dict(metadata or {})}
     _write(path, meta, weights, sections)
@@ -140,27 +140,6 @@ def _write(
 ) -> None:
     first = ("weights", b"".join(checkpoint.encode(weights)))
     write_atomically(path, pack(MAGIC, VERSION, meta, [first, *sections]))
-
-
-def _packed(text: str) -> bytes:
-    """A text for a section: its length, then zlib's stream."""
-    data = text.encode()
-    return len(data).to_bytes(8, "little") + packed(data)
-
-
-def _unpacked(section: memoryview, what: str) -> str:
-    """The text of such a section.
-
-    Raises:
-        ArtifactError: damaged, or larger than it can be.
-    """
-    try:
-        text = unpacked(bytes(section[8:]))
-        if len(text) == int.from_bytes(section[:8], "little"):
-            return text.decode()
-    except ValueError as e:
-        raise ArtifactError(f"{what} is not text: {e}") from None
-    raise ArtifactError(f"{what} is not as long as it says")
 
 
 def describe(name: str, entry: Entry, weights: Mapping[str, Array]) -> dict[str, Any]:
@@ -421,7 +400,7 @@ class Artifact:
                                 "with --no-graph")
         k = found.ways[variant][way].graph if found.ways else found.sizes.variants[variant].graph
         with in_file(self.name):
-            return _unpacked(self._box.section(f"graph:{entry}:{k}"),
+            return unpacked_text(self._box.section(f"graph:{entry}:{k}"),
                              f"the graph of entry {entry!r}")
 
     def has_graph(self, entry: str = DEFAULT_ENTRY) -> bool:
@@ -496,11 +475,13 @@ class Artifact:
         types = _results(program, given)
         wanted: list[Array | None] = [None] * len(types)
         taken = wanted
+        weights = [(n, self._weights.arrays[n]) for n in self._weights.written]
+        over = [(self.signature(entry).inputs[i][0], given[i])
+                for _, i in donated if isinstance(given[i], np.ndarray)]
+        refuse_weights(entry, over, weights)
         if out is not None:
-            written = [(f"the weight {n!r}", self._weights.arrays[n])
-                       for n in self._weights.written]
-            written += [(f"the donated input {self.signature(entry).inputs[i][0]!r}", given[i])
-                        for _, i in donated if isinstance(given[i], np.ndarray)]
+            written = [(f"the weight {n!r}", a) for n, a in weights]
+            written += [(f"the donated input {n!r}", a) for n, a in over]
             wanted, taken = accept_outputs(entry, out, types, written, [k for k, _ in donated])
             given = [a.copy() if isinstance(a, np.ndarray) and any(
                 o is not None and np.may_share_memory(a, o) for o in wanted) else a for a in given]

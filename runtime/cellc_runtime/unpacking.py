@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .errors import ArtifactError
 from .lazy import zlib
 
 MOST_TIMES, BASE = 64, 1 << 26
@@ -43,3 +44,24 @@ def unpacked(data: bytes, form: int = ZLIB) -> bytes:
         if data and form == ZLIB:
             raise ValueError("there is data after its end")
     return b"".join(parts)
+
+
+def packed_text(text: str) -> bytes:
+    """A text for a section of a file: its length, then a zlib stream."""
+    data = text.encode()
+    return len(data).to_bytes(8, "little") + packed(data)
+
+
+def unpacked_text(section: memoryview, what: str) -> str:
+    """The text of such a section.
+
+    Raises:
+        ArtifactError: damaged, or larger than it can be.
+    """
+    try:
+        text = unpacked(bytes(section[8:]))
+        if len(text) == int.from_bytes(section[:8], "little"):
+            return text.decode()
+    except ValueError as e:
+        raise ArtifactError(f"{what} is not text: {e}") from None
+    raise ArtifactError(f"{what} is not as long as it says")

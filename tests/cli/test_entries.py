@@ -454,6 +454,39 @@ def test_a_donated_input_may_be_another_input_too(tmp_path: Path) -> None:
     assert main(["verify", f"{path}:swap"]) == 0  # its graph is that of the function
 
 
+class Holding(nn.Cell):
+    """A cache inside, a cache that is passed, and another name for `self`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = ms.Parameter(np.zeros((2, 2), np.float32), name="cache", requires_grad=False)
+
+    def fill(this, x: Any) -> Any:
+        ops.assign(this.cache, x)
+        return this.cache * 1
+
+    def turn(this, given: Any, x: Any) -> Any:
+        return given.T + x
+
+
+def test_a_weight_is_not_donated(tmp_path: Path) -> None:
+    net, path = Holding(), tmp_path / "holding.cellc"
+    ms.compile_artifact(path, {"fill": (net.fill, "float32[2,2]"),
+                               "turn": (net.turn, "float32[2,2]", "float32[2,2]")},
+                        donate={"turn": "given"})
+    loaded = load(path)
+    assert [name for name, _, _ in loaded.signature("turn").inputs] == ["given", "x"]
+    x = np.float32([[1, 2], [3, 4]])
+    loaded.call("fill", x)
+    cache = loaded.weights["cache"]
+    for given in (cache, cache[:], cache.view(np.ndarray)):
+        with pytest.raises(ValueError, match="For 'turn', 'given' is written over, so it must be in"
+                                             " memory of its own, but got that of the weight 'cac"):
+            loaded.call("turn", given, x)
+    np.testing.assert_array_equal(loaded.weights["cache"], x)
+    np.testing.assert_array_equal(loaded.call("turn", cache.copy(), x), x.T + x)
+
+
 def test_a_call_that_fails_leaves_what_was_donated(tmp_path: Path) -> None:
     path = tmp_path / "checked.cellc"
     ms.compile_artifact(path, {"f": (Cached().checked, "float32[3]", "float32[3]")},

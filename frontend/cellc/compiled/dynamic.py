@@ -430,9 +430,11 @@ def parameter_names(fn: Any) -> list[str]:
     own: list[str] | None = plain(fn, "argument_names")
     if own is not None:
         return own
-    code = plain(plain(fn, "construct", fn), "__code__")
+    called = plain(fn, "construct", fn)
+    code = plain(called, "__code__")
     names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
-    return names[1:] if names[:1] == ["self"] else names
+    bound = plain(called, "__self__") is not None
+    return names[1:] if bound or names[:1] == ["self"] else names
 
 
 def closed_instead(error: lang.CompileError, trace_closed: Callable[[], Traced]) -> Traced:
