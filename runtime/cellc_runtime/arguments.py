@@ -184,7 +184,7 @@ def accept_outputs(
 def _in_order(
     out: Any, names: Sequence[str], donated: Sequence[int], must: str
 ) -> list[Any]:
-    """What the caller gave for each output.
+    """Return the caller's value for each output.
 
     Raises:
         TypeError: another number, or an unknown name.
@@ -210,8 +210,8 @@ def _in_order(
 
 
 def _wrong_output(array: Array, name: str, dtype: Any, shape: tuple[int, ...]) -> str:
-    """What keeps a program from writing an output to this array, and what to give; "" if
-    nothing does."""
+    """Return why a program cannot write an output to this array, and what to give; "" if it
+    can."""
     if array.dtype.newbyteorder("=") != dtype or array.shape != shape:
         return f"got {dtypes.typed(array)} for {name!r}."
     if array.dtype != dtype:
