@@ -202,13 +202,13 @@ def test_wrong_arguments():
     optimizer = nn.SGD(net.trainable_params(), 0.1)
     for call, kind, text in (
         (lambda: amp.build_train_network(3, optimizer), TypeError,
-         "'network' must be a Cell, but got <class 'int'>"),
+         "For 'build_train_network', 'network' must be a Cell, but got 3"),
         (lambda: amp.build_train_network(net, 3), TypeError,
-         "'optimizer' must be an Optimizer, but got <class 'int'>"),
+         "For 'build_train_network', 'optimizer' must be an Optimizer, but got 3"),
         (lambda: amp.build_train_network(net, optimizer, level="O9"), ValueError,
-         "'level' must be one of O0, O1, O2, O3, auto, but got 'O9'"),
+         "'level' must be one of 'O0', 'O1', 'O2', 'O3', 'auto', but got 'O9'"),
         (lambda: amp.build_train_network(net, optimizer, loss_scale_manager=3), TypeError,
-         "'loss_scale_manager' must be a LossScaleManager, but got <class 'int'>"),
+         "'loss_scale_manager' must be a LossScaleManager or None, but got 3"),
         (lambda: amp.build_train_network(net, optimizer, foo=3), ValueError,
          "the option 'foo' is not known; there are cast_model_type, keep_batchnorm_fp32"),
         (lambda: amp.FixedLossScaleManager(0.5), ValueError,
@@ -216,9 +216,9 @@ def test_wrong_arguments():
         (lambda: amp.DynamicLossScaleManager(0.5), ValueError,
          "For 'DynamicLossScaleManager', the argument 'init_loss_scale' must be >= 1, but got 0.5"),
         (lambda: amp.StaticLossScaler(-1), ValueError,
-         "'scale_value' must be greater than 0, but got -1"),
+         "For 'StaticLossScaler', 'scale_value' must be a positive number, but got -1"),
         (lambda: amp.DynamicLossScaler("a", 2, 2), TypeError,
-         "'scale_value' must be a number, but got <class 'str'>"),
+         "For 'DynamicLossScaler', 'scale_value' must be a positive number, but got 'a'"),
     ):
         with pytest.raises(kind, match=re.escape(text)):
             call()

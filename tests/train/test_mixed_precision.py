@@ -363,7 +363,7 @@ def test_options_of_build_train_network():
     (lambda: amp.auto_mixed_precision(Net(), "O1", ms.int8), ValueError,
      "The argument `dtype` must be mstype.float16 or mstype.bfloat16, but got Int8"),
     (lambda: amp.custom_mixed_precision(3, white_list=[]), TypeError,
-     "The network type should be Cell, but got <class 'int'>"),
+     "For 'custom_mixed_precision', 'network' must be a Cell, but got 3"),
     (lambda: amp.custom_mixed_precision(Net()), ValueError,
      "Exactly one of `white_list` and `black_list` must be given"),
     (lambda: amp.custom_mixed_precision(Net(), white_list=[], black_list=[]), ValueError,

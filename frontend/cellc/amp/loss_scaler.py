@@ -12,6 +12,7 @@ from cellc_runtime.dtypes import bool_, float32, int32
 
 from .. import ops
 from ..compat import jit_class
+from ..core.declared import PositiveNumber
 from ..core.native import names_itself
 from ..nn.loss_scale import all_finite
 from ..tensors.parameter import Parameter
@@ -57,7 +58,7 @@ class StaticLossScaler(LossScaler):
         scale_value: the scale.
     """
 
-    def __init__(self, scale_value: float) -> None:
+    def __init__(self, scale_value: PositiveNumber) -> None:
         self.scale_value = _scale(scale_value)
 
     def adjust(self, grads_finite: Tensor) -> bool:
@@ -75,10 +76,13 @@ class DynamicLossScaler(LossScaler):
         scale_window: after how many steps without overflow it rises.
     """
 
-    def __init__(self, scale_value: float, scale_factor: int, scale_window: int) -> None:
+    def __init__(
+        self, scale_value: PositiveNumber, scale_factor: PositiveNumber,
+        scale_window: PositiveNumber,
+    ) -> None:
         self.scale_value = _scale(scale_value)
-        self.scale_window = int(_positive("scale_window", scale_window))
-        self.scale_factor = _positive("scale_factor", scale_factor)
+        self.scale_window = int(scale_window)
+        self.scale_factor = scale_factor
         self.counter = Parameter(Tensor(0, int32), name="counter", requires_grad=False)
 
     def adjust(self, grads_finite: Tensor) -> bool:
@@ -100,16 +104,7 @@ class DynamicLossScaler(LossScaler):
 
 
 def _scale(value: Any) -> Parameter:
-    start = Tensor(_positive("scale_value", value), float32)
-    return Parameter(start, name="scale_value", requires_grad=False)
-
-
-def _positive(what: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"'{what}' must be a number, but got {type(value)}.")
-    if not value > 0:
-        raise ValueError(f"'{what}' must be greater than 0, but got {value}.")
-    return float(value)
+    return Parameter(Tensor(value, float32), name="scale_value", requires_grad=False)
 
 
 __all__ = ["DynamicLossScaler", "LossScaler", "StaticLossScaler", "all_finite"]

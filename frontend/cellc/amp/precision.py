@@ -14,6 +14,7 @@ from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from .. import nn, ops
 from ..calls.precision import AUTO_FLAG, as_type
 from ..compiled.inline import inline
+from ..core.declared import checks_arguments
 from ..core.dispatch import active_tracer, computing_in
 from ..core.invalidation import changed
 from ..nn.cell import Cell
@@ -129,6 +130,7 @@ def auto_mixed_precision(
     return network
 
 
+@checks_arguments
 def custom_mixed_precision(
     network: Cell, *, white_list: Sequence[type] | None = None,
     black_list: Sequence[type] | None = None, dtype: DType = float16,
@@ -144,8 +146,6 @@ def custom_mixed_precision(
     Returns:
         The network, or a Cell around it.
     """
-    if not isinstance(network, Cell):
-        raise TypeError(f"The network type should be Cell, but got {type(network)}.")
     if (white_list is None) == (black_list is None):
         raise ValueError("Exactly one of `white_list` and `black_list` must be given.")
     _check_type(dtype)

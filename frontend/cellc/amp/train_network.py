@@ -6,22 +6,30 @@ Source: `mindspore.amp`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from types import NoneType
+from typing import Annotated, Any, cast
 
 from cellc_runtime.dtypes import bfloat16, float16, float32
 
+from ..core.declared import checks_arguments, instance, one_of
 from ..nn.cell import Cell
 from ..nn.loss_scale import TrainOneStepWithLossScaleCell
 from ..nn.wrap import TrainOneStepCell, WithLossCell
 from .loss_scale_manager import DynamicLossScaleManager, LossScaleManager
 from .precision import LEVELS, auto_mixed_precision
 
-_OPTIONS = ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager")
+_OPTIONS = {
+    "cast_model_type": one_of(None, float16, bfloat16, float32),
+    "keep_batchnorm_fp32": instance(bool, NoneType),
+    "loss_scale_manager": instance(LossScaleManager, NoneType),
+}
 
 
+@checks_arguments
 def build_train_network(
-    network: Cell, optimizer: Any, loss_fn: Any = None, level: str = "O0",
-    boost_level: str = "O0", **kwargs: Any,
+    network: Cell, optimizer: Annotated[Any, instance(Cell, wanted="an Optimizer")],
+    loss_fn: Any = None, level: Annotated[str, one_of(*LEVELS)] = "O0",
+    boost_level: Annotated[str, one_of("O0", "O1", "O2")] = "O0", **kwargs: Any,
 ) -> Cell:
     """A Cell that does one training step.
 
@@ -35,24 +43,11 @@ def build_train_network(
         kwargs: what a level would choose otherwise: `cast_model_type` (float16, bfloat16 or
             float32), `keep_batchnorm_fp32` (bool), `loss_scale_manager` (or None).
     """
-    if not isinstance(network, Cell):
-        raise TypeError(f"'network' must be a Cell, but got {type(network)}.")
-    if not isinstance(optimizer, Cell):
-        raise TypeError(f"'optimizer' must be an Optimizer, but got {type(optimizer)}.")
-    if level not in LEVELS:
-        raise ValueError(f"'level' must be one of {', '.join(LEVELS)}, but got {level!r}.")
-    if boost_level not in ("O0", "O1", "O2"):
-        raise ValueError(f"'boost_level' must be one of O0, O1, O2, but got {boost_level!r}.")
-    for name in kwargs:
+    for name, value in kwargs.items():
         if name not in _OPTIONS:
-            raise ValueError(
-                f"the option {name!r} is not known; there are {', '.join(_OPTIONS)}."
-            )
+            raise ValueError(f"the option {name!r} is not known; there are {', '.join(_OPTIONS)}.")
+        _OPTIONS[name](value, "build_train_network", name)
     manager = kwargs.get("loss_scale_manager")
-    if manager is not None and not isinstance(manager, LossScaleManager):
-        raise TypeError(
-            f"'loss_scale_manager' must be a LossScaleManager, but got {type(manager)}."
-        )
     if level == "O2" and "loss_scale_manager" not in kwargs:
         manager = DynamicLossScaleManager()
     network = _in_precision(network, level, kwargs)
@@ -62,12 +57,7 @@ def build_train_network(
 
 def _in_precision(network: Cell, level: str, options: Mapping[str, Any]) -> Cell:
     """The network with the casts of a level, or of the options that replace it."""
-    wanted = options.get("cast_model_type")
-    if wanted not in (None, float16, bfloat16, float32):
-        raise ValueError(f"'cast_model_type' must be float16, bfloat16 or float32, got {wanted}.")
-    keep = options.get("keep_batchnorm_fp32")
-    if keep is not None and not isinstance(keep, bool):
-        raise TypeError(f"'keep_batchnorm_fp32' must be bool, but got {type(keep)}.")
+    wanted, keep = options.get("cast_model_type"), options.get("keep_batchnorm_fp32")
     if wanted is float32:
         return network
     if keep is not None and (level in ("O2", "O3") or wanted is not None):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.errors import counted
 from cellc_runtime.world import world
 
 from .. import context, ops
-from ..core.declared import is_int, misuse
+from ..core.declared import POSITIVE, misuse
 from ..ops.functional import collectives
 from ..ops.micro_batches import sums_of_all
 from ..ranks import settings, strategies
@@ -32,6 +32,7 @@ BUCKET_BYTES = 4 << 20
 """Gradients are sent together up to this number of bytes by default: a collective has a cost of its
 own, and the first of them may be sent while others are still computed."""
 _CACHE_LINE = 64
+Degree = Annotated[int, POSITIVE.always(ValueError)]
 
 
 class DistributedGradReducer(Cell):
@@ -51,12 +52,10 @@ class DistributedGradReducer(Cell):
     """
 
     def __init__(
-        self, parameters: Any, mean: bool | None = None, degree: int | None = None,
+        self, parameters: Any, mean: bool | None = None, degree: Degree | None = None,
         fusion_type: int = 1, group: str = HCCL_WORLD_COMM_GROUP,
     ) -> None:
         super().__init__(auto_prefix=False)
-        if degree is not None and (not is_int(degree) or degree <= 0):
-            raise misuse("DistributedGradReducer", "'degree' must be a positive int", degree)
         self.group = group
         self.size = len(ranks_of(group, self.cls_name))
         self.degree = 1.0 / (degree or self.size)

@@ -6,13 +6,13 @@ Source: the same names in `mindspore.nn`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cellc_runtime.dtypes import float16, float32
 from cellc_runtime.lazy import lazy_imports, lazy_names
 
 from .. import ops
-from ..core.declared import NUMBER, Called, Flag, checks_arguments, misuse
+from ..core.declared import NUMBER, Called, Flag, checks_arguments, instance
 from ..ops.mapping import HyperMap
 from ..ops.primitives.virtual_dataset import VirtualDataset
 from ..ranks.settings import ParallelMode, get_auto_parallel_context
@@ -247,10 +247,8 @@ class ParameterUpdate(Cell):
         param: the parameter.
     """
 
-    def __init__(self, param: Parameter) -> None:
+    def __init__(self, param: Annotated[Parameter, instance(Parameter)]) -> None:
         super().__init__(auto_prefix=False)
-        if not isinstance(param, Parameter):
-            raise misuse("ParameterUpdate", "'param' must be 'Parameter'", type(param), TypeError)
         self._param = param
 
     def construct(self, x: Tensor) -> Tensor:

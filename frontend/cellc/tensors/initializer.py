@@ -18,7 +18,7 @@ import numpy as np
 from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
 
-from ..core.declared import is_number, misuse, one_of
+from ..core.declared import Arguments, is_number, misuse, one_of
 from ..core.native import names_itself
 from .draws import Draw, fill_normal, fill_truncated, fill_uniform, new_seed
 from .tensor import Tensor
@@ -78,7 +78,14 @@ class Initializer:
         return None
 
 
-class _Drawn(Initializer):
+class _Options(Arguments, Initializer):
+    """One whose constructor keeps its fields, for `clone` too."""
+
+    def __post_init__(self) -> None:
+        self._kwargs = {name: getattr(self, name) for name in self._options}
+
+
+class _Drawn(_Options):
     """One whose elements are draws of one seed: `_draws` says how."""
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
@@ -127,7 +134,7 @@ class One(Initializer):
         arr[...] = 1
 
 
-class Constant(Initializer):
+class Constant(_Options):
     """All one value.
 
     Args:
@@ -135,10 +142,7 @@ class Constant(Initializer):
     """
 
     draws = False
-
-    def __init__(self, value: Any) -> None:
-        super().__init__(value=value)
-        self.value = value
+    value: Any
 
     def _initialize(self, arr: Array) -> None:
         if not isinstance(self.value, (int, float, complex, np.generic, Tensor)) or (
@@ -167,7 +171,7 @@ def _check_matrix(what: str, arr: Array) -> None:
         )
 
 
-class Dirac(Initializer):
+class Dirac(_Options):
     """A convolution weight (3 to 5 axes) that passes each input channel on, as far as possible.
 
     Args:
@@ -175,10 +179,7 @@ class Dirac(Initializer):
     """
 
     draws = False
-
-    def __init__(self, groups: int = 1) -> None:
-        super().__init__(groups=groups)
-        self.groups = groups
+    groups: int = 1
 
     def _initialize(self, arr: Array) -> None:
         if arr.ndim not in (3, 4, 5):
@@ -210,9 +211,8 @@ class Normal(_Drawn):
         mean: mean.
     """
 
-    def __init__(self, sigma: float = 0.01, mean: float = 0.0) -> None:
-        super().__init__(sigma=sigma, mean=mean)
-        self.sigma, self.mean = sigma, mean
+    sigma: float = 0.01
+    mean: float = 0.0
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         _check_normal("Normal", self.sigma, self.mean)
@@ -234,9 +234,7 @@ class Uniform(_Drawn):
         scale: half the width.
     """
 
-    def __init__(self, scale: float = 0.07) -> None:
-        super().__init__(scale=scale)
-        self.scale = scale
+    scale: float = 0.07
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         return partial(fill_uniform, low=-self.scale, high=self.scale)
@@ -250,18 +248,17 @@ class TruncatedNormal(_Drawn):
         a, b: the bounds.
     """
 
-    def __init__(
-        self, sigma: float = 0.01, mean: float = 0.0, a: float = -2.0, b: float = 2.0
-    ) -> None:
-        super().__init__(sigma=sigma, mean=mean, a=a, b=b)
-        self.sigma, self.mean, self.a, self.b = sigma, mean, a, b
+    sigma: float = 0.01
+    mean: float = 0.0
+    a: float = -2.0
+    b: float = 2.0
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         _check_normal("TruncatedNormal", self.sigma, self.mean)
         return partial(fill_truncated, mean=self.mean, sigma=self.sigma, low=self.a, high=self.b)
 
 
-class Sparse(Initializer):
+class Sparse(_Options):
     """A matrix of normal draws, of which a part of each column is zero.
 
     Args:
@@ -269,9 +266,8 @@ class Sparse(Initializer):
         sigma: standard deviation of the others.
     """
 
-    def __init__(self, sparsity: float, sigma: float = 0.01) -> None:
-        super().__init__(sparsity=sparsity, sigma=sigma)
-        self.sparsity, self.sigma = sparsity, sigma
+    sparsity: float
+    sigma: float = 0.01
 
     def _initialize(self, arr: Array) -> None:
         _check_matrix("Sparse", arr)
@@ -281,16 +277,14 @@ class Sparse(Initializer):
             arr[np.random.permutation(arr.shape[0])[:zeros], column] = 0
 
 
-class Orthogonal(Initializer):
+class Orthogonal(_Options):
     """A matrix of orthonormal rows or columns (Saxe et al., 2013); further axes are flattened.
 
     Args:
         gain: factor.
     """
 
-    def __init__(self, gain: float = 1.0) -> None:
-        super().__init__(gain=gain)
-        self.gain = gain
+    gain: float = 1.0
 
     def _initialize(self, arr: Array) -> None:
         if arr.ndim < 2:
@@ -372,12 +366,9 @@ class _Scaled(_Drawn):
 
 
 class _He(_Scaled):
-    def __init__(
-        self, negative_slope: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
-    ) -> None:
-        super().__init__(negative_slope=negative_slope, mode=mode, nonlinearity=nonlinearity)
-        self.negative_slope, self.mode = negative_slope, mode
-        self.nonlinearity = nonlinearity
+    negative_slope: float = 0
+    mode: str = "fan_in"
+    nonlinearity: str = "leaky_relu"
 
     def _std(self, shape: tuple[int, ...]) -> float:
         mode = self.mode.lower()
@@ -404,9 +395,7 @@ class HeUniform(_He):
 
 
 class _Xavier(_Scaled):
-    def __init__(self, gain: float = 1) -> None:
-        super().__init__(gain=gain)
-        self.gain = gain
+    gain: float = 1
 
     def _std(self, shape: tuple[int, ...]) -> float:
         return float(self.gain) * math.sqrt(2.0 / sum(fans(shape)))
@@ -436,16 +425,15 @@ class VarianceScaling(_Drawn):
             or `"uniform"`.
     """
 
-    def __init__(
-        self, scale: float = 1.0,
-        mode: Annotated[str, one_of("fan_in", "fan_out", "fan_avg")] = "fan_in",
-        distribution: Annotated[
-            str, one_of("uniform", "truncated_normal", "untruncated_normal")] = "truncated_normal",
-    ) -> None:
-        super().__init__(scale=scale, mode=mode, distribution=distribution)
-        if scale <= 0.0:
+    scale: float = 1.0
+    mode: Annotated[str, one_of("fan_in", "fan_out", "fan_avg")] = "fan_in"
+    distribution: Annotated[
+        str, one_of("uniform", "truncated_normal", "untruncated_normal")] = "truncated_normal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scale <= 0.0:
             raise ValueError("the argument 'scale' must be greater than 0.0.")
-        self.scale, self.mode, self.distribution = scale, mode, distribution
 
     def _draws(self, shape: tuple[int, ...]) -> Draw:
         fan_in, fan_out = fans(shape)

@@ -24,6 +24,7 @@ from ..calls.bprop import check_like
 from ..calls.hooks import through_hooks
 from ..compiled.entries import EntryTable
 from ..core import observers
+from ..core.declared import Flag, instance
 from ..core.dispatch import active_tracer
 from ..core.later import autodiff
 from ..core.module_names import function_name, plain
@@ -601,9 +602,7 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
     Raises:
         RuntimeError: it is not among them.
     """
-    if not isinstance(identifier, (int, Parameter)) or isinstance(identifier, bool):
-        raise TypeError(f"For 'get_grad', the identifier must be an int or a Parameter, but got "
-                        f"{identifier!r}.")
+    instance(int, Parameter)(identifier, "get_grad", "identifier")
     name = identifier.name if isinstance(identifier, Parameter) else identifier
     stack = [gradients]
     while stack:
@@ -630,13 +629,8 @@ class GradOperation:
     """
 
     def __init__(
-        self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False
+        self, get_all: Flag = False, get_by_list: Flag = False, sens_param: Flag = False
     ) -> None:
-        for name, flag in zip(("get_all", "get_by_list", "sens_param"),
-                              (get_all, get_by_list, sens_param), strict=True):
-            if not isinstance(flag, bool):
-                raise TypeError(f"For 'GradOperation', the '{name}' should be bool, but got "
-                                f"{type(flag).__name__}.")
         self.get_all, self.get_by_list, self.sens_param = get_all, get_by_list, sens_param
 
     def __call__(

@@ -13,6 +13,7 @@ from cellc_compiler.ir.types import differentiable
 from cellc_runtime import dtypes
 
 from ..compiled.inline import call_here
+from ..core.declared import POSITIVE
 from ..core.dispatch import apply_one
 from ..tensors.promotion import cast_to
 from ..tensors.tensor import Tensor, Tensors, ir_type, tensor_of
@@ -29,10 +30,7 @@ def derivative(fn: Any, primals: Any, order: int) -> Any:
         order: of the derivative, at least 1.
     """
     args = _inputs("derivative", "primals", primals)
-    if type(order) is not int:
-        raise TypeError(f"For 'derivative', 'order' must be int, but got {type(order).__name__}.")
-    if order < 1:
-        raise ValueError(f"For 'derivative', 'order' must be at least 1, but got {order}.")
+    POSITIVE(order, "derivative", "order")
     series = tuple(_stack([_full(x, float(k == 0)) for k in range(order)]) for x in args)
     out, all_orders = _taylor(fn)(args, series)
     last = all_orders if isinstance(all_orders, tuple) else (all_orders,)

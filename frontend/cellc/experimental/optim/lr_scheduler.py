@@ -29,10 +29,10 @@ from ...core.declared import (
     Share,
     instance,
     integer,
-    is_int,
     is_number,
     misuse,
     number,
+    one_of,
 )
 from ...core.native import names_itself
 from ...tensors.parameter import Parameter
@@ -45,6 +45,7 @@ __all__ = [
     "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]
 __dir__ = public_names(__name__)
+Count = Annotated[int, POSITIVE.always(ValueError)]
 
 
 def _rates(optimizer: Optimizer) -> list[float]:
@@ -93,8 +94,18 @@ def _per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     return list(value)
 
 
+class _Assigning:
+    """What remembers the rates that it has assigned."""
+
+    _last_lr: list[Tensor]
+
+    def get_last_lr(self) -> list[Tensor]:
+        """The rates that were assigned last."""
+        return list(self._last_lr)
+
+
 @names_itself
-class LRScheduler:
+class LRScheduler(_Assigning):
     """Base of schedulers: `get_lr` gives the groups' rates at `last_epoch`.
 
     Args:
@@ -131,10 +142,6 @@ class LRScheduler:
     def get_lr(self) -> list[Any]:
         """The rates of the groups; to be given by each scheduler."""
         raise TypeError(f"the scheduler {type(self).__name__} gives no 'get_lr'")
-
-    def get_last_lr(self) -> list[Tensor]:
-        """The rates that were assigned last."""
-        return list(self._last_lr)
 
     def step(self, epoch: int | None = None) -> bool:
         """Go on to the next epoch, or to a given one, and assign its rates; True."""
@@ -358,12 +365,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """
 
     def __init__(
-        self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: Number = 0,
+        self, optimizer: Any, T_0: Count, T_mult: Count = 1, eta_min: Number = 0,
         last_epoch: int = -1,
     ) -> None:
-        for name, value in (("T_0", T_0), ("T_mult", T_mult)):
-            if not is_int(value) or value < 1:
-                raise ValueError(f"{name} should be an integer of 1 or more, but got {value}")
         self.T_0 = self.T_i = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
@@ -452,7 +456,7 @@ class CyclicLR(LRScheduler):
 
 
 @names_itself
-class SequentialLR:
+class SequentialLR(_Assigning):
     """Schedulers one after the other, each from its milestone on.
 
     Args:
@@ -488,10 +492,6 @@ class SequentialLR:
         self.schedulers[0].step()
         self._last_lr = self.schedulers[0].get_last_lr()
 
-    def get_last_lr(self) -> list[Tensor]:
-        """The rates that were assigned last."""
-        return list(self._last_lr)
-
     def step(self) -> None:
         """Go on to the next epoch."""
         self.last_epoch += 1
@@ -505,7 +505,7 @@ class SequentialLR:
 
 
 @names_itself
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(_Assigning):
     """Rates times `factor` when a metric has not become better for `patience` epochs.
 
     Args:
@@ -521,15 +521,11 @@ class ReduceLROnPlateau:
     """
 
     def __init__(
-        self, optimizer: Any, mode: str = "min", factor: float = 0.1, patience: int = 10,
-        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0,
-        eps: float = 1e-8,
+        self, optimizer: Any, mode: Annotated[str, one_of("min", "max")] = "min",
+        factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
+        threshold_mode: Annotated[str, one_of("rel", "abs")] = "rel", cooldown: int = 0,
+        min_lr: Any = 0, eps: float = 1e-8,
     ) -> None:
-        if mode not in ("min", "max"):
-            raise ValueError(f"`mode` should be 'min' or 'max', but got {mode}.")
-        if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"`threshold mode` should be 'rel' or 'abs', but got "
-                             f"{threshold_mode}.")
         if not factor < 1.0:
             raise ValueError(f"The lr factor should be less than 1.0, but got {factor}.")
         self.optimizer = _optimizer(optimizer)
@@ -547,10 +543,6 @@ class ReduceLROnPlateau:
     def in_cooldown(self) -> bool:
         """Whether a change was less than `cooldown` epochs ago."""
         return self.cooldown_counter > 0
-
-    def get_last_lr(self) -> list[Tensor]:
-        """The rates that were assigned last."""
-        return list(self._last_lr)
 
     def _is_improvement(self, value: float) -> bool:
         sign = -1.0 if self.mode == "min" else 1.0

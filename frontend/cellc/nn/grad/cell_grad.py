@@ -8,7 +8,7 @@ from ...core.declared import misuse
 from ...tensors.tensor import Tensor
 from ...transforms.jacobian import jvp
 from ...transforms.vjp import vjp
-from ..cell import Cell
+from ..layer.base import Layer
 
 
 def _check_vector(what: str, v: Any, beside: tuple[Any, ...], kind: str) -> None:
@@ -22,16 +22,14 @@ def _check_vector(what: str, v: Any, beside: tuple[Any, ...], kind: str) -> None
     raise misuse(what, f"the last argument must be {wanted}", given, TypeError)
 
 
-class Jvp(Cell):
+class Jvp(Layer):
     """The results of a function and its Jacobian times a vector.
 
     Args:
         fn: a function or Cell of Tensors.
     """
 
-    def __init__(self, fn: Any) -> None:
-        super().__init__()
-        self.fn = fn
+    fn: Any
 
     def construct(self, *args: Any) -> Any:
         """The arguments of the function, then the vector: a Tensor, or one for each argument."""
@@ -39,16 +37,14 @@ class Jvp(Cell):
         return jvp(self.fn, args[0] if len(args) == 2 else args[:-1], args[-1])
 
 
-class Vjp(Cell):
+class Vjp(Layer):
     """The results of a function and a vector times its Jacobian.
 
     Args:
         fn: a function or Cell of Tensors.
     """
 
-    def __init__(self, fn: Any) -> None:
-        super().__init__()
-        self.fn = fn
+    fn: Any
 
     def construct(self, *args: Any) -> Any:
         """The arguments of the function, then the vector: a Tensor, or one for each result."""

@@ -79,7 +79,7 @@ class AvgPool3dExt(AvgPool2dExt, function=ops.avg_pool3d):
     """
 
 
-class MaxPool2dExt(Cell):
+class MaxPool2dExt(Layer):
     """The largest element of each window of (N, C, H, W) or (C, H, W). `nn.MaxPool2dExt`.
 
     Args:
@@ -88,17 +88,16 @@ class MaxPool2dExt(Cell):
         ceil_mode: a last window may reach beyond the image.
     """
 
-    def __init__(
-        self, kernel_size: Any = 1, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        return_indices: bool = False, ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
-        self.ceil_mode = ceil_mode
+    kernel_size: Any = 1
+    stride: Any = None
+    padding: Any = 0
+    dilation: Any = 1
+    return_indices: bool = False
+    ceil_mode: bool = False
+
+    def __post_init__(self) -> None:
+        if self.stride is None:
+            self.stride = self.kernel_size
 
     def construct(self, input: Tensor) -> Any:
         """The maxima, with `return_indices` a pair."""
