@@ -236,7 +236,7 @@ def test_what_is_made_one_by_one_is_bounded(make: Callable[[int], Any], count: i
 
 
 @pytest.mark.parametrize(("make", "text"), [
-    (lambda: nn.ImageGradients(flags=[1]), "'flags' should be 'dict'"),
+    (lambda: nn.ImageGradients(flags=[1]), "'flags' must be a dict"),
     (lambda: nn.probability.distribution.Geometric(0.5, dtype=[1]), "'dtype' should be an int or"),
     (lambda: nn.Conv2d(1, 1, 3, dtype=np.ones(3)), "'dtype'"),
     (lambda: ms.Generator((1, 2)), "Seed must be an integer"),

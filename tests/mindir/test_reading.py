@@ -297,7 +297,7 @@ def test_the_header_of_a_file_can_be_changed(folder: Path) -> None:
     inputs, wanted = stored("ConvBnPool")
     found = nn.GraphCell(ms.load("made/again.mindir"))(*inputs)
     np.testing.assert_allclose(found.asnumpy(), wanted[0], 1e-5, 1e-5)
-    with pytest.raises(TypeError, match="must be ModelProto, but got"):
+    with pytest.raises(TypeError, match="must be a ModelProto, but got"):
         ms.save_mindir({}, "x")
     model.user_info["version"] = 3
     with pytest.raises(TypeError, match="must hold texts, but got 3"):

@@ -374,7 +374,7 @@ def test_errors() -> None:
                      Tensor([1.0]).register_hook):
         with pytest.raises(TypeError, match="Expected a callable hook function, but got int"):
             register(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="the type of 'hook_fn' must be function"):
+    with pytest.raises(TypeError, match="'hook_fn' must be a function"):
         ops.HookBackward(3)
     for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
         ms.set_context(mode=mode)

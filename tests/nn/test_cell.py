@@ -141,7 +141,7 @@ def test_marks_of_recompute() -> None:
     assert marked == ["a"]
     assert net.a._recompute_options.output_recompute
     assert net.a._recompute_options.communication == (("mp_comm_recompute", False),)
-    with pytest.raises(TypeError, match="'output_recompute' must be bool, but got int"):
+    with pytest.raises(TypeError, match="'output_recompute' must be a bool, but got 1"):
         net.more.recompute(output_recompute=1)
 
 

@@ -119,7 +119,7 @@ def test_a_change_of_a_sequential_cell_is_seen() -> None:
          "'padding_idx' must be in range of [0, 3), but got 5 with type 'int'"),
         (lambda: nn.PReLU(0), ValueError,
          "For 'PReLU', 'channel' must be a positive int, but got 0"),
-        (lambda: nn.Pad([1, 1]), TypeError, "type of 'paddings' must be tuple, but got list"),
+        (lambda: nn.Pad([1, 1]), TypeError, "'paddings' must be a tuple, but got [1, 1]"),
         (lambda: nn.MSELoss("foo"), ValueError,
          "For 'MSELoss', 'reduction' must be one of 'mean', 'sum', 'none', but got 'foo'"),
         (lambda: nn.LSTM(0, 4), ValueError,

@@ -310,7 +310,7 @@ ERRORS: list[tuple[str, type[Exception]]] = [
     ("nn.ReduceLogSumExp('a')", TypeError,
      "'axis' must be an int or a list or a tuple, but got 'a'"),
     ("nn.TimeDistributed(3, 1)", TypeError,
-     "For 'TimeDistributed', the 'layer' must be Cell or Primitive instance, but got type: int"),
+     "For 'TimeDistributed', 'layer' must be a Cell or a Primitive, but got 3"),
     ("nn.SampledSoftmaxLoss(8, 7)", ValueError,
      "'num_sampled' must be at most 'num_classes' (7), but got 8"),
     ("nn.SampledSoftmaxLoss(4, 7, sampled_values=3)", TypeError,

@@ -328,7 +328,7 @@ def test_where_parameters_are_updated() -> None:
     optimizer = nn.SGD(_parameters())
     optimizer.target = "CPU"
     assert optimizer.target == "CPU"
-    with pytest.raises(TypeError, match="the property 'target' must be string"):
+    with pytest.raises(TypeError, match="'target' must be a str"):
         optimizer.target = 3
     with pytest.raises(ValueError, match="must be one of"):
         optimizer.target = "TPU"
@@ -336,7 +336,7 @@ def test_where_parameters_are_updated() -> None:
         optimizer.target = "Ascend"
     optimizer.unique = False
     assert not optimizer.unique
-    with pytest.raises(TypeError, match="the property 'unique' must be bool"):
+    with pytest.raises(TypeError, match="'unique' must be a bool"):
         optimizer.unique = 1
 
 

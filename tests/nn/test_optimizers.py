@@ -266,7 +266,7 @@ def _parameters() -> list[Any]:
          "For 'AdaFactor', 'decay_rate' must be a float in (0, 1), but got 1.5"),
         (lambda: nn.AdaFactor(_parameters(), compression=1), TypeError,
          "For 'AdaFactor', 'compression' must be a bool, but got 1"),
-        (lambda: nn.LARS(1), TypeError, "'optimizer' must be an Optimizer, but got int"),
+        (lambda: nn.LARS(1), TypeError, "'optimizer' must be an Optimizer, but got 1"),
         (lambda: nn.LARS(nn.SGD(_parameters()), 1), TypeError,
          "For 'LARS', 'epsilon' must be a float, but got 1"),
         (lambda: nn.LARS(nn.SGD(_parameters()), use_clip=1), TypeError,

@@ -375,7 +375,7 @@ def test_settings_by_methods_of_auto_parallel(tmp_path: Path) -> None:
                         (ValueError, (1, 1, "level0"))):
         with pytest.raises(kind, match=r"must be|should in"):
             network.hsdp(*wrong)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="must be dict"):
+    with pytest.raises(TypeError, match="must be a dict"):
         network.comm_fusion([])  # type: ignore[arg-type]
     with pytest.raises(KeyError, match="absolute"):
         network.save_operator_strategy_file("a.json")

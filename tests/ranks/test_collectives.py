@@ -300,7 +300,7 @@ def test_a_rank_that_raises_ends_the_others() -> None:
     (lambda: c.all_to_all_rows(Tensor(np.zeros((4, 2))), [1, 1], [1, 2]), "2 rows are to be sent"),
     (lambda: c.all_to_all_rows(Tensor(np.zeros((4, 2))), [1, 3], [2, 2]), "expects 2 of itself"),
     (lambda: create_group("two", [0, 2]), "one of the ranks"),
-    (lambda: create_group("two", [0, 1], {"hccl": 1}), "must be type of GroupOptions"),
+    (lambda: create_group("two", [0, 1], {"hccl": 1}), "must be a GroupOptions or None"),
 ])
 def test_wrong_arguments(wrong: Any, text: str) -> None:
     with pytest.raises((ValueError, TypeError), match=text):

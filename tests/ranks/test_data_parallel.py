@@ -178,7 +178,7 @@ def test_settings_that_are_none() -> None:
     for wrong in ([], [2, 1], [1, 1], [-1]):
         refused(ValueError, "in ascending order", all_reduce_fusion_config=wrong)
     refused(KeyError, "must be openstate", comm_fusion={"gather": {}})
-    refused(TypeError, "'openstate' must be bool", comm_fusion={"openstate": 1})
+    refused(TypeError, "'openstate' must be a bool", comm_fusion={"openstate": 1})
     for kind in ("allreduce", "allgather", "reducescatter"):
         refused(TypeError, "config must be dict", comm_fusion={kind: 1})
         refused(KeyError, "'config' should be", comm_fusion={kind: {"mode": "auto"}})

@@ -76,7 +76,7 @@ def test_files_that_are_no_strategies(tmp_path: Path) -> None:
             ms.build_searched_strategy(str(bad))
     with pytest.raises(ValueError, match="no such strategy file"):
         ms.build_searched_strategy(str(tmp_path / "none"))
-    with pytest.raises(TypeError, match="should be string"):
+    with pytest.raises(TypeError, match="must be a str"):
         ms.build_searched_strategy(3)  # type: ignore[arg-type]
 
 

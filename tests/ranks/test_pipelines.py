@@ -463,7 +463,7 @@ def test_parameters_of_other_stages_are_given_up(tmp_path: Path) -> None:
 def test_settings() -> None:
     with pytest.raises(ValueError, match="'pipeline_stages' must be positive"):
         ms.set_auto_parallel_context(pipeline_stages=0)
-    with pytest.raises(TypeError, match="'pipeline_config' must be dict"):
+    with pytest.raises(TypeError, match="'pipeline_config' must be a dict"):
         ms.set_auto_parallel_context(pipeline_config="gpipe")
     with pytest.raises(ValueError, match="'pipeline_config' has no 'schedule'"):
         ms.set_auto_parallel_context(pipeline_config={"schedule": "gpipe"})

@@ -496,7 +496,7 @@ ERRORS: list[tuple[type[Exception], Callable[[], Any], str]] = [
     (ValueError, _calls(lambda x: reshard(x, Layout((4,), ("a",))("a"))), "layout of 1 axes"),
     (ValueError, _calls(ops.MatMul().shard(((1, 2), (4, 1)))), "operands share into 2 and 4 parts"),
     (ValueError, _calls(lambda x: ops.Add().shard(((1, 1),))(x, x)), "1 entries, but there are 2"),
-    (TypeError, lambda: ops.ReLU().shard([(1, 1)]), "'in_strategy' must be tuple type"),
+    (TypeError, lambda: ops.ReLU().shard([(1, 1)]), "'in_strategy' must be a tuple"),
     (TypeError, lambda: ops.ReLU().shard(((1.0, 1),)), "must hold ints"),
     (ValueError, lambda: ops.ReLU().shard(((0, 1),)), "at least 1"),
     (ValueError, lambda: ops.ReLU().shard(None, ((1, 1),)), "needs an 'in_strategy'"),
@@ -504,7 +504,7 @@ ERRORS: list[tuple[type[Exception], Callable[[], Any], str]] = [
     (ValueError, lambda: Mlp().shard(((1, 1),), parameter_plan={"w": (1, 1)}), "parameter 'w'"),
     (ValueError, lambda: Mlp().shard(((1, 1),), parameter_plan={"up": (1, 4, 1)}), "divisible"),
     (ValueError, lambda: AutoParallel(Mlp(), "automatic"), "must be one of"),
-    (TypeError, lambda: AutoParallel(Mlp()).dataset_strategy([1]), "must be tuple type"),
+    (TypeError, lambda: AutoParallel(Mlp()).dataset_strategy([1]), "must be a tuple"),
 ]
 
 

@@ -232,8 +232,8 @@ def test_parts_add_up(wrap):
 def test_wrong_arguments_of_parts(wrap):
     for error, args, text in (
         (ValueError, (Squares(), 0), "must be large than 0, but got 0"),
-        (TypeError, (Squares(), "a"), "must be integer, but got the type : <class 'str'>"),
-        (TypeError, (1, 2), "'network' must be a Cell, but got the type : <class 'int'>"),
+        (TypeError, (Squares(), "a"), "must be an int, but got 'a'"),
+        (TypeError, (1, 2), "'network' must be a Cell, but got 1"),
     ):
         with pytest.raises(error, match=text):
             wrap(*args)

@@ -92,8 +92,8 @@ def test_one_process():
     communication.destroy_group("mine")
     for error, wrong, text in (
         (ValueError, lambda: communication.get_rank("mine"), "there is no group 'mine'"),
-        (TypeError, lambda: communication.get_rank(1), "'group' must be type of string"),
-        (TypeError, lambda: communication.init(3), "'backend_name' must be a string, but got"),
+        (TypeError, lambda: communication.get_rank(1), "'group' must be a str"),
+        (TypeError, lambda: communication.init(3), "'backend_name' must be a str, but got"),
         (ValueError, lambda: communication.destroy_group("x"), "there is no group 'x'"),
     ):
         with pytest.raises(error, match=re.escape(text)):

@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, float64, int64
 
 from .. import ops
-from ..core.declared import misuse
+from ..core.declared import BOOL, misuse
 from ..core.dispatch import active_tracer
 from ..ops.arguments import boolean, integer, is_int, tensor
 from ..ops.functional import sorting
@@ -23,8 +23,7 @@ from ._random import _on, _place
 
 
 def _unpinned(pin_memory: Any, what: str) -> None:
-    if not isinstance(pin_memory, bool):
-        raise misuse(what, "'pin_memory' must be a bool", repr(pin_memory), TypeError)
+    BOOL(pin_memory, what, "pin_memory")
 
 
 def empty(

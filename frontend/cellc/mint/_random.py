@@ -7,8 +7,8 @@ from typing import Any
 from cellc_runtime.dtypes import DType, float32, int64
 
 from .. import context, ops
-from ..core.declared import misuse
-from ..ops.arguments import dtype_of, integer, is_int, tensor
+from ..core.declared import INT, instance, misuse
+from ..ops.arguments import dtype_of, integer, tensor
 from ..ops.functional.draws import permutation
 from ..tensors.promotion import cast_to
 from ..tensors.seed import Generator
@@ -114,8 +114,7 @@ def randint(
     """
     _place(device, "randint")
     low, high, size = _bounds(args, named, ("low", "high", "size"), "randint")
-    if not isinstance(size, (tuple, list)):
-        raise misuse("randint", "'size' must be a tuple or list", type(size).__name__, TypeError)
+    instance(tuple, list)(size, "randint", "size")
     return _on(device, ops.randint(
         low, high, size, _from(generator, "randint"), dtype=dtype or int64))
 
@@ -195,8 +194,7 @@ def multinomial(
         generator: what to draw from; the global one if None.
     """
     x = tensor(input, "multinomial")
-    if not is_int(num_samples):
-        raise misuse("multinomial", "'num_samples' must be an int", repr(num_samples), TypeError)
+    INT(num_samples, "multinomial", "num_samples")
     return cast_to(
         ops.multinomial(x, num_samples, replacement, _from(generator, "multinomial")), int64)
 

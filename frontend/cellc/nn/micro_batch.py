@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.declared import is_int, misuse
+from ..core.declared import INT, instance, misuse
 from ..ops.arguments import ranked
 from ..ops.micro_batches import for_graph_mode, micro_batch, micro_result
 from ..ranks.settings import get_auto_parallel_context
@@ -28,12 +28,8 @@ class _InParts(Cell):
     def __init__(self, network: Cell, parts: int, name: str) -> None:
         super().__init__(auto_prefix=False)
         what = self.cls_name
-        if not isinstance(network, Cell):
-            raise misuse(what, "the argument 'network' must be a Cell",
-                         f"the type : {type(network)}", TypeError)
-        if not is_int(parts):
-            raise misuse(what, f"the argument '{name}' must be integer",
-                         f"the type : {type(parts)}", TypeError)
+        instance(Cell)(network, what, "network")
+        INT(parts, what, name)
         if parts <= 0:
             raise misuse(what, f"the argument '{name}' must be large than 0", parts)
         self.network = network

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from cellc_runtime.lazy import public_names
 from cellc_runtime.world import world
 
 from ..context import OPTIONS
-from ..core.declared import misuse
+from ..core.declared import INT, instance, misuse
 from ..core.dispatch import active_tracer
 from ..core.invalidation import changed
 from ..core.native import names_itself
@@ -227,8 +228,7 @@ def set_comm_ops_inplace(is_enable: bool, func_list: Sequence[str] | None = None
     """
     what = "set_comm_ops_inplace"
     boolean(is_enable, what, "is_enable")
-    if not isinstance(func_list, (list, tuple, type(None))):
-        raise misuse(what, "'func_list' must be a list", type(func_list), TypeError)
+    instance(list, tuple, NoneType)(func_list, what, "func_list")
     names = [n for n in __all__ if n not in ("P2POp", "TCPStore", what)]
     wrong = [n for n in func_list or () if n not in names]
     if wrong:
@@ -574,8 +574,7 @@ class P2POp:
         name = op if isinstance(op, str) else getattr(op, "__name__", "")
         if name not in ("isend", "irecv"):
             raise misuse("P2POp", "'op' must be isend or irecv", repr(op), TypeError)
-        if not is_int(peer):
-            raise misuse("P2POp", "'peer' must be an int", type(peer).__name__, TypeError)
+        INT(peer, "P2POp", "peer")
         self.op, self.tensor, self.peer = name, tensor, peer
         self.group, self.tag, self.recv_dtype = group, tag, recv_dtype
 
@@ -648,8 +647,7 @@ def broadcast_object_list(
     group; they are pickled."""
     what = "broadcast_object_list"
     ranks = ranks_of(group, what)
-    if not isinstance(object_list, list):
-        raise misuse(what, "'object_list' must be a list", type(object_list).__name__, TypeError)
+    instance(list)(object_list, what, "object_list")
     found = _all_objects(object_list, group)[ranks.index(a_rank(src, "src", what, ranks))]
     _fill(object_list, found, "object_list", what)
 

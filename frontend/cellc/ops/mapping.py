@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from cellc_runtime.dtypes import BY_NAME, bool_
 
 from ..compiled.inline import call_here
-from ..core.declared import misuse
+from ..core.declared import FUNCTION, instance, misuse
 from ..core.native import names_itself
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
@@ -36,8 +36,7 @@ _OF_OTHERS = ("MapTensor", "UMonad", "IOMonad", "Env", "EnvType", "Keyword", "Pr
 def partial(func: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """A function that calls `func` with these arguments first, as `functools.partial`, and can be
     compiled."""
-    if not callable(func):
-        raise misuse("partial", "'func' must be callable", type(func).__name__, TypeError)
+    FUNCTION(func, "partial", "func")
     return functools.partial(func, *args, **keywords)
 
 
@@ -58,8 +57,7 @@ class MultitypeFuncGraph:
     """
 
     def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:
-        if not isinstance(name, str):
-            raise misuse("MultitypeFuncGraph", "'name' must be a string", repr(name), TypeError)
+        instance(str)(name, "MultitypeFuncGraph", "name")
         self.name = name
         self.entries: list[tuple[tuple[str, ...], Callable[..., Any]]] = []
 
@@ -132,8 +130,7 @@ class Map:
         return self._mapped(fn, rest)
 
     def _check(self, fn: Any) -> None:
-        if not callable(fn):
-            raise misuse(type(self).__name__, "'ops' must be a function", type(fn), TypeError)
+        FUNCTION(fn, type(self).__name__, "ops")
 
     def _each(self, fn: Any, args: tuple[Any, ...]) -> Any:
         return fn(*args)

@@ -12,7 +12,7 @@ from collections import UserDict
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
-from ..core.declared import misuse
+from ..core.declared import instance
 from ..core.native import names_itself
 from ..tensors.tensor import Tensor
 
@@ -268,9 +268,7 @@ def op_info_register(op_info: Any) -> Callable[[F], F]:
     Args:
         op_info: what `get_op_info` of a registration gave, or a str of JSON.
     """
-    if not isinstance(op_info, (dict, str)):
-        raise misuse("op_info_register", "'op_info' must be a dict or a str",
-                     type(op_info).__name__, TypeError)
+    instance(dict, str)(op_info, "op_info_register", "op_info")
 
     def keep(function: F) -> F:
         function.op_info = op_info  # type: ignore[attr-defined]  # a mark on a function

@@ -10,7 +10,7 @@ from typing import Any
 from cellc_runtime.world import world
 
 from .. import context
-from ..core.declared import is_int
+from ..core.declared import instance, is_int
 from ..nn.cell import Cell
 from ..ranks.layout import check_strategy
 from ..ranks.settings import (
@@ -146,9 +146,7 @@ class AutoParallel(Cell):
             TypeError, KeyError, ValueError: no dict, or none of its keys and values.
         """
         if config is not None:
-            if not isinstance(config, dict):
-                raise TypeError("For 'AutoParallel.comm_fusion', the argument 'config' must be "
-                                f"dict, but got the type : {type(config)}.")
+            instance(dict)(config, "AutoParallel.comm_fusion", "config")
             set_auto_parallel_context(comm_fusion=config)
 
     def enable_fp32_communication(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.declared import FUNCTION
 from ..nn.cell.parallel import sharded
 from ..ranks.layout import Layout
 
@@ -27,8 +28,7 @@ def shard(fn: Any, in_strategy: Any, out_strategy: Any = None, parameter_plan: A
         TypeError: `fn` is not callable, or a strategy is of a wrong kind.
         ValueError: a strategy that does not fit.
     """
-    if not callable(fn):
-        raise TypeError(f"For 'shard', 'fn' must be a function or a Cell, but got {type(fn)}.")
+    FUNCTION(fn, "shard", "fn")
     return sharded(fn, in_strategy, out_strategy, parameter_plan)
 
 

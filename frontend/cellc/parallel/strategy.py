@@ -9,6 +9,7 @@ from typing import Any
 
 from cellc_runtime.world import world
 
+from ..core.declared import INT, instance
 from ..nn.cell import Cell
 from ..ranks import online, settings
 from ..ranks.layout import Layout
@@ -49,9 +50,7 @@ def get_strategy_metadata(
     what = "get_strategy_metadata"
     laid = _laid(network, what)
     if rank_id is not None:
-        if isinstance(rank_id, bool) or not isinstance(rank_id, int):
-            raise TypeError(f"For '{what}', 'rank_id' must be an int or None, but got "
-                            f"{type(rank_id).__name__}.")
+        INT(rank_id, what, "rank_id")
         if not 0 <= rank_id < world().size:
             raise ValueError(f"For '{what}', 'rank_id' must be a rank below {world().size}, but "
                              f"got {rank_id}.")
@@ -69,9 +68,7 @@ def get_current_strategy_metadata(network: Cell) -> dict[int, dict[str, LayoutIn
 
 
 def _laid(network: Any, what: str) -> dict[str, Laid] | None:
-    if not isinstance(network, Cell):
-        raise TypeError(f"For '{what}', 'network' must be a Cell, but got "
-                        f"{type(network).__name__}.")
+    instance(Cell)(network, what, "network")
     found = online.of(network)
     return None if not found else dict(found)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..core.declared import BOOL
+
 _MEGABYTE = 1 << 20
 _MODES = {"allreduce": ("auto", "size", "index"), "allgather": ("auto", "size"),
           "reducescatter": ("auto", "size")}
@@ -28,9 +30,7 @@ def merged(old: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The setting `comm_fusion` with what is given in place of what was there."""
     for key, value in given.items():
         if key == "openstate":
-            if not isinstance(value, bool):
-                raise TypeError("For 'comm_fusion', the 'openstate' must be bool, but got the type "
-                                f": {type(value)}.")
+            BOOL(value, "comm_fusion", "openstate")
         elif key in _MODES:
             _check_fusion(key, value)
         else:

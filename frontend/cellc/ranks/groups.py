@@ -17,6 +17,7 @@ from cellc_runtime.loader import num_threads
 from cellc_runtime.world import enter, leave, world
 
 from ..context import OPTIONS
+from ..core.declared import INT, instance
 from ..core.invalidation import changed
 
 with lazy_imports(__name__):  # one process does without it
@@ -135,9 +136,7 @@ def ranks_of(group: Any, what: str) -> tuple[int, ...]:
     no such group."""
     if group is None:
         group = HCCL_WORLD_COMM_GROUP
-    if not isinstance(group, str):
-        raise TypeError(f"For '{what}', the argument 'group' must be type of string, but got "
-                        f"'group' type : {type(group)}.")
+    instance(str)(group, what, "group")
     here = world()
     if group in WORLD_NAMES:
         return tuple(range(here.size))
@@ -159,13 +158,11 @@ def rank_in(group: Any, what: str) -> int:
 
 def a_rank(rank: Any, name: str, what: str, ranks: Sequence[int]) -> int:
     """A rank that an argument names. Raises GroupError if it is none of these ranks."""
-    if isinstance(rank, bool) or not isinstance(rank, int):
-        raise TypeError(
-            f"For '{what}', '{name}' must be an int, but got {type(rank).__name__}.")
-    if rank not in ranks:
+    found: int = INT(rank, what, name)
+    if found not in ranks:
         raise GroupError(f"For '{what}', '{name}' must be one of the ranks {list(ranks)}, but got "
-                         f"{rank}.")
-    return rank
+                         f"{found}.")
+    return found
 
 
 def create(group: Any, ranks: Any) -> None:

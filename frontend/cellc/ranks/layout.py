@@ -13,6 +13,7 @@ from typing import Any
 
 from cellc_runtime.world import world
 
+from ..core.declared import instance
 from ..core.native import names_itself
 
 Placement = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
@@ -134,8 +135,7 @@ def _check_count(what: str, matrix: Sequence[int], size: int, exact: bool = Fals
 
 def check_strategy(strategy: Any, name: str, what: str) -> None:
     """Whether something is a strategy: a tuple of tuples of ints, or of Layouts."""
-    if not isinstance(strategy, tuple):
-        raise TypeError(f"For '{what}', '{name}' must be tuple type, but got: {type(strategy)}.")
+    instance(tuple)(strategy, what, name)
     for entry in strategy:
         if not isinstance(entry, (tuple, Layout)):
             raise TypeError(f"For '{what}', the elements of '{name}' must be tuples of ints or "

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 
 from cellc_runtime.world import world
 
+from ..core.declared import instance
 from . import groups
 from .groups import (
     HCCL_WORLD_COMM_GROUP,
@@ -37,9 +39,7 @@ def init(backend_name: str | None = None) -> None:
         RuntimeError: a backend of another device; a launcher other than MPI's, or no mpi4py.
     """
     if backend_name is not None:
-        if not isinstance(backend_name, str):
-            raise TypeError("For 'init', the argument 'backend_name' must be a string, but got the "
-                            f"type : {type(backend_name)}")
+        instance(str)(backend_name, "init", "backend_name")
         if backend_name != "mccl":
             raise RuntimeError(
                 "For 'init', the argument 'backend_name' must be 'mccl', that of the CPU, but got "
@@ -131,9 +131,7 @@ def create_group(
         ValueError: a process that there is not, or one twice.
         RuntimeError: the group is there already, or this process is not in it.
     """
-    if not isinstance(options, (GroupOptions, type(None))):
-        raise TypeError("For 'create_group', the argument 'options' must be type of GroupOptions, "
-                        f"but got 'options' type : {type(options)}.")
+    instance(GroupOptions, NoneType)(options, "create_group", "options")
     groups.create(group, rank_ids)
 
 

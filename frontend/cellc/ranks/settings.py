@@ -13,6 +13,7 @@ from typing import Any
 from cellc_runtime.world import world
 
 from ..context import OPTIONS
+from ..core.declared import instance
 from ..core.invalidation import changed
 from .fusion import checked_indices, merged
 from .layout import check_strategy
@@ -155,9 +156,7 @@ def _checked_data(name: str, value: Any, what: str) -> None:
 def _checked_sharding(config: Any) -> None:
     """Raise unless it can be the `parallel_optimizer_config`."""
     what = "parallel_optimizer_config"
-    if not isinstance(config, dict):
-        raise TypeError(f"For 'set_auto_parallel_context', '{what}' must be a dict, but got "
-                        f"{type(config).__name__}.")
+    instance(dict)(config, "set_auto_parallel_context", what)
     for name, value in config.items():
         if name not in _SHARDING:
             raise ValueError(f"Unknown config: {[name]}. '{what}' may have {sorted(_SHARDING)}.")
@@ -201,9 +200,7 @@ def _checked_files(config: Mapping[str, Any], what: str) -> None:
 
 def _pipeline(config: Any, what: str) -> None:
     """Check `pipeline_config`: how stages take turns."""
-    if not isinstance(config, dict):
-        raise TypeError(f"For '{what}', the argument 'pipeline_config' must be dict, but got the "
-                        f"type : {type(config)}.")
+    instance(dict)(config, what, "pipeline_config")
     for name, value in config.items():
         if name not in ("pipeline_interleave", "pipeline_scheduler"):
             raise ValueError(f"For '{what}', 'pipeline_config' has no {name!r}: its keys are "

@@ -22,6 +22,7 @@ from cellc_runtime.files import write_atomically
 from cellc_runtime.protobuf import Message, field_of, number_of, signed_numbers
 from cellc_runtime.records import dataclass, field
 
+from ..core.declared import instance
 from .layouts import PartLayout
 
 _LISTS = {1: "dev_matrix", 2: "tensor_map", 3: "param_split_shape", 4: "indices_offset"}
@@ -81,9 +82,7 @@ class Strategy:
 
 def read(name: Any, what: str) -> Strategy:
     """A strategy file."""
-    if not isinstance(name, str):
-        raise TypeError(f"For '{what}', the argument 'strategy_filename' should be string, but got "
-                        f"{type(name)}.")
+    instance(str)(name, what, "strategy_filename")
     if not os.path.isfile(name):
         raise ValueError(f"For '{what}', no such strategy file: {name}. Please check whether the "
                          "'strategy_filename' exists.")

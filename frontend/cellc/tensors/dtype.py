@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import enum
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from cellc_runtime.dtypes import (
 )
 from cellc_runtime.lazy import public_names
 
-from ..core.declared import misuse
+from ..core.declared import instance, misuse
 from ..core.later import naming
 
 Type = DType
@@ -140,9 +141,7 @@ class TensorType:
     """
 
     def __init__(self, element: DType | None = None) -> None:
-        if element is not None and not isinstance(element, DType):
-            raise misuse("TensorType", "'element' must be an element type", repr(element),
-                         TypeError)
+        instance(DType, NoneType)(element, "TensorType", "element")
         self._element = element
 
     def element_type(self) -> DType | None:

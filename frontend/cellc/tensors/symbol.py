@@ -10,6 +10,7 @@ from typing import Any
 
 from cellc_runtime.dtypes import DType
 
+from ..core.declared import BOOL
 from ..core.native import names_itself
 
 ANY_RANK = (-2,)  # The shape that a tensor of unknown rank shows
@@ -40,10 +41,7 @@ class Symbol:
                 raise TypeError(
                     f"For 'Symbol', the argument '{name}' must be int, but got {type(value)}"
                 )
-        if not isinstance(unique, bool):
-            raise TypeError(
-                f"For 'Symbol', the argument 'unique' must be bool, but got {type(unique)}"
-            )
+        BOOL(unique, "Symbol", "unique")
         for name in ("min", "divisor"):
             if given[name] <= 0:
                 raise ValueError(

@@ -13,7 +13,7 @@ from cellc_runtime.files import read_file, write_atomically
 from cellc_runtime.lazy import lazy_imports
 
 from ..core.absent import absent
-from ..core.declared import checks_arguments
+from ..core.declared import checks_arguments, instance
 from ..devices import empty_cache
 from ..nn.cell import Cell
 from ..ops.primitive import Primitive
@@ -82,9 +82,7 @@ def save_mindir(model: Any, file_name: str) -> None:
 
     Source: `mindspore.save_mindir`.
     """
-    if not isinstance(model, proto.ModelProto):
-        raise TypeError("For 'save_mindir', the argument 'model' must be ModelProto, but got "
-                        f"{type(model)}.")
+    instance(proto.ModelProto)(model, "save_mindir", "model")
     pieces = model.pieces()
     path = file_name if file_name.endswith(".mindir") else f"{file_name}.mindir"
     try:

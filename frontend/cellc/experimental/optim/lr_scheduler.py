@@ -29,8 +29,8 @@ from ...core.declared import (
     Share,
     instance,
     integer,
-    is_number,
     misuse,
+    is_number,
     number,
     one_of,
 )

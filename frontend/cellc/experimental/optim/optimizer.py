@@ -14,7 +14,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32, int32
 
 from ... import ops
-from ...core.declared import NUMBER, misuse, number
+from ...core.declared import NUMBER, instance, misuse, number
 from ...nn.optim.optimizer import WHY_EMPTY
 from ...nn.optim.steady import SteadySteps
 from ...tensors.parameter import Parameter, ParameterTuple
@@ -80,9 +80,7 @@ class Optimizer(SteadySteps):
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         super().__init__()
-        if not isinstance(defaults, dict):
-            raise misuse(self.cls_name, "'defaults' must be a dict", type(defaults).__name__,
-                         TypeError)
+        instance(dict)(defaults, self.cls_name, "defaults")
         if isinstance(params, (str, Tensor)) or not isinstance(params, Iterable):
             raise misuse(self.cls_name, "'params' must be an iterable of Parameters or dicts",
                          type(params).__name__, TypeError)

@@ -14,7 +14,7 @@ from cellc_runtime.lazy import lazy_imports
 
 from ...calls.hooks import hooks_of
 from ...compiled import entries
-from ...core.declared import misuse
+from ...core.declared import instance, misuse
 from ...core.invalidation import changed
 from ...core.later import other_names
 from ...tensors.parameter import Parameter, ParameterTuple
@@ -57,9 +57,7 @@ class Attributes:
         put(self, "_hooks", None)
         put(self, "_create_time", time.time_ns())
         if flags is not None:
-            if not isinstance(flags, dict):
-                raise misuse(self.cls_name, "the type of 'flags' should be 'dict'",
-                             f"'{type(flags).__name__}'", TypeError)
+            instance(dict)(flags, self.cls_name, "flags")
             self.add_flags(**flags)
 
     _holds_cells_only: ClassVar[bool] = False  # Whether a network passes over it where it is empty

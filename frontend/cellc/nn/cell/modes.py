@@ -9,7 +9,7 @@ from typing import Any, Self
 from cellc_runtime.dtypes import DType
 
 from ...calls.precision import FLAGS, Constant, MixedPrecisionType, float_type
-from ...core.declared import misuse
+from ...core.declared import BOOL, misuse
 from ...core.invalidation import changed
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -58,8 +58,7 @@ class Modes(State):
 
     @bprop_debug.setter
     def bprop_debug(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise misuse("Cell", "'bprop_debug' must be bool", type(value).__name__, TypeError)
+        BOOL(value, "Cell", "bprop_debug")
         object.__setattr__(self, "_bprop_debug", value)
 
     def add_flags(self, **flags: Any) -> Self:

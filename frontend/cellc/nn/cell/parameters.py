@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from types import NoneType
 from typing import Any, Self, cast
 
 from cellc_runtime.lazy import lazy_imports
 
 from ... import context
-from ...core.declared import misuse
+from ...core.declared import instance, misuse
 from ...core.invalidation import changed
 from ...core.later import construct_checks
 from ...tensors.parameter import Parameter
@@ -130,9 +131,7 @@ class Parameters(Attributes):
             raise KeyError("For 'insert_param_to_cell', the name must not be empty.")
         if check_name_contain_dot and "." in param_name:
             raise KeyError(f"For 'insert_param_to_cell', the name '{param_name}' contains a dot.")
-        if param is not None and not isinstance(param, Parameter):
-            raise misuse("insert_param_to_cell", f"'{param_name}' must be a Parameter",
-                         type(param).__name__, TypeError)
+        instance(Parameter, NoneType)(param, "insert_param_to_cell", param_name)
         if param_name not in self._params and hasattr(self, param_name):
             raise KeyError(
                 f"For 'insert_param_to_cell', the name '{param_name}' is an attribute already."

@@ -7,7 +7,7 @@ from typing import Any
 
 from cellc_runtime.records import dataclass
 
-from ...core.declared import misuse
+from ...core.declared import BOOL, misuse
 from .modes import Modes
 
 _KNOWN = ("mp_comm_recompute", "parallel_optimizer_comm_recompute", "recompute_slice_activation")
@@ -61,8 +61,7 @@ class Recomputation(Modes):
             if name in kwargs and name not in _KNOWN:
                 raise misuse("recompute", f"keyword '{name}' is not recognized! It must be one of "
                              f"{', '.join(_KNOWN)}")
-            if not isinstance(value, bool):
-                raise misuse("recompute", f"'{name}' must be bool", type(value).__name__, TypeError)
+            BOOL(value, "recompute", name)
         if context_fn is not None and use_reentrant:
             raise misuse("recompute", "'context_fn' goes with use_reentrant=False only")
         if context_fn is not None and not callable(context_fn):

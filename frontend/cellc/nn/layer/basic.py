@@ -334,9 +334,7 @@ class Pad(Cell):
 
     def __init__(self, paddings: Any, mode: PadMode = "CONSTANT") -> None:
         super().__init__()
-        if not isinstance(paddings, tuple):
-            raise misuse("Pad", "the type of 'paddings' must be tuple", type(paddings).__name__,
-                         TypeError)
+        instance(tuple)(paddings, "Pad", "paddings")
         if any(not isinstance(p, (list, tuple)) or len(p) != 2 for p in paddings):
             raise misuse("Pad", "the shape of 'paddings' must be (n, 2)", paddings)
         self.paddings = paddings

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from ...core.declared import misuse
+from ...core.declared import instance, misuse
 from ...core.invalidation import changed
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -316,9 +316,7 @@ class CellDict(Cell):
             for key, cell in cells.items():
                 self[key] = cell
             return
-        if not isinstance(cells, (list, tuple)):
-            raise misuse("CellDict", "the type of input 'cells' must be iterable",
-                         type(cells).__name__, TypeError)
+        instance(list, tuple)(cells, "CellDict", "cells")
         for pair in cells:
             if not isinstance(pair, (list, tuple)):
                 raise misuse("CellDict", "a pair is wanted", repr(pair), TypeError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...core.declared import Int, misuse
+from ...core.declared import Int, instance, misuse
 from ...ops.primitive import Primitive
 from ...tensors.tensor import Tensor
 from ..cell import Cell
@@ -25,9 +25,7 @@ class TimeDistributed(Cell):
     def __init__(self, layer: Any, time_axis: Int, reshape_with_axis: Int | None = None) -> None:
         super().__init__()
         what = self.cls_name
-        if not isinstance(layer, (Cell, Primitive)):
-            raise misuse(what, "the 'layer' must be Cell or Primitive instance",
-                         f"type: {type(layer).__name__}", TypeError)
+        instance(Cell, Primitive)(layer, what, "layer")
         self.layer = layer
         self.time_axis = time_axis
         self.reshape_with_axis = reshape_with_axis

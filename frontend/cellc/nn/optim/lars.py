@@ -10,7 +10,7 @@ import numpy as np
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import Flag, Float, misuse
+from ...core.declared import Flag, Float, instance, misuse
 from ...ops.optimizer_rules import adam as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -45,9 +45,7 @@ class LARS(Optimizer):
         self, optimizer: Any, epsilon: Float = 1e-05, coefficient: Float = 0.001,
         use_clip: Flag = False, lars_filter: Callable[[Parameter], bool] = _suits,
     ) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise misuse("LARS", "'optimizer' must be an Optimizer", type(optimizer).__name__,
-                         TypeError)
+        instance(Optimizer)(optimizer, "LARS", "optimizer")
         super().__init__(0.0, [Parameter(Tensor(np.float32(0.0)), name="fake_param")])
         what = self.cls_name
         self.epsilon = epsilon

@@ -17,7 +17,7 @@ from cellc_runtime.dtypes import DType, bfloat16, float16, float32
 from cellc_runtime.records import dataclass
 
 from ... import ops
-from ...core.declared import BOOL, misuse, number
+from ...core.declared import BOOL, instance, misuse, number
 from ...ops.mapping import HyperMap, Map
 from ...options import device
 from ...tensors.parameter import Parameter, ParameterTuple
@@ -474,8 +474,7 @@ class Optimizer(SteadySteps):
 
     @unique.setter
     def unique(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise misuse("Optimizer", "the property 'unique' must be bool", type(value), TypeError)
+        BOOL(value, "Optimizer", "unique")
         self._unique = value
 
     @property
@@ -489,7 +488,5 @@ class Optimizer(SteadySteps):
 
     @target.setter
     def target(self, value: str) -> None:
-        if not isinstance(value, str):
-            raise misuse("Optimizer", "the property 'target' must be string", type(value),
-                         TypeError)
+        instance(str)(value, "Optimizer", "target")
         self._target = device("target", value)

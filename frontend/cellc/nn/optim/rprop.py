@@ -7,7 +7,7 @@ from typing import Any
 from cellc_runtime.dtypes import float32
 
 from ... import ops
-from ...core.declared import Float, misuse
+from ...core.declared import Float, instance, misuse
 from ...ops.optimizer_rules import momentum as rules
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -34,8 +34,7 @@ class Rprop(Optimizer):
         super().__init__(learning_rate, params, weight_decay)
         what = self.cls_name
         for name, pair in (("etas", etas), ("step_sizes", step_sizes)):
-            if not isinstance(pair, tuple):
-                raise misuse(what, f"'{name}' must be a tuple", type(pair), TypeError)
+            instance(tuple)(pair, what, name)
             if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
                 raise misuse(what, f"'{name}' must be a growing pair", pair)
         if not etas[0] < 1.0 < etas[1]:

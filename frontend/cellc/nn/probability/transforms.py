@@ -15,7 +15,7 @@ from cellc_compiler.ir.types import broadcast_all
 from cellc_runtime.dtypes import DType
 
 from ... import ops
-from ...core.declared import Flag, misuse
+from ...core.declared import Flag, instance, misuse
 from ...tensors.tensor import Tensor
 from .base import Distribution
 from .parameters import Parametrized, held, need_tensor
@@ -157,9 +157,7 @@ class TransformedDistribution(Distribution):
         what = type(self).__name__
         for value, kind, key in ((bijector, Bijector, "bijector"),
                                  (distribution, Distribution, "distribution")):
-            if not isinstance(value, kind):
-                raise misuse(what, f"the type of '{key}' should be '{kind.__name__}'",
-                             f"type '{type(value).__name__}'", TypeError)
+            instance(kind)(value, what, key)
         used = distribution.seed if seed is None else seed
         super().__init__(used, distribution.dtype, name, {
             "bijector": bijector, "distribution": distribution, "seed": seed, "name": name})

@@ -14,7 +14,7 @@ import numpy as np
 
 from cellc_runtime.world import world
 
-from ...core.declared import is_int, misuse
+from ...core.declared import INT, misuse
 from ...core.dispatch import apply, apply_one
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ...tensors.tensor import Tensor
@@ -234,8 +234,7 @@ def receive(
 
 def a_tag(tag: Any, what: str) -> None:
     """Refuse what is no number of a message."""
-    if not is_int(tag):
-        raise misuse(what, "'tag' must be an int", type(tag).__name__, TypeError)
+    INT(tag, what, "tag")
 
 
 def another_rank(rank: Any, name: str, what: str, group: Any) -> int:

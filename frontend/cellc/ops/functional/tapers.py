@@ -11,7 +11,7 @@ import numpy as np
 
 from cellc_runtime.dtypes import DType, float32
 
-from ...core.declared import misuse
+from ...core.declared import BOOL, misuse
 from ...tensors.tensor import Tensor, tensor_of
 from ..arguments import dtype_of, number, size
 
@@ -19,8 +19,7 @@ from ..arguments import dtype_of, number, size
 def _window(what: str, length: Any, periodic: Any, dtype: DType | None, shape: Any) -> Tensor:
     """The window of a numpy function of the length; a periodic one drops the last element."""
     n = size(length, what, "window_length")
-    if not isinstance(periodic, bool):
-        raise misuse(what, "'periodic' must be a bool", repr(periodic), TypeError)
+    BOOL(periodic, what, "periodic")
     to = float32 if dtype is None else dtype_of(dtype, what)
     if not to.is_float:
         raise misuse(what, "'dtype' must be a float type", to, TypeError)

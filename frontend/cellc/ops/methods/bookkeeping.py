@@ -9,7 +9,7 @@ from cellc_runtime.dtypes import DType
 from cellc_runtime.lazy import lazy_imports
 
 from ...calls.hooks import remove_from_tensor
-from ...core.declared import misuse
+from ...core.declared import instance
 from ...tensors.indexing import become
 from ...tensors.tensor import Tensor
 from ..functional import linalg
@@ -94,8 +94,7 @@ def offload(self: Tensor, file_path: str) -> bool:
     Raises:
         OSError: the file cannot be written.
     """
-    if not isinstance(file_path, str):
-        raise misuse("offload", "'file_path' must be str", repr(file_path), TypeError)
+    instance(str)(file_path, "offload", "file_path")
     files.write_atomically(file_path, [self.get_bytes()])
     self.__dict__["_offloaded"] = file_path
     return True

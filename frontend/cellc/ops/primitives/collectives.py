@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...calls import sharding
-from ...core.declared import misuse
+from ...core.declared import instance, misuse
 from ...ranks.groups import HCCL_WORLD_COMM_GROUP, MCCL_WORLD_COMM_GROUP, a_rank, rank_in, ranks_of
 from ...ranks.layout import Layout, check_strategy
 from ...ranks.settings import ranks_of_a_stage
@@ -284,10 +284,8 @@ def reshard(tensor: Tensor, layout: Layout) -> Tensor:
 
     Source: `mindspore.ops.reshard`, `mindspore.parallel.reshard`.
     """
-    if not isinstance(tensor, Tensor):
-        raise misuse("reshard", "'tensor' must be a Tensor", type(tensor), TypeError)
-    if not isinstance(layout, Layout):
-        raise misuse("reshard", "'layout' must be a Layout", type(layout), TypeError)
+    instance(Tensor)(tensor, "reshard", "tensor")
+    instance(Layout)(layout, "reshard", "layout")
     if not sharding.laying_out():
         return tensor
     return sharding.lay_out(tensor, layout.placement("reshard", ranks_of_a_stage()))

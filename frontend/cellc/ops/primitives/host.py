@@ -10,7 +10,7 @@ from typing import Any
 
 from ...calls.hooks import is_compiled, on_host, replaced, taps, written
 from ...compiled.inline import call_here
-from ...core.declared import misuse
+from ...core.declared import FUNCTION, misuse
 from ...tensors.tensor import Tensor
 from ..functional.host import call_python, plain_function, print_, result_types
 from ..primitive import Primitive
@@ -71,9 +71,7 @@ class HookBackward(Primitive):
     """
 
     def __init__(self, hook_fn: Callable[..., Any], cell_id: str = "") -> None:
-        if not callable(hook_fn):
-            raise misuse("HookBackward", "the type of 'hook_fn' must be function", type(hook_fn),
-                         TypeError)
+        FUNCTION(hook_fn, "HookBackward", "hook_fn")
         self.name, self.attrs = "HookBackward", {"cell_id": cell_id}
         self.hook = written(hook_fn)
 
@@ -99,8 +97,7 @@ class InsertGradientOf(Primitive):
     """
 
     def __init__(self, f: Callable[..., Any]) -> None:
-        if not callable(f):
-            raise misuse("InsertGradientOf", "the type of 'f' must be function", type(f), TypeError)
+        FUNCTION(f, "InsertGradientOf", "f")
         self.name, self.attrs, self.f = "InsertGradientOf", {}, f
 
     def __call__(self, *operands: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from ...calls import sharding
 from ...calls.bprop import call_with_bprop
 from ...calls.hooks import written
 from ...compiled.inline import call_here
-from ...core.declared import misuse
+from ...core.declared import FUNCTION, misuse
 from ...core.dispatch import apply
 from ...tensors.index_plan import check_range
 from ...tensors.indexing import become
@@ -515,8 +515,7 @@ class Morph(Primitive):
     ) -> None:
         given = {"fn": fn, "infer_shape": infer_shape, "infer_dtype": infer_dtype}
         for name, value in (given | ({"bprop_fn": bprop_fn} if bprop_fn else {})).items():
-            if not callable(value):
-                raise misuse("Morph", f"'{name}' must be callable", type(value).__name__, TypeError)
+            FUNCTION(value, "Morph", name)
         self.name, self.attrs = "Morph", {}
         self.construct, self.bprop = written(fn), written(bprop_fn) if bprop_fn else None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ... import ops
-from ...core.declared import misuse
+from ...core.declared import FUNCTION
 from ...ops.arguments import tensor
 from ...tensors.tensor import Tensor
 from ...transforms.gradient import value_and_grad
@@ -185,8 +185,7 @@ def line_search(
         c1, c2: how much f must descend, and its slope: 0 < c1 < c2 < 1.
         maxiter: how many steps to try.
     """
-    if not callable(f):
-        raise misuse("line_search", "'f' must be callable", type(f).__name__, TypeError)
+    FUNCTION(f, "line_search", "f")
     x, p = tensor(xk, "line_search", "xk"), tensor(pk, "line_search", "pk")
     start = None if old_fval is None or gfk is None else (scalar(old_fval), gfk)
     before = None if old_old_fval is None else scalar(old_old_fval)

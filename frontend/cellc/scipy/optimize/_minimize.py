@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import nn, ops
-from ...core.declared import misuse
+from ...core.declared import FUNCTION, instance, misuse
 from ...ops.arguments import choice, tensor
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
@@ -265,12 +265,10 @@ def minimize(
     if method is None:
         raise misuse("minimize",
                      "'method' must be one of BFGS, LBFGS and LAGRANGE, but none is given")
-    if not isinstance(args, tuple):
-        raise misuse(what, "'args' must be a tuple", type(args).__name__, TypeError)
+    instance(tuple)(args, what, "args")
     kind = choice(str(method).lower(), tuple(_OPTIONS), what, "method")
     x, chosen = tensor(x0, what, "x0"), dict(options or {})
-    if not callable(func):
-        raise misuse(what, "'func' must be callable", type(func).__name__, TypeError)
+    FUNCTION(func, what, "func")
     if not x.dtype.is_float or (x.ndim != 1 and kind != "lagrange"):
         raise misuse(what, f"'x0' must be a vector of floats, but is {x.dtype} of shape {x.shape}")
     unknown = sorted(set(chosen) - set(_OPTIONS[kind]))

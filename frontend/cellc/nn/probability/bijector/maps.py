@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import ops
-from ....core.declared import misuse
+from ....core.declared import instance
 from ....tensors.tensor import Tensor
 from ..parameters import LocScale, held, known, need_positive
 from ..transforms import Bijector, formula
@@ -148,9 +148,7 @@ class Invert(Bijector):
     """
 
     def __init__(self, bijector: Bijector, name: str = "") -> None:
-        if not isinstance(bijector, Bijector):
-            raise misuse("Invert", "the type of 'bijector' should be 'Bijector'",
-                         f"type '{type(bijector).__name__}'", TypeError)
+        instance(Bijector)(bijector, "Invert", "bijector")
         name = name or f"Invert{bijector.name}"
         super().__init__(bijector.is_constant_jacobian, bijector.is_injective, name,
                          bijector.dtype, {"bijector": bijector, "name": name})
