@@ -29,8 +29,8 @@ from ...core.declared import (
     Share,
     instance,
     integer,
-    misuse,
     is_number,
+    misuse,
     number,
     one_of,
 )
