@@ -348,8 +348,7 @@ class _Writer:
 
     def _variable(self, e: ast.Name) -> ast.expr:
         if e.id in self.typed.types:
-            self.fail(e, f"{e.id!r} is a tensor: a kernel computes with its elements, as "
-                         f"{e.id}[i]")
+            self.fail(e, f"{e.id!r} is a tensor: a kernel computes with its elements, as {e.id}[i]")
         if e.id in self.tuples or self._is_tuple(e):
             self.fail(e, f"{e.id!r} is no number")
         if e.id not in self.unassigned:

@@ -209,11 +209,10 @@ def to_model(
 def _refuse_updates(graph: Graph) -> None:
     changed = [v.name for v, _ in graph.updates if v.kind != "state"]
     if changed:
-        raise ExportError(
-            f"the network assigns {', '.join(changed[:3])}{', ...' if changed[3:] else ''}, and an "
-            "ONNX model has no state: export it as it infers (`net.set_train(False)`), or give the "
-            "new values back as results"
-        )
+        raise ExportError("the network assigns "
+                          f"{', '.join(changed[:3])}{', ...' if changed[3:] else ''}, and an ONNX "
+                          "model has no state: export it as it infers (`net.set_train(False)`), or "
+                          "give the new values back as results")
 
 
 def _sources(w: Writer, graph: Graph, names: Sequence[str]) -> None:

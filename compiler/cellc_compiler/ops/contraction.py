@@ -61,10 +61,8 @@ class Matmul(Op):
         kb, n = (c.shape[-1], c.shape[-2]) if transpose_b else c.shape[-2:]
         if ka != kb:
             marks = [" transposed" if t else "" for t in (transpose_a, transpose_b)]
-            raise ValueError(
-                f"matmul of {a}{marks[0]} and {c}{marks[1]}: the inner dimensions {ka} and {kb} "
-                f"differ"
-            )
+            raise ValueError(f"matmul of {a}{marks[0]} and {c}{marks[1]}: the inner dimensions "
+                             f"{ka} and {kb} differ")
         batch = broadcast_shapes(a.shape[:-2], c.shape[:-2], "batch dimensions of matmul")
         return TensorType((*batch, m, n), dtype)
 
@@ -218,10 +216,8 @@ class Dense(Op):
         if dtype not in self.dtypes:
             raise TypeError(f"dense takes numbers, got {x}; cast to an integer type first")
         if x.rank < 1 or w.rank != 2 or x.shape[-1] != w.shape[1]:
-            raise ValueError(
-                f"dense needs a matrix of weights with rows as long as the last axis of the "
-                f"input, got {w} for {x}"
-            )
+            raise ValueError("dense needs a matrix of weights with rows as long as the last axis "
+                             f"of the input, got {w} for {x}")
         if len(bias) > 1 or any(c.shape != w.shape[:1] for c in bias):
             raise ValueError(f"dense needs one bias of {w.shape[0]} elements at most, got "
                              + ", ".join(map(str, bias)))

@@ -318,9 +318,8 @@ class Conv2dBackwardWeight(_Convolution):
         w = TensorType((dy.shape[1], x.dims[1] // max(groups, 1), *kernel), dy.dtype)
         out = check_conv("conv2d_backward_weight", x, w, attrs)
         if out != dy:
-            raise ValueError(
-                f"conv2d_backward_weight with a kernel of {tuple(kernel)} needs {out}, got {dy}"
-            )
+            raise ValueError(f"conv2d_backward_weight with a kernel of {tuple(kernel)} needs "
+                             f"{out}, got {dy}")
         return w
 
     def flops(self, node: Node) -> int:

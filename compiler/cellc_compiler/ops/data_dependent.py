@@ -109,10 +109,8 @@ def _check(name: str, x: TensorType, starts: TensorType, sizes: Sequence[int]) -
     if starts != TensorType((x.rank,), dtypes.int64):
         raise TypeError(f"{name} of {x} needs starts of int64[{x.rank}], got {starts}")
     if len(sizes) != x.rank or any(not 0 <= n <= d for n, d in zip(sizes, x.dims, strict=True)):
-        raise ValueError(
-            f"{name} needs a window of {x.rank} dimensions that fits {x}, got "
-            f"{show_shape(tuple(sizes))}"
-        )
+        raise ValueError(f"{name} needs a window of {x.rank} dimensions that fits {x}, got "
+                         f"{show_shape(tuple(sizes))}")
 
 
 def _starts(r: Reader, k: int, dims: Ints, sizes: Ints) -> list[Index]:

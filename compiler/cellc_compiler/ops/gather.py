@@ -81,10 +81,8 @@ class Gather(Op):
         k = normalize_axis(axis, x.rank)
         if not 0 <= batch_dims <= min(k, indices.rank) or (
                 x.shape[:batch_dims] != indices.shape[:batch_dims]):
-            raise ValueError(
-                f"gather with batch_dims {batch_dims} along axis {k} needs as many equal leading "
-                f"axes, got {x} and {indices}"
-            )
+            raise ValueError(f"gather with batch_dims {batch_dims} along axis {k} needs as many "
+                             f"equal leading axes, got {x} and {indices}")
         check_extent("gather", x, k, indices)
         return x.with_shape((*x.shape[:k], *indices.shape[batch_dims:], *x.shape[k + 1:]))
 
@@ -181,20 +179,17 @@ def check_lines(name: str, x: TensorType, index: TensorType, axis: int) -> None:
     k = normalize_axis(axis, x.rank)
     if x.rank == 0 or index.rank != x.rank or any(
             n > d for a, (n, d) in enumerate(zip(index.dims, x.dims, strict=True)) if a != k):
-        raise ValueError(
-            f"{name} along axis {axis} needs an index of the rank of {x} and, on the other axes, "
-            f"no longer than it; got one of shape {show_shape(index.shape)}"
-        )
+        raise ValueError(f"{name} along axis {axis} needs an index of the rank of {x} and, on the "
+                         "other axes, no longer than it; got one of shape "
+                         f"{show_shape(index.shape)}")
 
 
 def check_points(name: str, x: TensorType, indices: TensorType) -> int:
     """The number of leading axes of `x` that the rows of `indices` address. Raises ValueError if
     `indices` is a scalar or its last axis is longer than the rank of `x`."""
     if indices.rank == 0 or indices.dims[-1] > x.rank:
-        raise ValueError(
-            f"{name} needs indices whose last axis addresses up to {x.rank} axes of {x}, got "
-            f"shape {show_shape(indices.shape)}"
-        )
+        raise ValueError(f"{name} needs indices whose last axis addresses up to {x.rank} axes of "
+                         f"{x}, got shape {show_shape(indices.shape)}")
     return indices.dims[-1]
 
 

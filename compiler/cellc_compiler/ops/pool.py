@@ -66,10 +66,8 @@ def _covering(size: int, kernel: int, stride: int, dilation: int, pads: Pair,
     if dilation > size:
         starts = range(-pads[0], count * stride - pads[0], stride)
     if not all(_taps(start, size, kernel, dilation) for start in starts):
-        raise ValueError(
-            f"a window of a pool of kernel {kernel} over {size} elements padded by {pads[0]} and "
-            f"{pads[1]} covers nothing but padding"
-        )
+        raise ValueError(f"a window of a pool of kernel {kernel} over {size} elements padded by "
+                         f"{pads[0]} and {pads[1]} covers nothing but padding")
     return count
 
 
@@ -82,10 +80,8 @@ def window_count(
     room = size + sum(pads) - reach
     bare = sum(pads) >= reach and size < 1  # (else that there is room says that there is an image)
     if bare or room < 0 :
-        raise ValueError(
-            f"a pool of kernel {kernel}, stride {stride} and dilation {dilation} does not fit "
-            f"{size} elements padded by {pads[0]} and {pads[1]}"
-        )
+        raise ValueError(f"a pool of kernel {kernel}, stride {stride} and dilation {dilation} does "
+                         f"not fit {size} elements padded by {pads[0]} and {pads[1]}")
     count = room // stride + 1
     if ceil_mode and is_symbolic(size):
         # No window begins after the image and the padding before it.
@@ -302,8 +298,7 @@ class _Sliding(_Pool):
     def counts(self, hw: Pair, attrs: Attrs) -> Pair:
         pads, dilation = attrs["pads"], attrs.get("dilation", (1, 1))
         # Sizes that are symbolic are not asked more than is needed.
-        alone = dilation != (1, 1) or any(
-            pads[k] >= attrs["kernel"][k // 2] for k in range(4))
+        alone = dilation != (1, 1) or any(pads[k] >= attrs["kernel"][k // 2] for k in range(4))
         count = _covering if alone else window_count
         rows, columns = (
             count(hw[k], attrs["kernel"][k], attrs["stride"][k], dilation[k],

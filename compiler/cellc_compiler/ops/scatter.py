@@ -215,11 +215,9 @@ class Scatter(_Scatter):
         want = (*x.shape[:k], *indices.shape[batch_dims:], *x.shape[k + 1:])
         if (x.rank == 0 or not 0 <= batch_dims <= min(k, indices.rank)
                 or x.shape[:batch_dims] != indices.shape[:batch_dims] or updates.shape != want):
-            raise ValueError(
-                f"scatter along axis {k} of {x} with indices of shape "
-                f"{show_shape(indices.shape)} needs updates of shape {show_shape(want)}, got "
-                f"{show_shape(updates.shape)}"
-            )
+            raise ValueError(f"scatter along axis {k} of {x} with indices of shape "
+                             f"{show_shape(indices.shape)} needs updates of shape "
+                             f"{show_shape(want)}, got {show_shape(updates.shape)}")
         return x
 
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
@@ -271,10 +269,9 @@ class ScatterLines(_Lines, _Scatter):
         k = normalize_axis(axis, x.rank)
         want = (*x.shape[:k], *indices.shape[k: k + 1], *x.shape[k + 1:])
         if x.rank == 0 or not indices.shape == updates.shape == want:
-            raise ValueError(
-                f"scatter_elements along axis {k} of {x} needs indices and updates of one shape, "
-                f"got {show_shape(indices.shape)} and {show_shape(updates.shape)}"
-            )
+            raise ValueError(f"scatter_elements along axis {k} of {x} needs indices and updates of "
+                             f"one shape, got {show_shape(indices.shape)} and "
+                             f"{show_shape(updates.shape)}")
         return x
 
     def gather(self, b: Builder, x: Value, indices: Value, attrs: dict[str, Any]) -> Value:
@@ -340,10 +337,9 @@ class ScatterNd(_Updates, Composite):
         k = check_points("scatter_nd", x.type, indices.type)
         want = (*indices.shape[:-1], *x.shape[k:])
         if updates.shape != want:
-            raise ValueError(
-                f"scatter_nd into {x.type} with indices of shape {show_shape(indices.shape)} "
-                f"needs updates of shape {show_shape(want)}, got {show_shape(updates.shape)}"
-            )
+            raise ValueError(f"scatter_nd into {x.type} with indices of shape "
+                             f"{show_shape(indices.shape)} needs updates of shape "
+                             f"{show_shape(want)}, got {show_shape(updates.shape)}")
         count, inner = prod(indices.shape[:-1]), prod(x.shape[k:])
         rows = self._rows(b, b.reshape(indices, shape=(count, k)), x.shape[:k])
         flat = b.scatter(b.reshape(x, shape=(prod(x.shape[:k]), inner)), rows,

@@ -112,9 +112,8 @@ class Reshape(Op):
     def infer(self, x: TensorType, *, shape: Shape) -> TensorType:
         out = x.with_shape(shape)
         if out.size != x.size:
-            raise ValueError(
-                f"cannot reshape {x} of {x.size} elements to {tuple(shape)} of {out.size}"
-            )
+            raise ValueError(f"cannot reshape {x} of {x.size} elements to {tuple(shape)} of "
+                             f"{out.size}")
         return out
 
     def reference(self, x: Array, *, shape: tuple[int, ...]) -> Array:
@@ -533,10 +532,8 @@ class DiagEmbed(Op):
         m = side if columns is None else columns
         held = max(min(n, m - offset) if offset >= 0 else min(n + offset, m), 0)
         if held != x.dims[-1]:
-            raise ValueError(
-                f"diag_embed cannot place {x.dims[-1]} elements on diagonal {offset} of {n} rows "
-                f"and {m} columns, which has {held}"
-            )
+            raise ValueError(f"diag_embed cannot place {x.dims[-1]} elements on diagonal {offset} "
+                             f"of {n} rows and {m} columns, which has {held}")
         return x.with_shape((*x.shape[:-1], n, m))
 
     def reference(self, x: Array, *, offset: int, rows: int | None, columns: int | None) -> Array:

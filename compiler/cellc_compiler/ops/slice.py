@@ -185,10 +185,8 @@ class _Join(Op):
         for t in types:
             if t.rank != first.rank or (t.shape[:k], t.shape[k + 1:]) != (
                     first.shape[:k], first.shape[k + 1:]):
-                raise ValueError(
-                    f"concat along axis {k} needs equal other dimensions, got "
-                    f"{show_shape(first.shape)} and {show_shape(t.shape)}"
-                )
+                raise ValueError(f"concat along axis {k} needs equal other dimensions, got "
+                                 f"{show_shape(first.shape)} and {show_shape(t.shape)}")
             total = total + t.shape[k]
         return first.with_shape((*first.shape[:k], total, *first.shape[k + 1:]))
 
@@ -436,9 +434,8 @@ class Pad(Op):
               value: float) -> TensorType:
         gaps = (0,) * x.rank if interior is None else interior
         if not len(low) == len(high) == len(gaps) == x.rank:
-            raise ValueError(
-                f"pad needs low, high and interior for each of the {x.rank} axes of {x}"
-            )
+            raise ValueError(f"pad needs low, high and interior for each of the {x.rank} axes of "
+                             f"{x}")
         dims = []
         for k, (d, a, z, g) in enumerate(zip(x.shape, low, high, gaps, strict=True)):
             span = d if g == 0 or d == 0 else (d - 1) * (g + 1) + 1
@@ -532,10 +529,8 @@ class PadBorder(Composite):
         limits = {"reflect": size - 1, "symmetric": size, "circular": size,
                   "replicate": width if size else 0}
         if width > 0 and width > limits[mode]:
-            raise ValueError(
-                f"{mode} padding of an axis of {size} elements goes up to {limits[mode]}, "
-                f"got {width} on axis {axis}"
-            )
+            raise ValueError(f"{mode} padding of an axis of {size} elements goes up to "
+                             f"{limits[mode]}, got {width} on axis {axis}")
 
     def _border(self, b: Builder, x: Value, k: int, width: int, mode: str, *,
                 before: bool) -> Value:

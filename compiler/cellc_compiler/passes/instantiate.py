@@ -143,7 +143,5 @@ class _Instance:
                 f"{old.type} is {new.type}"
                 for old, new in zip(node.operands, copy.operands, strict=True)
                 if not old.type.is_static)
-            raise SizeError(
-                f"{copy.op} at {node.span}: {problem}. The sizes of this call are {self.named()}"
-                f"{': ' + shown if shown else ''}"
-            )
+            raise SizeError(f"{copy.op} at {node.span}: {problem}. The sizes of this call are "
+                            f"{self.named()}{': ' + shown if shown else ''}")

@@ -45,10 +45,8 @@ class FixedLossScaleManager(LossScaleManager):
 
     def __init__(self, loss_scale: float = 128.0, drop_overflow_update: bool = True) -> None:
         if loss_scale < 1:
-            raise ValueError(
-                "For 'FixedLossScaleManager', the argument 'loss_scale' must be >= 1, "
-                f"but got {loss_scale}"
-            )
+            raise ValueError("For 'FixedLossScaleManager', the argument 'loss_scale' must be >= 1, "
+                             f"but got {loss_scale}")
         self._loss_scale, self._drop = loss_scale, drop_overflow_update
 
     def get_loss_scale(self) -> float:
@@ -84,15 +82,11 @@ class DynamicLossScaleManager(LossScaleManager):
     ) -> None:
         for what, value in (("init_loss_scale", init_loss_scale), ("scale_window", scale_window)):
             if value < 1:
-                raise ValueError(
-                    f"For 'DynamicLossScaleManager', the argument '{what}' must be >= 1, "
-                    f"but got {value}"
-                )
+                raise ValueError(f"For 'DynamicLossScaleManager', the argument '{what}' must be >= "
+                                 f"1, but got {value}")
         if not scale_factor > 0:
-            raise ValueError(
-                "For 'DynamicLossScaleManager', the argument 'scale_factor' must be > 0, "
-                f"but got {scale_factor}"
-            )
+            raise ValueError("For 'DynamicLossScaleManager', the argument 'scale_factor' must be > "
+                             f"0, but got {scale_factor}")
         self.loss_scale = init_loss_scale
         self.increase_ratio, self.decrease_ratio = scale_factor, 1 / scale_factor
         self.scale_window = scale_window
@@ -117,9 +111,7 @@ class DynamicLossScaleManager(LossScaleManager):
                 self.loss_scale *= self.increase_ratio
             self.bad_step = 0
         if self.bad_step > _MOST_BAD_STEPS:
-            raise RuntimeError(
-                f"Dynamic loss scale Continuous overflow ({self.bad_step}) times"
-            )
+            raise RuntimeError(f"Dynamic loss scale Continuous overflow ({self.bad_step}) times")
         self.cur_iter += 1
 
     def get_update_cell(self) -> DynamicLossScaleUpdateCell:

@@ -115,10 +115,8 @@ def auto_mixed_precision(
     if not isinstance(network, Cell):
         if amp_level == "auto" and callable(network):
             return _automatic(network, dtype)
-        raise TypeError(
-            f"The argument `network` must be a Cell (for 'auto' also a function), but got "
-            f"{type(network)}."
-        )
+        raise TypeError("The argument `network` must be a Cell (for 'auto' also a function), but "
+                        f"got {type(network)}.")
     if amp_level == "O1":
         return _with_white_list(network, _WHITE, dtype)
     if amp_level == "O2":
@@ -166,9 +164,8 @@ def _classes(given: Any, bases: tuple[type, ...]) -> tuple[type, ...]:
 
 def _check_type(dtype: Any) -> None:
     if dtype not in (float16, bfloat16):
-        raise ValueError(
-            f"The argument `dtype` must be mstype.float16 or mstype.bfloat16, but got {dtype}."
-        )
+        raise ValueError("The argument `dtype` must be mstype.float16 or mstype.bfloat16, but got "
+                         f"{dtype}.")
 
 
 def _with_white_list(network: Cell, white: tuple[type, ...], dtype: DType) -> Cell:

@@ -124,8 +124,7 @@ def all_to_all_with_output_shape(
         raise ValueError(f"For '{what}', 'input_tensor_list' and 'output_shape_list' must be as "
                          f"long as there are processes, {count}, but have {len(given)} and "
                          f"{len(shapes)} entries.")
-    return (collectives.all_to_all_tensors(given, shapes, group),
-            handle(async_op, what))
+    return (collectives.all_to_all_tensors(given, shapes, group), handle(async_op, what))
 
 
 def _nonempty(sizes: Any) -> Any:
@@ -149,8 +148,7 @@ def all_to_all_single_with_output_shape(
     as_tensor(tensor, what, "tensor")
     shape = output_shape.shape if isinstance(output_shape, Tensor) else \
         shape_of(output_shape, what, "output_shape")
-    send = row_counts(
-        tensor.shape, _nonempty(input_split_sizes), "input_split_sizes", what, group)
+    send = row_counts(tensor.shape, _nonempty(input_split_sizes), "input_split_sizes", what, group)
     receive = row_counts(shape, _nonempty(output_split_sizes), "output_split_sizes", what, group)
     return _exchange(
         what, async_op, tensor, lambda x: collectives.all_to_all_rows(x, send, receive, group),

@@ -31,8 +31,7 @@ class AnnotatedDataset(ListedDataset):
     def _prepare(self) -> None:
         super()._prepare()
         if self.task not in self._tasks:
-            raise ValueError(f"Invalid task type: {self.task}. There are "
-                             f"{', '.join(self._tasks)}.")
+            raise ValueError(f"Invalid task type: {self.task}. There are {', '.join(self._tasks)}.")
         names = [*self._tasks[self.task], *([f"{HIDDEN}filename"] if self.extra_metadata else [])]
         self._columns = {"image": FILE, **{name: _KINDS.get(name) for name in names}}
 
@@ -194,8 +193,7 @@ class VOCDataset(
     task: str = argument("str", _TEXT, "Segmentation")
     usage: str = argument("str", _TEXT, "train")
     class_indexing: dict[str, int] | None
-    _tasks = {"Segmentation": ("target",),
-              "Detection": ("bbox", "label", "difficult", "truncate")}
+    _tasks = {"Segmentation": ("target",), "Detection": ("bbox", "label", "difficult", "truncate")}
     _read_things: list[tuple[str, list[Any]]] | None = None
 
     def _prepare(self) -> None:
@@ -203,8 +201,7 @@ class VOCDataset(
         if self.task == "Segmentation" and self.class_indexing is not None:
             raise ValueError("class_indexing is not supported in Segmentation task.")
         sets = "Main" if self.task == "Detection" else self.task
-        self._list = existing(
-            self.dataset_dir / "ImageSets" / sets / f"{self.usage}.txt")
+        self._list = existing(self.dataset_dir / "ImageSets" / sets / f"{self.usage}.txt")
 
     def _names(self) -> list[str]:
         return [line.split()[0] for line in lines_of(self._list)]

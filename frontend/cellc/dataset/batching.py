@@ -130,8 +130,7 @@ class Batch(Operation):
         made = spec.checked(self._call(part, places, spec, info), "'per_batch_map'")
         row = [() if i in places else stack([r[i] for r in part], c, "batch")
                for i, c in enumerate(columns)]
-        return spec.put(row, places, [
-            _column(v, c) for v, c in zip(made, spec.given, strict=True)])
+        return spec.put(row, places, [_column(v, c) for v, c in zip(made, spec.given, strict=True)])
 
     def _call(
         self, part: list[Row], places: list[int], spec: Columns, info: BatchInfo

@@ -31,9 +31,8 @@ def library(module: str, who: str, name: str, extra: str = "images") -> ModuleTy
         with no_fork():  # a child would wait for the thread that imports
             return import_module(module)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{who} needs {name}: pip install 'cellc[{extra}]'", name=module.split(".")[0]
-        ) from error
+        raise ModuleNotFoundError(f"{who} needs {name}: pip install 'cellc[{extra}]'",
+                                  name=module.split(".")[0]) from error
 
 
 def pillow(who: str) -> ModuleType:

@@ -596,8 +596,7 @@ def _rounded(wanted: list[float], size: int) -> list[int]:
     excess is taken from the first that keep at least one."""
     counts = [round(w) for w in wanted]
     if any(c == 0 for c in counts):
-        raise RuntimeError(f"The size of split {counts.index(0)} is 0, please provide other "
-                           "sizes.")
+        raise RuntimeError(f"The size of split {counts.index(0)} is 0, please provide other sizes.")
     surplus = size - sum(counts)
     if surplus > 0:
         counts[0] += surplus

@@ -260,8 +260,7 @@ class ProcessPool:
         chosen = config.chosen_seed()
         seed = None if not seeded else \
             int.from_bytes(os.urandom(4), "little") if chosen is None else chosen
-        target = partial(_serve, function=function, parent=os.getpid(), seed=seed,
-                         limit=limits[1])
+        target = partial(_serve, function=function, parent=os.getpid(), seed=seed, limit=limits[1])
         self._limit, self._sent = limits[0], 0
         self._workers: list[_Worker] = []
         self.stop = weakref.finalize(self, _stop, self._workers, os.getpid())

@@ -63,8 +63,7 @@ def _readable(files: Any) -> Any:
             with open(each, "rb"):
                 pass
         except OSError as error:
-            raise ValueError(
-                f"The file {each} does not exist or permission denied!") from error
+            raise ValueError(f"The file {each} does not exist or permission denied!") from error
     return files if isinstance(files, str) else list(files)
 
 

@@ -227,7 +227,6 @@ class CSVDataset(
             return np.array(int(text), np.int32) if kind is int else \
                 np.array(float(text), np.float32)
         except (ValueError, OverflowError) as error:
-            raise RuntimeError(
-                f"Invalid csv, {place}: type does not match: column "
-                f"{self.get_col_names()[column]!r} should be {kind.__name__}, but is {text!r}."
-            ) from error
+            raise RuntimeError(f"Invalid csv, {place}: type does not match: column "
+                               f"{self.get_col_names()[column]!r} should be {kind.__name__}, but "
+                               f"is {text!r}.") from error

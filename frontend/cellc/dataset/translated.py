@@ -101,8 +101,7 @@ class IWSLT2016Dataset(
     _year = "16"
 
     def _folder(self) -> Path:
-        return self.dataset_dir.joinpath("texts", *self.language_pair,
-                                         "-".join(self.language_pair))
+        return self.dataset_dir.joinpath("texts", *self.language_pair, "-".join(self.language_pair))
 
 
 _FIVE = ("de", "en", "it", "nl", "ro")

@@ -68,8 +68,7 @@ def read_batch(path: Path, labels: tuple[bytes, ...]) -> dict[bytes, Any]:
         raise ValueError(f"it is damaged: {error}") from error
     if not isinstance(found, dict):
         raise ValueError(f"it holds no dict, but {type(found).__name__}")
-    batch = {k.encode("latin-1") if isinstance(k, str) else k: _plain(v)
-             for k, v in found.items()}
+    batch = {k.encode("latin-1") if isinstance(k, str) else k: _plain(v) for k, v in found.items()}
     data = batch.get(b"data")
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (3072,):
         raise ValueError("b'data' must be an array of bytes with 3072 in a row")

@@ -142,8 +142,7 @@ def polynomial_decay_lr(
     def rate(epoch: int) -> float:
         reach = decay_epoch * max(math.ceil(epoch / decay_epoch), 1) if update_decay_epoch \
             else decay_epoch
-        return float(polynomial(
-            learning_rate, end_learning_rate, min(epoch, reach) / reach, power))
+        return float(polynomial(learning_rate, end_learning_rate, min(epoch, reach) / reach, power))
 
     return _per_epoch(rate, total_step, step_per_epoch)
 

@@ -117,17 +117,14 @@ def run_loaded(
     """A call of a loaded graph."""
     structure, leaves = take_apart((args, dict(kwargs)))
     if structure != loaded.arguments:
-        raise TypeError(
-            "the loaded network is called otherwise than when it was exported; it takes "
-            f"{_describe(loaded)}"
-        )
+        raise TypeError("the loaded network is called otherwise than when it was exported; it "
+                        f"takes {_describe(loaded)}")
     if loaded.run is not None:
         return loaded.run(leaves, parameters)
     for given, wanted in zip(leaves, loaded.graph.inputs, strict=False):
         if ir_type(given) != wanted.type:
-            raise ValueError(
-                f"the loaded network takes {wanted.type} as {wanted.name!r}, got {ir_type(given)}"
-            )
+            raise ValueError(f"the loaded network takes {wanted.type} as {wanted.name!r}, got "
+                             f"{ir_type(given)}")
     results = run_graph(loaded.graph, [*leaves, *parameters])
     return put_together(loaded.results, results)
 

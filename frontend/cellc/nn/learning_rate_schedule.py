@@ -131,8 +131,7 @@ class PolynomialDecayLR(Arguments, LearningRateSchedule):
         else:
             reach = steps
             step = ops.minimum(step, steps)
-        return polynomial(
-            self.learning_rate, self.end_learning_rate, step / reach, self.power)
+        return polynomial(self.learning_rate, self.end_learning_rate, step / reach, self.power)
 
 
 class WarmUpLR(Arguments, LearningRateSchedule):

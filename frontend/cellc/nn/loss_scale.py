@@ -164,9 +164,7 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         self.base, self.base0 = Tensor(1.0, float32), Tensor(0, int32)
         self.less_equal, self.logic_not = ops.less_equal, ops.logical_not
         self.reduce_sum = ops.ReduceSum(keep_dims=False)
-        self.scaled_grad = value_and_grad(
-            _ScaledLoss(network), None, self.weights, has_aux=True
-        )
+        self.scaled_grad = value_and_grad(_ScaledLoss(network), None, self.weights, has_aux=True)
 
     def set_sense_scale(self, sens: Tensor) -> None:
         """Replace the scale, if no Cell updates it."""

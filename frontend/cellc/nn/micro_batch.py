@@ -41,10 +41,8 @@ class _InParts(Cell):
                 for i, x in enumerate(inputs)]
         for n in rows:
             if n % self.parts != 0:
-                raise ValueError(
-                    "For micro batch initialization, the 0th dimension shape of input must be "
-                    "divided by the number of parts"
-                )
+                raise ValueError("For micro batch initialization, the 0th dimension shape of input "
+                                 "must be divided by the number of parts")
         total = self._of_part(inputs, 0)
         for i in range(1, self.parts):
             total = total + self._of_part(inputs, i)
@@ -152,7 +150,4 @@ class PipelineGradReducer(Cell):
         return tuple([g / self.scale_sense for g in grads])
 
 
-__all__ = [
-    "GradAccumulationCell", "MicroBatchInterleaved", "PipelineCell",
-    "PipelineGradReducer",
-]
+__all__ = ["GradAccumulationCell", "MicroBatchInterleaved", "PipelineCell", "PipelineGradReducer"]

@@ -56,10 +56,8 @@ def recompute(
     if block is _MISSING:
         raise TypeError("recompute() takes a block to call, or a budget: recompute(budget='1GiB')")
     if use_reentrant and not isinstance(block, Cell):
-        raise TypeError(
-            "Recompute function now only support block which inherited from Cell when "
-            f"use_reentrant=True! But got {type(block).__name__}."
-        )
+        raise TypeError("Recompute function now only support block which inherited from Cell when "
+                        f"use_reentrant=True! But got {type(block).__name__}.")
     if not callable(block):
         raise TypeError(f"'{type(block).__name__}' object is not callable")
     tracer = active_tracer()

@@ -108,8 +108,7 @@ def linspace(
         step = (z - a) / float(parts)
         a, step = shapes.broadcast_tensors(a, step)
         place = axis_of(axis, a.ndim + 1, "numpy.linspace")
-        counts = shapes.reshape(creation.arange(n, dtype=float32),
-                                (-1,) + (1,) * (a.ndim - place))
+        counts = shapes.reshape(creation.arange(n, dtype=float32), (-1,) + (1,) * (a.ndim - place))
         out = shapes.expand_dims(a, place) + counts * shapes.expand_dims(step, place)
     out = finished(out, dtype, "linspace")
     return (out, step) if retstep else out

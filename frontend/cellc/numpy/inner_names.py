@@ -41,8 +41,7 @@ def _infer_out_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple(broadcast_all(*(tuple(s) for s in shapes)))
     except ValueError:
-        raise ValueError("operands could not be broadcast together with shapes "
-                         f"{shapes}") from None
+        raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None
 
 
 def _canonicalize_axis(axis: Any, ndim: int) -> Any:

@@ -270,10 +270,8 @@ class Primitive:
         Raises:
             RuntimeError: always.
         """
-        raise RuntimeError(
-            f"For '{self.name}', set_hook_fn has no meaning: give the function to "
-            "ops.HookBackward, or to Tensor.register_hook."
-        )
+        raise RuntimeError(f"For '{self.name}', set_hook_fn has no meaning: give the function to "
+                           "ops.HookBackward, or to Tensor.register_hook.")
 
 
 def alike(one: Any, other: Any) -> bool:

@@ -155,8 +155,7 @@ _DTYPES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 def _pairs() -> dict[str, tuple[str, ...]]:
     """Every combination that MindSpore has a name for."""
-    out: dict[str, tuple[str, ...]] = {
-        "None_None": ("", ""), "None_Default": ("", "DefaultFormat")}
+    out: dict[str, tuple[str, ...]] = {"None_None": ("", ""), "None_Default": ("", "DefaultFormat")}
     for short, (dtype, more) in _DTYPES.items():
         for form in (*_COMMON, *more):
             out[f"{short}_{form}"] = (dtype, _FORMATS[form])

@@ -41,11 +41,9 @@ def init(backend_name: str | None = None) -> None:
     if backend_name is not None:
         instance(str)(backend_name, "init", "backend_name")
         if backend_name != "mccl":
-            raise RuntimeError(
-                "For 'init', the argument 'backend_name' must be 'mccl', that of the CPU, but got "
-                f"{backend_name!r}: 'hccl' and 'nccl' connect Ascend devices and GPUs, on which "
-                "this installation does not run."
-            )
+            raise RuntimeError("For 'init', the argument 'backend_name' must be 'mccl', that of "
+                               f"the CPU, but got {backend_name!r}: 'hccl' and 'nccl' connect "
+                               "Ascend devices and GPUs, on which this installation does not run.")
     groups.connect("init")
     GlobalComm.INITED = True
 

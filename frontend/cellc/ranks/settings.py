@@ -88,10 +88,8 @@ def _kind(name: str, value: Any, default: Any, what: str) -> None:
         kinds = (str, tuple)
     wrong = not isinstance(value, kinds)
     if wrong or (isinstance(value, bool) and not isinstance(default, bool)):
-        raise TypeError(
-            f"For '{what}', the parameter '{name}' must be {type(default).__name__}, but got "
-            f"{type(value).__name__} {value!r}."
-        )
+        raise TypeError(f"For '{what}', the parameter '{name}' must be {type(default).__name__}, "
+                        f"but got {type(value).__name__} {value!r}.")
 
 
 def _of_world(name: str) -> int:
@@ -139,10 +137,8 @@ def _checked_of_world(name: str, value: int, what: str) -> None:
     if value < _ONE[name]:
         raise ValueError(f"For '{what}', '{name}' must be at least {_ONE[name]}, but got {value}.")
     if value > _ONE[name] and value != _of_world(name):
-        raise RuntimeError(
-            f"For '{what}', {name}={value} asks for several devices, but {_here()}: leave it out, "
-            f"or set {_of_world(name)}."
-        )
+        raise RuntimeError(f"For '{what}', {name}={value} asks for several devices, but {_here()}: "
+                           f"leave it out, or set {_of_world(name)}.")
 
 
 def _checked_data(name: str, value: Any, what: str) -> None:
@@ -332,11 +328,10 @@ def set_ps_context(**kwargs: Any) -> None:
         if name not in _PS_DEFAULTS and name not in _PS_ONLY_SET:
             raise ValueError(f"Set PS context keyword {name} is not recognized!")
     if kwargs.get("enable_ps"):
-        raise RuntimeError(
-            "For 'set_ps_context', enable_ps=True asks for parameter servers, which are not there "
-            "(MindSpore 2.10 has no set_param_ps either): each process has all parameters, and "
-            "parallel_mode='data_parallel' keeps them equal."
-        )
+        raise RuntimeError("For 'set_ps_context', enable_ps=True asks for parameter servers, which "
+                           "are not there (MindSpore 2.10 has no set_param_ps either): each "
+                           "process has all parameters, and parallel_mode='data_parallel' keeps "
+                           "them equal.")
     _ps_context.update(kwargs)
 
 

@@ -395,8 +395,7 @@ class FileWriter:
                 self, _discard, os.getpid(), self._pending, self._shards)
             for i, path in enumerate(self._paths):
                 before = self._before[i] if self._before else None
-                self._shards.append(
-                    _ShardWriter(path, i, header, indexes, before, self._pending))
+                self._shards.append(_ShardWriter(path, i, header, indexes, before, self._pending))
         except (OSError, sqlite3.Error) as error:
             raise self._give_up(error) from error
         return self._shards

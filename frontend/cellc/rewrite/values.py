@@ -65,8 +65,7 @@ class ScopedValue:
     @classmethod
     def create_naming_value(cls, name: str, scope: str = "") -> ScopedValue:
         """The name of a variable."""
-        return cls(ValueType.NamingValue, scope,
-                   instance(str)(name, "ScopedValue", "name"))
+        return cls(ValueType.NamingValue, scope, instance(str)(name, "ScopedValue", "name"))
 
     @staticmethod
     def create_name_values(

@@ -237,10 +237,8 @@ def convert(dtype: Any, what: str = "astype") -> DType:
         if found is None and isinstance(dtype, (type, np.dtype)):
             found = from_numpy(dtype)
     if found is None:
-        raise TypeError(
-            f"For '{what}', the dtype must be one of [{', '.join(d.name for d in ALL)}], "
-            f"but got {naming.described(dtype)}"
-        )
+        raise TypeError(f"For '{what}', the dtype must be one of "
+                        f"[{', '.join(d.name for d in ALL)}], but got {naming.described(dtype)}")
     return found
 
 

@@ -188,10 +188,8 @@ def entry(k: Any) -> Any:
         return operator.index(given)  # an object of the user, as Python's own containers take it
     kind = TypeError if isinstance(given, (list, tuple)) else IndexError
     got = f"{k.dtype} elements" if isinstance(k, Tensor) else type(k).__name__
-    raise kind(
-        "only integers, slices (`:`), ellipsis (`...`), None, and integer or bool tensors, lists "
-        f"and arrays are valid indices, but got {got}"
-    )
+    raise kind("only integers, slices (`:`), ellipsis (`...`), None, and integer or bool tensors, "
+               f"lists and arrays are valid indices, but got {got}")
 
 
 def entries(key: Any) -> list[Any]:
@@ -307,9 +305,8 @@ class _Planner:
     def _mask(self, mask: Tensor) -> None:
         over = self.shape[self.axis : self.axis + mask.ndim]
         if mask.shape != over:
-            raise ValueError(
-                f"the shape {mask.shape} of a mask does not match the indexed shape {over}"
-            )
+            raise ValueError(f"the shape {mask.shape} of a mask does not match the indexed shape "
+                             f"{over}")
         elements = known_elements(mask)
         if elements is not None:
             for p in np.nonzero(elements):
@@ -358,9 +355,8 @@ def _span(s: slice, d: int) -> Span:
     except TypeError:
         bad = next(v for v in (s.start, s.stop, s.step)
                    if v is not None and not hasattr(type(v), "__index__"))
-        raise TypeError(
-            f"the bounds and the step of a slice must be ints or None, but got {bad!r}"
-        ) from None
+        raise TypeError("the bounds and the step of a slice must be ints or None, but got "
+                        f"{bad!r}") from None
     return start, len(range(start, stop, step)), step
 
 
@@ -467,10 +463,8 @@ def _scalar(bound: Any) -> Any:
     """A bound as None, an int, or an int64 scalar tensor."""
     if isinstance(bound, Tensor):
         if bound.size != 1 or not bound.dtype.is_integer:
-            raise TypeError(
-                "the bounds of a slice must be ints, None or integer scalars, but got a tensor "
-                f"{ir_type(bound)}"
-            )
+            raise TypeError("the bounds of a slice must be ints, None or integer scalars, but got "
+                            f"a tensor {ir_type(bound)}")
         flat = bound if bound.ndim == 0 else apply("reshape", bound, shape=())
         return cast_to(flat, int64)
     if bound is not None and not hasattr(type(bound), "__index__"):

@@ -87,8 +87,7 @@ def _counts(value: Ints, made: list[Choice], shape: Ints, apart: bool) -> tuple[
     """The value's shape in full, with one axis for each choice in its place; those axes."""
     rank = len(shape) - sum(c.mask.ndim - 1 for c in made)
     if len(value) > rank:
-        raise ValueError(
-            f"a value of shape {value} cannot be written to a part of {rank} axes")
+        raise ValueError(f"a value of shape {value} cannot be written to a part of {rank} axes")
     dims = (1,) * (rank - len(value)) + value
     places, gone = [], 0
     for c in made:
@@ -187,8 +186,7 @@ def first_positions(mask: Tensor, n: int) -> list[Tensor]:
     flat = reshaped(mask, (size,))
     # Element k of `found` is where the k-th true element stands; the others go to a spare place.
     spot = apply("where", flat, apply("minimum", order, constant(n, int64)), constant(n, int64))
-    found = apply("scatter", tensor_of(np.zeros(n + 1, np.int64)), spot, numbers(size),
-                  axis=0)
+    found = apply("scatter", tensor_of(np.zeros(n + 1, np.int64)), spot, numbers(size), axis=0)
     found = apply("slice", found, start=(0,), stop=(n,))
     count = _count(mask)
     lone = apply("eq", count, constant(1, int64))

@@ -196,8 +196,7 @@ def _stacked(plan: Plan, shape: Ints, front: Ints) -> Tensor:
         index = cast_to(index, int64)
         if stays(index) or known_elements(index) is None:
             index = from_front(index, shape[axis])
-        columns.append(index if index.shape == front else
-                       apply("broadcast_to", index, shape=front))
+        columns.append(index if index.shape == front else apply("broadcast_to", index, shape=front))
     return apply_one("stack", *columns, axis=len(front))
 
 
@@ -313,10 +312,8 @@ def _value(value: Any, x: Tensor) -> Tensor:
         return constant(value, x.dtype)
     if isinstance(value, (list, tuple, np.ndarray)):
         return cast_to(_tensor_of_list(value), x.dtype)
-    raise TypeError(
-        f"only a Tensor, a number, a list or an array can be written into a tensor, got "
-        f"{type(value).__name__}"
-    )
+    raise TypeError("only a Tensor, a number, a list or an array can be written into a tensor, got "
+                    f"{type(value).__name__}")
 
 
 def _tensor_of_list(value: Any) -> Tensor:
@@ -364,10 +361,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> Tensor:
     part = _basic(x, plan)
     if not settled or plan.loose:
         if plan.advanced:
-            raise TypeError(
-                "a run-time slice or mask of unknown length and integer tensors cannot index a "
-                "tensor together; write in two steps"
-            )
+            raise TypeError("a run-time slice or mask of unknown length and integer tensors cannot "
+                            "index a tensor together; write in two steps")
         full, chosen = index_runtime.spread(new, plan, part.shape)
         part = apply("where", chosen, full, part)
     else:
@@ -433,10 +428,8 @@ def update(x: Tensor, key: Any, operate: Callable[[Any, Any], Any], value: Any) 
     """
     plan = make_plan(x.shape, entries(key))
     if plan.advanced or len(plan.masks) > 1:
-        raise TypeError(
-            "a run-time mask of unknown length and integer tensors cannot index a tensor together; "
-            "write in two steps"
-        )
+        raise TypeError("a run-time mask of unknown length and integer tensors cannot index a "
+                        "tensor together; write in two steps")
     part = _basic(x, plan)
     operand = Tensor(value) if isinstance(value, (list, tuple, np.ndarray)) else value
     if isinstance(operand, Tensor):

@@ -165,10 +165,8 @@ class Identity(Initializer):
 
 def _check_matrix(what: str, arr: Array) -> None:
     if arr.ndim != 2:
-        raise ValueError(
-            f"For {what} initializer, the dimension of the initialized tensor should be 2, "
-            f"but got {arr.ndim}."
-        )
+        raise ValueError(f"For {what} initializer, the dimension of the initialized tensor should "
+                         f"be 2, but got {arr.ndim}.")
 
 
 class Dirac(_Options):
@@ -183,15 +181,11 @@ class Dirac(_Options):
 
     def _initialize(self, arr: Array) -> None:
         if arr.ndim not in (3, 4, 5):
-            raise ValueError(
-                "For Dirac initializer, only support to initialize tensor with dimension of 3, 4 "
-                f"or 5, but got {arr.ndim}."
-            )
+            raise ValueError("For Dirac initializer, only support to initialize tensor with "
+                             f"dimension of 3, 4 or 5, but got {arr.ndim}.")
         if arr.shape[0] % self.groups:
-            raise ValueError(
-                f"For Dirac initializer, the first dimension {arr.shape[0]} must be divisible by "
-                f"groups {self.groups}."
-            )
+            raise ValueError(f"For Dirac initializer, the first dimension {arr.shape[0]} must be "
+                             f"divisible by groups {self.groups}.")
         per_group = arr.shape[0] // self.groups
         centre = tuple(d // 2 for d in arr.shape[2:])
         arr[...] = 0
@@ -288,10 +282,8 @@ class Orthogonal(_Options):
 
     def _initialize(self, arr: Array) -> None:
         if arr.ndim < 2:
-            raise ValueError(
-                "For Orthogonal initializer, the dimension of the initialized tensor should be "
-                f"no less than 2, but got {arr.ndim}."
-            )
+            raise ValueError("For Orthogonal initializer, the dimension of the initialized tensor "
+                             f"should be no less than 2, but got {arr.ndim}.")
         rows, columns = arr.shape[0], int(np.prod(arr.shape[1:]))
         flat = np.empty((rows, columns), np.float32)
         fill_normal(self._drawing_seed(), flat, 0.0, 1.0)
@@ -326,10 +318,8 @@ def _orthonormal(tall: Array) -> Array:
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     """Inputs and outputs of one element of a weight (out, in, *window)."""
     if len(shape) < 2:
-        raise ValueError(
-            "'fan_in' and 'fan_out' can not be computed for tensor with fewer than 2 dimensions, "
-            f"but got dimensions {len(shape)}."
-        )
+        raise ValueError("'fan_in' and 'fan_out' can not be computed for tensor with fewer than 2 "
+                         f"dimensions, but got dimensions {len(shape)}.")
     window = math.prod(shape[2:])
     return shape[1] * window, shape[0] * window
 
@@ -511,10 +501,8 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
     dims = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
     for d in dims:
         if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d <= 0:
-            raise ValueError(
-                "For 'initializer', the argument 'shape' is invalid, the value of 'shape' must be "
-                f"positive integer, but got {dims}"
-            )
+            raise ValueError("For 'initializer', the argument 'shape' is invalid, the value of "
+                             f"'shape' must be positive integer, but got {dims}")
     return tuple(int(d) for d in dims)
 
 

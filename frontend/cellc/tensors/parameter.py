@@ -210,10 +210,8 @@ class Parameter(Tensor):
     @name.setter
     def name(self, value: str | None) -> None:
         if value is not None and not isinstance(value, str):
-            raise ValueError(
-                "The type of the Parameter's name should be 'string' or 'None', "
-                f"but got {type(value)}."
-            )
+            raise ValueError("The type of the Parameter's name should be 'string' or 'None', but "
+                             f"got {type(value)}.")
         value = value.strip() if value else value
         changed(self, "name")
         self.auto_named = not value
@@ -293,10 +291,8 @@ class Parameter(Tensor):
             slice_shape: accepted for compatibility: a change of shape is always allowed.
         """
         if not isinstance(data, (Tensor, int, float)):
-            raise TypeError(
-                "Parameter data must be [`Tensor`, `int`, `float`] or a kind of `Tensor`. "
-                f"But with type {type(data)}."
-            )
+            raise TypeError("Parameter data must be [`Tensor`, `int`, `float`] or a kind of "
+                            f"`Tensor`. But with type {type(data)}.")
         if isinstance(data, Tensor):
             value = data if data.dtype is self.dtype else data.astype(self.dtype)
         else:
@@ -465,15 +461,11 @@ class ParameterTuple(tuple[Parameter, ...]):
         names: dict[str, Parameter] = {}
         for p in data:
             if not isinstance(p, Parameter):
-                raise TypeError(
-                    "For ParameterTuple initialization, ParameterTuple input should be "
-                    f"'Parameter' collection, but got a {type(iterable)}."
-                )
+                raise TypeError("For ParameterTuple initialization, ParameterTuple input should be "
+                                f"'Parameter' collection, but got a {type(iterable)}.")
             if names.setdefault(p.name, p) is not p:
-                raise ValueError(
-                    f"The value {p} , its name '{p.name}' already exists. "
-                    "Please set a unique name for the parameter."
-                )
+                raise ValueError(f"The value {p} , its name '{p.name}' already exists. Please set "
+                                 "a unique name for the parameter.")
         return super().__new__(cls, data)
 
     def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
@@ -487,9 +479,8 @@ class ParameterTuple(tuple[Parameter, ...]):
         if not isinstance(prefix, str):
             raise TypeError(f"the prefix must be str, but got {type(prefix).__name__}")
         if not _PREFIX.fullmatch(prefix):
-            raise ValueError(
-                f"the prefix {prefix!r} must be letters, digits, '_' and '.', and not be empty"
-            )
+            raise ValueError(f"the prefix {prefix!r} must be letters, digits, '_' and '.', and not "
+                             "be empty")
         for p in self:
             copy = p.clone(init)
             copy.name = f"{prefix}.{p.name}"

@@ -49,9 +49,8 @@ def promoted(a: DType, b: DType) -> DType:
     if a is bool_:
         return b
     if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
-        raise TypeError(
-            f"Type implicit conversion between Tensor[{a}] and Tensor[{b}] is not supported."
-        )
+        raise TypeError(f"Type implicit conversion between Tensor[{a}] and Tensor[{b}] is not "
+                        "supported.")
     if a.is_complex or b.is_complex:
         return complex128 if {a, b} & {complex128, float64} else complex64
     if a.is_float and b.is_float:
@@ -152,9 +151,8 @@ def operand(x: Any, what: str, name: str = "input") -> Any:
         return x
     if isinstance(x, (list, tuple)):
         return _of_list(x, what, name)
-    raise TypeError(
-        f"For '{what}', '{name}' must be a Tensor or a number, but got {type(x).__name__}"
-    )
+    raise TypeError(f"For '{what}', '{name}' must be a Tensor or a number, but got "
+                    f"{type(x).__name__}")
 
 
 def listed(x: Any) -> Tensor:

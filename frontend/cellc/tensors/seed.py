@@ -93,10 +93,8 @@ class Generator:
         if not isinstance(state, Tensor) or state.asnumpy().dtype != np.uint8 or \
                 state.shape != (_STATE_BYTES,):
             got = ir_type(state) if isinstance(state, Tensor) else type(state).__name__
-            raise RuntimeError(
-                f"The state must be a Tensor uint8[{_STATE_BYTES}], as get_state gives it, but "
-                f"got {got}."
-            )
+            raise RuntimeError(f"The state must be a Tensor uint8[{_STATE_BYTES}], as get_state "
+                               f"gives it, but got {got}.")
         host_array(self.state)[:] = np.frombuffer(state.asnumpy().tobytes(), "<u8")
 
     def next_key(self) -> Tensor:

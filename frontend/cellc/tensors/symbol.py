@@ -38,26 +38,20 @@ class Symbol:
         given = {"max": max, "min": min, "divisor": divisor, "remainder": remainder}
         for name, value in given.items():
             if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(
-                    f"For 'Symbol', the argument '{name}' must be int, but got {type(value)}"
-                )
+                raise TypeError(f"For 'Symbol', the argument '{name}' must be int, but got "
+                                f"{type(value)}")
         BOOL(unique, "Symbol", "unique")
         for name in ("min", "divisor"):
             if given[name] <= 0:
-                raise ValueError(
-                    f"For 'Symbol', the '{name}' value should be positive, but got {given[name]}"
-                )
+                raise ValueError(f"For 'Symbol', the '{name}' value should be positive, but got "
+                                 f"{given[name]}")
         if not 0 <= remainder < divisor:
-            raise ValueError(
-                f"For 'Symbol', the 'remainder' value should be in the range '[0, {divisor})', "
-                f"but got {remainder}"
-            )
+            raise ValueError("For 'Symbol', the 'remainder' value should be in the range '[0, "
+                             f"{divisor})', but got {remainder}")
         least = -(-(min - remainder) // divisor) * divisor + remainder
         if min <= max < least:
-            raise ValueError(
-                f"For 'Symbol', no size from {min} (min) to {max} (max) is {divisor} * n + "
-                f"{remainder} (divisor, remainder)"
-            )
+            raise ValueError(f"For 'Symbol', no size from {min} (min) to {max} (max) is {divisor} "
+                             f"* n + {remainder} (divisor, remainder)")
         self.max, self.min, self.divisor, self.remainder = max, min, divisor, remainder
         self.unique = unique
         self.id = id(self)
@@ -96,9 +90,8 @@ def checked_axes(shape: Sequence[Any]) -> tuple[Axis, ...]:
         if d is None or isinstance(d, Symbol):
             continue
         if not isinstance(d, int) or isinstance(d, bool):
-            raise TypeError(
-                f"For Tensor, each axis of 'shape' must be an int, None or a Symbol, but got {d!r}"
-            )
+            raise TypeError("For Tensor, each axis of 'shape' must be an int, None or a Symbol, "
+                            f"but got {d!r}")
         if d < 0:
             raise ValueError(f"For Tensor, the 'shape' must hold non-negative ints, but got {d}")
     return tuple(shape)

@@ -153,8 +153,7 @@ class NotHere:
     def __get__(self, instance: Any, owner: type) -> Any:
         kind = f"{owner.__name__!r} object" if instance is not None else \
             f"type object {owner.__name__!r}"
-        raise other_names.missing(instance, self._name,
-                                  f"{kind} has no attribute {self._name!r}")
+        raise other_names.missing(instance, self._name, f"{kind} has no attribute {self._name!r}")
 
 
 class Tensor(TensorMethods):
@@ -220,15 +219,11 @@ class Tensor(TensorMethods):
                 self._place(device)
             return
         if init is not None:
-            raise ValueError(
-                "For 'Tensor', init, dtype and shape must have values at the same time, but got "
-                f"dtype: {dtype}, shape: {shape}"
-            )
+            raise ValueError("For 'Tensor', init, dtype and shape must have values at the same "
+                             f"time, but got dtype: {dtype}, shape: {shape}")
         if input_data is not None and shape is not None:
-            raise ValueError(
-                "When initializing a tensor with 'input_data', 'shape' should be set to None. "
-                f"But got shape: {shape}."
-            )
+            raise ValueError("When initializing a tensor with 'input_data', 'shape' should be set "
+                             f"to None. But got shape: {shape}.")
         self._host = cast_array(_to_array(input_data, dtype is None), dtype)
         if device is not None:
             self._place(device)
@@ -512,9 +507,8 @@ class Tensor(TensorMethods):
 
     def __index__(self) -> int:
         if self.size != 1 or not (self.dtype.is_integer or self.dtype is dtypes.bool_):
-            raise ValueError(
-                "Only integer tensors of a single element can be converted to an index."
-            )
+            raise ValueError("Only integer tensors of a single element can be converted to an "
+                             "index.")
         return int(self._snapshot().reshape(()))
 
     def __len__(self) -> int:
@@ -679,9 +673,8 @@ class OpenTensor(Tensor, Described):
 
     @property
     def _data(self) -> Any:
-        raise ValueError(
-            f"{self!r} has no elements: a tensor with sizes left open is for set_inputs"
-        )
+        raise ValueError(f"{self!r} has no elements: a tensor with sizes left open is for "
+                         "set_inputs")
 
     @property
     def _layout(self) -> Any:

@@ -500,10 +500,9 @@ def _check_known(root: Tensor) -> None:
         TypeError: only the run knows what this shares elements with.
     """
     if any(ref() is not None for ref in root.__dict__.get("_perhaps_of", ())):
-        raise TypeError(
-            "a view that was chosen by a run-time condition, or carried through a run-time loop, "
-            "is changed in place: write to the tensor that it was taken from, or to a copy"
-        )
+        raise TypeError("a view that was chosen by a run-time condition, or carried through a "
+                        "run-time loop, is changed in place: write to the tensor that it was taken "
+                        "from, or to a copy")
 
 
 def _let_go(root: Tensor) -> None:
@@ -613,10 +612,9 @@ def _overlap(shape: Ints, strides: Ints) -> bool:
 
 def _check_apart(overlap: bool) -> None:
     if overlap:
-        raise ValueError(
-            "several elements of this view are one element of the tensor that it was made of (by "
-            "broadcast_to or expand): write to that tensor, or to a copy of the view"
-        )
+        raise ValueError("several elements of this view are one element of the tensor that it was "
+                         "made of (by broadcast_to or expand): write to that tensor, or to a copy "
+                         "of the view")
 
 
 def overwrite(x: Tensor, where: tuple[slice, ...], array: Any) -> None:

@@ -83,13 +83,11 @@ def _files(
         wanted = re.compile(regex) if regex is not None else None
         return path, [f for f in found if wanted is None or wanted.match(f.stem)]
     if not path.is_file():
-        raise ValueError(
-            f"For {function}, the input path must be a valid path or file, but got {file_path}"
-        )
+        raise ValueError(f"For {function}, the input path must be a valid path or file, but got "
+                         f"{file_path}")
     if path.suffix != f".{suffix}":
-        raise ValueError(
-            f"For {function}, the input file must be a .{suffix} file, but got {file_path}"
-        )
+        raise ValueError(f"For {function}, the input file must be a .{suffix} file, but got "
+                         f"{file_path}")
     return path.parent, [path]
 
 

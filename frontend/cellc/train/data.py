@@ -25,10 +25,8 @@ class Batches:
     def __init__(self, source: Any, what: str) -> None:
         dataset = hasattr(source, "create_tuple_iterator")
         if not (dataset or isinstance(source, Iterable) or callable(source)):
-            raise TypeError(
-                f"'{what}' must be iterable (a list of batches, a loader), a function that gives "
-                f"an iterator, or a dataset, but got {type(source)}."
-            )
+            raise TypeError(f"'{what}' must be iterable (a list of batches, a loader), a function "
+                            f"that gives an iterator, or a dataset, but got {type(source)}.")
         self.source, self.what = source, what
         self._epochs = 0
         self._iterator: Any = None

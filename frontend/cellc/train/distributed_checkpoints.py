@@ -86,8 +86,7 @@ def load_distributed_checkpoint(
         for name, value in (("checkpoint_filenames", checkpoint_filenames),
                             ("train_strategy_filename", train_strategy_filename)):
             if value is not None:
-                raise ValueError(f"For '{what}', {name} must be None when format is "
-                                 "'safetensors'.")
+                raise ValueError(f"For '{what}', {name} must be None when format is 'safetensors'.")
         return _load_unified(network, unified_safetensors_dir, predict_strategy,
                              dst_safetensors_dir, rank_id, output_format, name_map,
                              return_param_dict)
@@ -291,8 +290,7 @@ def sync_pipeline_shared_parameters(net: Cell) -> None:
         if sends:
             collectives.send(parameter.value(), other, tag)
         else:
-            parameter.set_data(
-                collectives.receive(parameter.shape, parameter.dtype, other, tag))
+            parameter.set_data(collectives.receive(parameter.shape, parameter.dtype, other, tag))
 
 
 def parameter_broadcast(

@@ -65,20 +65,15 @@ def export(net: Any, *inputs: Any, file_name: str, file_format: str, **kwargs: A
     if not isinstance(file_name, str) or not file_name:
         raise TypeError(f"For 'export', 'file_name' must be a string, but got {file_name!r}.")
     if file_format == "AIR":
-        raise ValueError(
-            "For 'export', AIR is the format of Ascend devices, which cellc does not know; use "
-            "'MINDIR' or 'ONNX'."
-        )
+        raise ValueError("For 'export', AIR is the format of Ascend devices, which cellc does not "
+                         "know; use 'MINDIR' or 'ONNX'.")
     if file_format == "CELLC":
-        raise ValueError(
-            "For 'export', 'file_format' must be 'MINDIR', 'CIR' or 'ONNX', but got 'CELLC'; "
-            "cellc.compile_artifact('NET.cellc', (net, *inputs)) writes an artifact."
-        )
+        raise ValueError("For 'export', 'file_format' must be 'MINDIR', 'CIR' or 'ONNX', but got "
+                         "'CELLC'; cellc.compile_artifact('NET.cellc', (net, *inputs)) writes an "
+                         "artifact.")
     if file_format not in _SUFFIX:
-        raise ValueError(
-            f"For 'export', 'file_format' must be 'MINDIR', 'CIR' or 'ONNX', but got "
-            f"{file_format!r}."
-        )
+        raise ValueError("For 'export', 'file_format' must be 'MINDIR', 'CIR' or 'ONNX', but got "
+                         f"{file_format!r}.")
     opset, custom_func = _options(file_format, **kwargs)
     CALLABLE(net, "export", "net")
     function = net if isinstance(net, Cell) else getattr(net, "fn", net)
@@ -151,11 +146,9 @@ def _refuse_python(traced: Traced) -> None:
         traced.state.refuse()
     for node in traced.graph.walk():
         if node.op == "host_call":
-            raise ValueError(
-                f"For 'export', the network calls the Python function {node.attrs['name']!r} "
-                f"({node.span.file}, line {node.span.line}), which a file cannot hold; write it "
-                "with ops."
-            )
+            raise ValueError("For 'export', the network calls the Python function "
+                             f"{node.attrs['name']!r} ({node.span.file}, line {node.span.line}), "
+                             "which a file cannot hold; write it with ops.")
 
 
 def _network(traced: Traced, inputs: tuple[Any, ...]) -> portable.Network:
@@ -222,10 +215,8 @@ def load(file_name: str, **kwargs: Any) -> LoadedGraph:
         network = portable.load(file_name)
         return _loaded(network)
     except (ArtifactError, KeyError) as e:
-        raise RuntimeError(
-            f"For 'load', {file_name} cannot be read: {e}. It must be a file that export() wrote; "
-            "for weights alone use load_checkpoint()."
-        ) from e
+        raise RuntimeError(f"For 'load', {file_name} cannot be read: {e}. It must be a file that "
+                           "export() wrote; for weights alone use load_checkpoint().") from e
 
 
 def is_own(file_name: str) -> bool:

@@ -113,10 +113,9 @@ class Model:
         if given is not None:
             return given
         if self._loss_fn is None:
-            raise ValueError(
-                "If `metrics` is set, `eval_network` (or `loss_fn`) must not be None: metrics take "
-                "what it gives. Leave `metrics` out if there is to be no evaluation."
-            )
+            raise ValueError("If `metrics` is set, `eval_network` (or `loss_fn`) must not be None: "
+                             "metrics take what it gives. Leave `metrics` out if there is to be no "
+                             "evaluation.")
         self._eval_indexes = [0, 1, 2]
         fp32 = self._amp_level in ("O2", "O3", "auto")
         return nn.WithEvalCell(self._network, self._loss_fn, fp32)
@@ -157,10 +156,8 @@ class Model:
             valid_dataset_sink_mode: accepted for compatibility.
         """
         if valid_dataset is not None and not self._metrics:
-            raise ValueError(
-                "For Model.fit, the argument 'metrics' of Model can not be None or empty where "
-                "'valid_dataset' is given."
-            )
+            raise ValueError("For Model.fit, the argument 'metrics' of Model can not be None or "
+                             "empty where 'valid_dataset' is given.")
         BOOL(valid_dataset_sink_mode, "Model.fit", "valid_dataset_sink_mode")
         if not isinstance(valid_frequency, (list, tuple, range)):
             NON_NEGATIVE(valid_frequency, "Model.fit", "valid_frequency")
@@ -266,10 +263,8 @@ class Model:
             dataset_sink_mode: accepted for compatibility.
         """
         if not self._metrics:
-            raise ValueError(
-                "For Model.eval, the model argument 'metrics' can not be None or empty, "
-                "you should set the argument 'metrics' for model."
-            )
+            raise ValueError("For Model.eval, the model argument 'metrics' can not be None or "
+                             "empty, you should set the argument 'metrics' for model.")
         data = Batches(valid_dataset, "valid_dataset")
         params = CallbackParams(
             eval_network=self._eval_network, valid_dataset=valid_dataset, network=self._network,
@@ -310,9 +305,8 @@ class Model:
         given = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
         places = self._eval_indexes
         if places is not None and len(given) <= max(places):
-            raise ValueError(
-                f"'eval_indexes' is {places}, but the evaluation network gives {len(given)} values."
-            )
+            raise ValueError(f"'eval_indexes' is {places}, but the evaluation network gives "
+                             f"{len(given)} values.")
         for metric in self._metrics.values():
             if places is None or metric.indexes is not None:
                 metric.update(*given)
@@ -334,10 +328,9 @@ class Model:
             ValueError: a backend is requested.
         """
         if backend is not None or config is not None:
-            raise ValueError(
-                f"For Model.predict, 'backend' must be None, but got {backend!r}: MindSpore Lite "
-                "is not part of cellc; `cellc compile` writes an artifact for deployment."
-            )
+            raise ValueError(f"For Model.predict, 'backend' must be None, but got {backend!r}: "
+                             "MindSpore Lite is not part of cellc; `cellc compile` writes an "
+                             "artifact for deployment.")
         for value in predict_data:
             instance(Tensor, list, tuple, int, float, bool, dict, wanted="Tensors")(
                 value, "Model.predict", "data")
@@ -426,18 +419,15 @@ def _check_arguments(
     instance(Cell, NoneType)(optimizer, "Model", "optimizer")
     instance(Cell, NoneType)(eval_network, "Model", "eval_network")
     if eval_indexes is not None and (not isinstance(eval_indexes, list) or len(eval_indexes) != 3):
-        raise ValueError(
-            "The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is a list, "
-            f"length of it must be three. But got 'eval_indexes' {eval_indexes}"
-        )
+        raise ValueError("The argument 'eval_indexes' must be a list or None. If 'eval_indexes' is "
+                         "a list, length of it must be three. But got 'eval_indexes' "
+                         f"{eval_indexes}")
     one_of(*LEVELS)(amp_level, "Model", "amp_level")
     one_of("O0", "O1", "O2")(boost_level, "Model", "boost_level")
     for name, value in options.items():
         if name not in _NETWORK_OPTIONS:
-            raise ValueError(
-                f"For 'Model', the option {name!r} is not known; there are "
-                f"{', '.join(_NETWORK_OPTIONS)}."
-            )
+            raise ValueError(f"For 'Model', the option {name!r} is not known; there are "
+                             f"{', '.join(_NETWORK_OPTIONS)}.")
         if name == "keep_batchnorm_fp32":
             BOOL(value, "Model", name)
 
@@ -446,9 +436,8 @@ def _check_epochs(epoch: Any, initial: Any, sink: Any, sink_size: Any) -> None:
     POSITIVE(epoch, "Model.train", "epoch")
     NON_NEGATIVE(initial, "Model.train", "initial_epoch")
     if epoch <= initial:
-        raise ValueError(
-            "For 'Model.train', the parameter 'epoch' must bigger than parameter 'initial_epoch', "
-            f"but got the parameter 'epoch' is {epoch}, 'initial_epoch' is {initial}."
-        )
+        raise ValueError("For 'Model.train', the parameter 'epoch' must bigger than parameter "
+                         f"'initial_epoch', but got the parameter 'epoch' is {epoch}, "
+                         f"'initial_epoch' is {initial}.")
     BOOL(sink, "Model.train", "dataset_sink_mode")
     SINK_SIZE(sink_size, "Model.train", "sink_size")

@@ -31,8 +31,7 @@ def _cluster(name: str, what: str, instead: str) -> Callable[..., Any]:
 
 
 def _file(name: str, what: str, instead: str) -> Callable[..., Any]:
-    return absent(name, f"{what}, which cellc's files are not: {instead}.",
-                  _OWN_FILES.format(what))
+    return absent(name, f"{what}, which cellc's files are not: {instead}.", _OWN_FILES.format(what))
 
 
 SummaryLandscape = _cluster(

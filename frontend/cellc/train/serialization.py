@@ -104,9 +104,8 @@ def save_checkpoint(
     _no_encryption("save_checkpoint", "enc", enc_key, enc_mode)
     path = os.path.realpath(ckpt_file_name)
     if not ckpt_file_name or os.path.isdir(path):
-        raise IsADirectoryError(
-            f"For 'save_checkpoint', 'ckpt_file_name' must be a file, but {path} is a directory."
-        )
+        raise IsADirectoryError("For 'save_checkpoint', 'ckpt_file_name' must be a file, but "
+                                f"{path} is a directory.")
     entries = _choose(_entries_of(save_obj), choice_func)
     entries |= _appended(append_dict)
     path = with_suffix(path, format)
@@ -142,10 +141,8 @@ def _check_save(
     BOOL.always(ValueError)(crc, "save_checkpoint", "crc_check")
     instance(bool, str)(async_save, "save_checkpoint", "async_save")
     if isinstance(async_save, str) and async_save not in ("process", "thread"):
-        raise ValueError(
-            "For 'save_checkpoint', the argument 'async_save' can only be 'process' or 'thread', "
-            f"but got {async_save}."
-        )
+        raise ValueError("For 'save_checkpoint', the argument 'async_save' can only be 'process' "
+                         f"or 'thread', but got {async_save}.")
     _check_format("save_checkpoint", format)
 
 
@@ -160,10 +157,9 @@ def _no_encryption(function: str, argument: str, key: Any, way: Any) -> None:
     instance(bytes, NoneType).always(ValueError)(key, function, f"{argument}_key")
     if key is None:
         return
-    raise ValueError(
-        f"For '{function}', encrypted checkpoints are not supported: leave '{argument}_key' out, "
-        "and encrypt the file, or the disk it is on, with a tool made for it."
-    )
+    raise ValueError(f"For '{function}', encrypted checkpoints are not supported: leave "
+                     f"'{argument}_key' out, and encrypt the file, or the disk it is on, with a "
+                     "tool made for it.")
 
 
 def _entries_of(save_obj: Any) -> dict[str, Array | str]:
@@ -175,18 +171,15 @@ def _entries_of(save_obj: Any) -> dict[str, Array | str]:
     for item in save_obj:
         if isinstance(item, dict):
             if not {"name", "data"} <= item.keys():
-                raise TypeError(
-                    "For 'save_checkpoint', each dict in the list 'save_obj' must have the keys "
-                    f"'name' and 'data', but one has {sorted(map(str, item))}."
-                )
+                raise TypeError("For 'save_checkpoint', each dict in the list 'save_obj' must have "
+                                "the keys 'name' and 'data', but one has "
+                                f"{sorted(map(str, item))}.")
             out |= [_entry_of(item["name"], item["data"])]
         elif isinstance(item, Parameter):
             out[item.name] = _array_of(item)
         else:
-            raise TypeError(
-                "For 'save_checkpoint', the list 'save_obj' must hold Parameters or dicts, "
-                f"but holds a {type(item)}."
-            )
+            raise TypeError("For 'save_checkpoint', the list 'save_obj' must hold Parameters or "
+                            f"dicts, but holds a {type(item)}.")
     return out
 
 
@@ -223,11 +216,9 @@ def _appended(given: Any) -> dict[str, Array | str]:
     out: dict[str, Array | str] = {}
     for key, value in given.items():
         if not isinstance(key, str) or not isinstance(value, (bool, int, float, str, Tensor)):
-            raise TypeError(
-                "For 'save_checkpoint', 'append_dict' must have string keys and values that are "
-                "int, float, bool, string, Parameter or Tensor, but got key: "
-                f"{type(key)}, value: {type(value)}"
-            )
+            raise TypeError("For 'save_checkpoint', 'append_dict' must have string keys and values "
+                            "that are int, float, bool, string, Parameter or Tensor, but got key: "
+                            f"{type(key)}, value: {type(value)}")
         if isinstance(value, str):
             out[key] = value
         else:
@@ -368,16 +359,14 @@ def load_checkpoint(
     try:
         found = read(ckpt_file_name, format, crc_check)
     except OSError as e:
-        raise ValueError(
-            f"For 'load_checkpoint', {ckpt_file_name} cannot be read: {e.strerror or e}."
-        ) from e
+        raise ValueError(f"For 'load_checkpoint', {ckpt_file_name} cannot be read: "
+                         f"{e.strerror or e}.") from e
     loaded = {name: _loaded(name, value) for name, value in found.items() if taken(name)}
     if not loaded:
         file = "the file" if isinstance(ckpt_file_name, io.BytesIO) else ckpt_file_name
-        raise ValueError(
-            "The loaded parameter dict is empty after filter or specify, please check whether "
-            f"{file} has parameters that were chosen; it has {_listed(list(found))}."
-        )
+        raise ValueError("The loaded parameter dict is empty after filter or specify, please check "
+                         f"whether {file} has parameters that were chosen; it has "
+                         f"{_listed(list(found))}.")
     if net is not None:
         load_param_into_net(net, loaded, strict_load, remove_redundancy)
     return loaded
@@ -390,23 +379,18 @@ def _loaded(name: str, value: Array | str) -> Parameter | str:
 def _check_file(file: Any, format: str) -> None:
     if isinstance(file, io.BytesIO):
         if format != "safetensors":
-            raise TypeError(
-                "For 'load_checkpoint', an io.BytesIO is read as safetensors only: "
-                "give format='safetensors'."
-            )
+            raise TypeError("For 'load_checkpoint', an io.BytesIO is read as safetensors only: "
+                            "give format='safetensors'.")
         return
     instance(str)(file, "load_checkpoint", "ckpt_file_name")
     if not file.endswith(format):
         ending = os.path.splitext(file)[1]
-        raise ValueError(
-            "For 'load_checkpoint', the name of the file must end in the value of 'format', "
-            f"but got file_name:'{file}', format:'{format}'{_INSTEAD.get(ending, '')}"
-        )
+        raise ValueError("For 'load_checkpoint', the name of the file must end in the value of "
+                         f"'format', but got file_name:'{file}', "
+                         f"format:'{format}'{_INSTEAD.get(ending, '')}")
     if not os.path.isfile(file):
-        raise ValueError(
-            f"For 'load_checkpoint', the checkpoint file: {os.path.realpath(file)} does not "
-            "exist, please check whether the 'ckpt_file_name' is correct."
-        )
+        raise ValueError(f"For 'load_checkpoint', the checkpoint file: {os.path.realpath(file)} "
+                         "does not exist, please check whether the 'ckpt_file_name' is correct.")
 
 
 def _selection(left_out: Any, only: Any, choice: Choice | None) -> Choice:
@@ -429,15 +413,11 @@ def _prefixes(given: Any) -> tuple[str, ...]:
         raise ValueError("For 'load_checkpoint', the argument 'specify_prefix' or 'filter_prefix' "
                          "can't be empty when it is a list or tuple.")
     if not isinstance(many, (list, tuple)) or not all(isinstance(p, str) for p in many):
-        raise TypeError(
-            "For 'load_checkpoint', the type of 'specify_prefix' or 'filter_prefix' must be "
-            f"string, list[string] or tuple[string], but got {type(given)}."
-        )
+        raise TypeError("For 'load_checkpoint', the type of 'specify_prefix' or 'filter_prefix' "
+                        f"must be string, list[string] or tuple[string], but got {type(given)}.")
     if "" in many:
-        raise ValueError(
-            "For 'load_checkpoint', the value of 'specify_prefix' or 'filter_prefix' "
-            "can't include ''."
-        )
+        raise ValueError("For 'load_checkpoint', the value of 'specify_prefix' or 'filter_prefix' "
+                         "can't include ''.")
     return tuple(many)
 
 
@@ -522,8 +502,7 @@ def load_param_into_net(
     """
     instance(Cell)(net, "load_param_into_net", "net")
     BOOL(strict_load, "load_param_into_net", "strict_load")
-    BOOL.always(ValueError)(
-        remove_redundancy, "load_param_into_net", "remove_redundancy")
+    BOOL.always(ValueError)(remove_redundancy, "load_param_into_net", "remove_redundancy")
     given = _parameters(parameter_dict)
     own = _state_of(net)
     layouts = _parted(net)
@@ -558,10 +537,9 @@ def _parameters(given: Any) -> dict[str, Parameter]:
     instance(Mapping, wanted="a dict")(given, "load_param_into_net", "parameter_dict")
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, (Parameter, str)):
-            raise TypeError(
-                "For 'parameter_dict', the element in the argument 'parameter_dict' should be a "
-                f"'str' and 'Parameter', but got {type(name)} and {type(value)}."
-            )
+            raise TypeError("For 'parameter_dict', the element in the argument 'parameter_dict' "
+                            f"should be a 'str' and 'Parameter', but got {type(name)} and "
+                            f"{type(value)}.")
     return {name: value for name, value in given.items() if isinstance(value, Parameter)}
 
 
@@ -602,21 +580,18 @@ def _match_suffixes(missing: Iterable[str], unused: list[str]) -> dict[str, str]
 def _fitted(name: str, old: Tensor, new: Parameter, strict: bool) -> Tensor:
     """The value that `old` takes from `new`."""
     if old.shape != new.shape and not (old.shape == () and new.shape == (1,)):
-        raise RuntimeError(
-            f"For 'load_param_into_net', {name} in the argument 'net' should have the same "
-            f"shape as {new.name} in the argument 'parameter_dict'. But got its shape "
-            f"{old.shape} in the argument 'net' and shape {new.shape} in the argument "
-            "'parameter_dict'. Check that the network was built as it was for the checkpoint."
-        )
+        raise RuntimeError(f"For 'load_param_into_net', {name} in the argument 'net' should have "
+                           f"the same shape as {new.name} in the argument 'parameter_dict'. But "
+                           f"got its shape {old.shape} in the argument 'net' and shape {new.shape} "
+                           "in the argument 'parameter_dict'. Check that the network was built as "
+                           "it was for the checkpoint.")
     if old.dtype is not new.dtype:
         kinds = {old.dtype.kind, new.dtype.kind}
         if strict or kinds not in ({"float"}, {"int"}):
-            raise RuntimeError(
-                f"For 'load_param_into_net', {name} in the argument 'net' should have the "
-                f"same type as {new.name} in the argument 'parameter_dict'. But got its type "
-                f"{old.dtype} in the argument 'net' and type {new.dtype} in the argument "
-                "'parameter_dict'."
-            )
+            raise RuntimeError(f"For 'load_param_into_net', {name} in the argument 'net' should "
+                               f"have the same type as {new.name} in the argument "
+                               f"'parameter_dict'. But got its type {old.dtype} in the argument "
+                               f"'net' and type {new.dtype} in the argument 'parameter_dict'.")
         _log().warning(
             "The type of %s:%s in 'parameter_dict' is different from the type of it in "
             "'net':%s, then the type convert from %s to %s in the network.",

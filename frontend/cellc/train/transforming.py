@@ -325,8 +325,7 @@ def transform_checkpoints(
     instance(str)(ckpt_prefix, what, "ckpt_prefix")
     one_of(*FORMATS)(output_format, what, "output_format")
     if not os.path.isdir(src_checkpoints_dir):
-        raise NotADirectoryError(
-            f"src_checkpoints_dir {src_checkpoints_dir} is not a directory.")
+        raise NotADirectoryError(f"src_checkpoints_dir {src_checkpoints_dir} is not a directory.")
     names, _ = _one_kind(src_checkpoints_dir, what)
     source, target = (_read_layouts(f, what) for f in (src_strategy_file, dst_strategy_file))
     for rank in range(_ranks(None if target is None else by_parameter(target))):

@@ -121,9 +121,8 @@ def _decoded(
         arrays, metadata = checkpoint.decode(data, what)
         has_crc = _CRC_KEY in metadata
         if crc and has_crc and str(_crc_of(arrays)) != metadata[_CRC_KEY]:
-            raise ArtifactError(
-                f"the {what} is damaged: its CRC-32 is not the one it was saved with"
-            )
+            raise ArtifactError(f"the {what} is damaged: its CRC-32 is not the one it was saved "
+                                "with")
         found = {**arrays}
         for key, text in metadata.items():
             if key.startswith(_TEXT_PREFIX):

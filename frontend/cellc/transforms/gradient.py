@@ -119,10 +119,8 @@ def _positions(request: Request, args: Sequence[Any]) -> tuple[int, ...]:
     positions = request.positions or () if args else ()
     for p in positions:
         if not 0 <= p < len(args):
-            raise IndexError(
-                f"grad_position {p} is out of range: the function was called with "
-                f"{counted(len(args), 'argument')}"
-            )
+            raise IndexError(f"grad_position {p} is out of range: the function was called with "
+                             f"{counted(len(args), 'argument')}")
     return tuple(p for p in positions if take_apart(args[p])[1])
 
 
@@ -197,8 +195,7 @@ def shaped(
     """Gradients of the chosen leaves, then of the weights, in the structures of the arguments;
     those that are None are zeros."""
     sources = [*(leaves[i] for i in chosen), *(request.weights or ())]
-    full = iter([g if g is not None else zeros_of(t)
-                 for g, t in zip(grads, sources, strict=True)])
+    full = iter([g if g is not None else zeros_of(t) for g, t in zip(grads, sources, strict=True)])
     return Computed(value, _rebuild(args, positions, full), list(full))
 
 

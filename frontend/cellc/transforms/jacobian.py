@@ -78,10 +78,8 @@ class Outputs:
         if has_aux:
             if not isinstance(first, Box) or first.kind not in (tuple, list) or \
                     len(first.parts) < 2:
-                raise ValueError(
-                    f"For '{name}' with has_aux, 'fn' must give more than one output, the first "
-                    f"of which is differentiated."
-                )
+                raise ValueError(f"For '{name}' with has_aux, 'fn' must give more than one output, "
+                                 "the first of which is differentiated.")
             first = first.parts[0]
         self.has_aux = has_aux
         self.single = isinstance(first, Leaf)

@@ -157,10 +157,8 @@ def _per_leaf(name: str, axes: Axes, structure: Structure, what: str) -> list[in
             parts = part.parts if isinstance(part, Box) else ()
             if not isinstance(part, Box) or len(axes) != len(parts):
                 size = len(parts) if isinstance(part, Box) else 1
-                raise RuntimeError(
-                    f"For 'vmap', where '{name}' is a tuple or list, its size must be the number "
-                    f"of {what}s, {size}, but got {len(axes)}."
-                )
+                raise RuntimeError(f"For 'vmap', where '{name}' is a tuple or list, its size must "
+                                   f"be the number of {what}s, {size}, but got {len(axes)}.")
             for a, p in zip(axes, parts, strict=True):
                 walk(a, p)
         elif isinstance(part, Box):
@@ -284,10 +282,8 @@ class Batch:
                                 stop=(i + 1, *whole.shape[1:]), step=None)
                     write(cell[self.own.index(p)], apply("reshape", row, shape=p.shape))
             elif m:
-                raise RuntimeError(
-                    f"For 'vmap', the function assigns values that differ from example to example "
-                    f"to {named(p)}, which all examples share."
-                )
+                raise RuntimeError("For 'vmap', the function assigns values that differ from "
+                                   f"example to example to {named(p)}, which all examples share.")
             else:
                 write(p, t)
         return list(results[:count]), list(flags[:count])

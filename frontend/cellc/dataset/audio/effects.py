@@ -171,8 +171,7 @@ class Overdrive(SoundTransform):
     """Distorts as an amplifier that is turned up too far."""
 
     gain: Percent = argument(default=20.0, text="dB, 0 to 100.")
-    color: Percent = argument(
-        default=20.0, text="how much of the even harmonics, 0 to 100.")
+    color: Percent = argument(default=20.0, text="how much of the even harmonics, 0 to 100.")
 
     def _apply(self, x: Array) -> Array:
         driven = clamped(x * 10 ** (self.gain / 20) + self.color / 200)
@@ -207,8 +206,7 @@ class Phaser(SoundTransform):
 
     sample_rate: Positive = argument(text="Hz.")
     gain_in: Share = argument(default=0.4, text="a factor, 0 to 1.")
-    gain_out: Annotated[float, number(0, 1e9)] = argument(
-        default=0.74, text="a factor, 0 to 1e9.")
+    gain_out: Annotated[float, number(0, 1e9)] = argument(default=0.74, text="a factor, 0 to 1e9.")
     delay_ms: Annotated[float, number(0, 5.0)] = argument(default=3.0, text="milliseconds, 0 to 5.")
     decay: Annotated[float, number(0, 0.99)] = argument(
         default=0.4, text="how much is added, 0 to 0.99.")
@@ -243,8 +241,7 @@ class Flanger(SoundTransform):
         default=2.0, text="milliseconds that the delay varies by, 0 to 10.")
     regen: Annotated[float, number(-95.0, 95.0)] = argument(
         default=0.0, text="per cent of what was added that is added again, -95 to 95.")
-    width: Percent = argument(
-        default=71.0, text="per cent of what is added, 0 to 100.")
+    width: Percent = argument(default=71.0, text="per cent of what is added, 0 to 100.")
     speed: Annotated[float, number(0.1, 10)] = argument(default=0.5, text="Hz, 0.1 to 10.")
     phase: Percent = argument(
         default=25.0, text="per cent of a period that one channel is after another, 0 to 100.")

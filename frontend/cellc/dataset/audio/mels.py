@@ -185,8 +185,7 @@ class InverseMelScale(_Mel, RandomTransform):
     f_min: Number = 0.0
     f_max: NonNegativeNumber | None = None
     max_iter: Positive = argument(default=100000, text="how many steps at most.")
-    tolerance_loss: PositiveNumber = argument(
-        default=1e-5, text="the loss at which they end.")
+    tolerance_loss: PositiveNumber = argument(default=1e-5, text="the loss at which they end.")
     tolerance_change: PositiveNumber = argument(
         default=1e-8, text="the change of the loss at which they end.")
     sgdargs: dict[str, float] | None = argument(
@@ -283,13 +282,11 @@ class MFCC(_Cepstrum):
     dct_type: Two = 2
     norm: NormMode = NormMode.ORTHO
     log_mels: Flag = argument(default=False, text="logarithms in place of decibels.")
-    melkwargs: dict[str, Any] | None = argument(
-        default=None, text="options of `MelSpectrogram`.")
+    melkwargs: dict[str, Any] | None = argument(default=None, text="options of `MelSpectrogram`.")
 
     def _prepare(self) -> None:
         self.mels = MelSpectrogram(self.sample_rate, **(self.melkwargs or {}))
-        self._set(self.n_mfcc, self.mels.scale.bank.shape[1], self.norm,
-                  self.log_mels)
+        self._set(self.n_mfcc, self.mels.scale.bank.shape[1], self.norm, self.log_mels)
 
     def _filtered(self, x: Array) -> Array:
         return self.mels._apply(x)

@@ -205,8 +205,7 @@ class GriffinLim(Framed, RandomTransform):
     win_length: Positive | None = None
     hop_length: Positive | None = None
     window_type: WindowType = WindowType.HANN
-    power: PositiveNumber = argument(
-        default=2.0, text="1: the sizes are amplitudes, 2: power.")
+    power: PositiveNumber = argument(default=2.0, text="1: the sizes are amplitudes, 2: power.")
     momentum: NonNegativeNumber = argument(default=0.99, text="of the steps, 0 or more.")
     length: Positive | None = argument(default=None, text="samples of the result; None: all.")
     rand_init: Flag = argument(
@@ -258,10 +257,8 @@ class AmplitudeToDB(SoundTransform):
     """Decibels of power or amplitudes (..., frequency, time)."""
 
     stype: ScaleType = ScaleType.POWER
-    ref_value: PositiveNumber = argument(
-        default=1.0, text="what is 0 dB.")
-    amin: PositiveNumber = argument(
-        default=1e-10, text="what less is counted as.")
+    ref_value: PositiveNumber = argument(default=1.0, text="what is 0 dB.")
+    amin: PositiveNumber = argument(default=1e-10, text="what less is counted as.")
     top_db: PositiveNumber = argument(
         default=80.0, text="what is so far below the loudest of a spectrum (..., channel, "
                            "frequency, time) is raised to it.")

@@ -27,5 +27,4 @@ _HOMES = {
     ".vectors": "FastText GloVe ToVectors Vectors",
     ".vocab": "Lookup Vocab",
 }
-facade(__name__, _HOMES,
-       lambda module, name: no_attribute(module, name, _ELSEWHERE.get(name, "")))
+facade(__name__, _HOMES, lambda module, name: no_attribute(module, name, _ELSEWHERE.get(name, "")))

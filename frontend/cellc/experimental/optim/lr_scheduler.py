@@ -76,10 +76,8 @@ def _assign(optimizer: Optimizer, values: Sequence[Any]) -> list[Tensor]:
 
 def _optimizer(value: Any) -> Optimizer:
     if not isinstance(value, Optimizer):
-        raise TypeError(
-            f"{type(value).__name__} is not an Optimizer of `experimental.optim`, which a "
-            "learning rate scheduler needs."
-        )
+        raise TypeError(f"{type(value).__name__} is not an Optimizer of `experimental.optim`, "
+                        "which a learning rate scheduler needs.")
     return value
 
 
@@ -127,10 +125,8 @@ class LRScheduler(_Assigning):
             if last_epoch == -1:
                 group.setdefault("initial_lr", Tensor(np.float32(_number(group["lr"]))))
             elif "initial_lr" not in group:
-                raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming an "
-                    "optimizer"
-                )
+                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when "
+                               "resuming an optimizer")
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.groups_num = len(optimizer.param_groups)
         self._last_lr = _present(optimizer)
@@ -416,10 +412,8 @@ class CyclicLR(LRScheduler):
     ) -> None:
         what = "CyclicLR"
         if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
-            raise ValueError(
-                "mode is invalid and scale_fn is None: it must be 'triangular', 'triangular2' or "
-                f"'exp_range', but got {mode!r}"
-            )
+            raise ValueError("mode is invalid and scale_fn is None: it must be 'triangular', "
+                             f"'triangular2' or 'exp_range', but got {mode!r}")
         own = _optimizer(optimizer)
         low = [NUMBER(v, what, "base_lr") for v in _per_group(base_lr, own, "base_lr")]
         self.max_lrs = [NUMBER(v, what, "max_lr") for v in _per_group(max_lr, own, "max_lr")]
@@ -472,16 +466,14 @@ class SequentialLR(_Assigning):
         self.optimizer = _optimizer(optimizer)
         for i, scheduler in enumerate(schedulers):
             if scheduler.optimizer is not optimizer:
-                raise ValueError(
-                    "Sequential Schedulers expects all schedulers to belong to the same optimizer, "
-                    f"but got scheduler at index {i} is different from the optimizer passed in."
-                )
+                raise ValueError("Sequential Schedulers expects all schedulers to belong to the "
+                                 f"same optimizer, but got scheduler at index {i} is different "
+                                 "from the optimizer passed in.")
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than "
-                f"the number of milestone points, but got number of schedulers {len(schedulers)} "
-                f"and the number of milestones {len(milestones)}"
-            )
+            raise ValueError("Sequential Schedulers expects number of schedulers provided to be "
+                             "one more than the number of milestone points, but got number of "
+                             f"schedulers {len(schedulers)} and the number of milestones "
+                             f"{len(milestones)}")
         self.schedulers = list(schedulers)
         self.milestones = list(milestones)
         self.last_epoch = last_epoch + 1

@@ -152,8 +152,7 @@ def _unfold(
 ) -> Tensor:
     """The windows of (N, C, H, W) or (C, H, W) as columns (N, C kH kW, positions)."""
     if input.ndim != 3:
-        return ops.unfold(
-            input, kernel_size, dilation, padding, stride)
+        return ops.unfold(input, kernel_size, dilation, padding, stride)
     return ops.squeeze(ops.unfold(
         ops.unsqueeze(input, 0), kernel_size, dilation, padding, stride), 0)
 
@@ -164,8 +163,7 @@ def _fold(
 ) -> Tensor:
     """Columns (N, C kH kW, positions), or without N, summed into images (N, C, H, W)."""
     if input.ndim != 2:
-        return ops.fold(
-            input, output_size, kernel_size, dilation, padding, stride)
+        return ops.fold(input, output_size, kernel_size, dilation, padding, stride)
     return ops.squeeze(ops.fold(
         ops.unsqueeze(input, 0), output_size, kernel_size, dilation, padding, stride), 0)
 
@@ -203,8 +201,7 @@ def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise misuse("one_hot", "'num_classes' must be -1 or more", count)
     if count == -1:
         count = bins(tensor, 0, "one_hot")
-    return ops.one_hot(
-        tensor, count, ops.cast(1, tensor.dtype), ops.cast(0, tensor.dtype))
+    return ops.one_hot(tensor, count, ops.cast(1, tensor.dtype), ops.cast(0, tensor.dtype))
 
 
 FUNCTIONS = named(_table(), __name__.replace("._", "."), "mint.nn.functional")

@@ -96,8 +96,7 @@ class OptimizerProcess:
         """Let gradients of weights have a mean of zero, where Parameters are in groups."""
         groups = _as_list(self.origin_params)
         if isinstance(groups[0], Mapping):
-            self.origin_params = self.build_gc_params_group(
-                self.build_params_dict(network), groups)
+            self.origin_params = self.build_gc_params_group(self.build_params_dict(network), groups)
 
     def generate_new_optimizer(self) -> Any:
         """The optimizer for the groups as they are now."""

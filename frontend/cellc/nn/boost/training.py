@@ -16,8 +16,7 @@ from .freezing import FreezeOpt, GradientFreeze, freeze_cell
 from .less_bn import LessBN
 from .processes import OptimizerProcess, ParameterProcess
 
-_WAYS = ("less_bn", "grad_freeze", "adasum", "grad_accumulation", "dim_reduce",
-         "loss_scale_group")
+_WAYS = ("less_bn", "grad_freeze", "adasum", "grad_accumulation", "dim_reduce", "loss_scale_group")
 _SEVERAL = ("adasum", "dim_reduce", "loss_scale_group")
 """Those that are for clusters of Ascend devices."""
 _LEVELS = {"O0": (), "O1": ("less_bn", "grad_freeze"), "O2": ("less_bn", "grad_freeze", "adasum")}

@@ -65,9 +65,8 @@ class Findings(NamedTuple):
 def check_buffer(cell: State, name: Any, tensor: Any) -> None:
     """Raise unless `tensor` may be registered as the buffer `name`."""
     if "_buffers" not in cell.__dict__:
-        raise AttributeError(
-            f"For '{type(cell).__name__}', please use super().__init__() before register_buffer()."
-        )
+        raise AttributeError(f"For '{type(cell).__name__}', please use super().__init__() before "
+                             "register_buffer().")
     if not isinstance(name, str):
         raise TypeError(f"buffer name should be a string, but got {type(name).__name__}")
     if not name or "." in name:
@@ -75,10 +74,8 @@ def check_buffer(cell: State, name: Any, tensor: Any) -> None:
     if name not in cell._buffers and hasattr(cell, name):
         raise KeyError(f"attribute '{name}' already exists")
     if tensor is not None and not isinstance(tensor, Tensor):
-        raise TypeError(
-            f"cannot assign {type(tensor).__name__} as the buffer '{name}': a Tensor or None is "
-            "wanted"
-        )
+        raise TypeError(f"cannot assign {type(tensor).__name__} as the buffer '{name}': a Tensor "
+                        "or None is wanted")
 
 
 def own_buffers(cell: State, persistent: bool = False) -> Iterator[tuple[str, Tensor]]:
@@ -146,9 +143,7 @@ def _walk(
 ) -> None:
     """Load a cell and those below it; `copy` False: only say what would be wrong."""
     if copy:
-        cell._load_from_state_dict(
-            given, prefix, dict(metadata.get(prefix[:-1], {})), True, *found
-        )
+        cell._load_from_state_dict(given, prefix, dict(metadata.get(prefix[:-1], {})), True, *found)
     else:
         load_own(cell, given, prefix, True, found, copy=False)
     for name, child in cell._cells.items():
@@ -210,10 +205,9 @@ def destination(
         form = ("dtype", "non_blocking")
     given = dict(zip(form, args, strict=False)) | dict(kwargs)
     if len(args) > len(form) or set(kwargs) - set(form) or len(given) != len(args) + len(kwargs):
-        raise TypeError(
-            "Cell.to takes (device, dtype, non_blocking), (dtype, non_blocking) or (tensor, "
-            f"non_blocking), but got {len(args)} positional arguments and {sorted(kwargs)}."
-        )
+        raise TypeError("Cell.to takes (device, dtype, non_blocking), (dtype, non_blocking) or "
+                        f"(tensor, non_blocking), but got {len(args)} positional arguments and "
+                        f"{sorted(kwargs)}.")
     device, tensor = given.get("device"), given.get("tensor")
     if not isinstance(device, (str, type(None))):
         raise TypeError(f"Cell.to: a device is a str, but got {type(device).__name__}.")

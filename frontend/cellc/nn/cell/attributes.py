@@ -135,9 +135,8 @@ class Attributes:
             if found is not None and name in found:
                 return found[name]
         if name in Attributes._own and "_params" not in table:
-            raise AttributeError(
-                f"For '{type(self).__name__}', please use super().__init__() in its __init__."
-            )
+            raise AttributeError(f"For '{type(self).__name__}', please use super().__init__() in "
+                                 "its __init__.")
         if not name.startswith("_") and "cellc.nn.layer" in sys.modules:
             made = self._inner_primitive(name)
             if made is not None:
@@ -164,10 +163,8 @@ class Attributes:
     def __setattr__(self, name: str, value: Any) -> None:
         if "_params" not in self.__dict__:
             if isinstance(value, (Attributes, Parameter)):
-                raise AttributeError(
-                    f"For '{type(self).__name__}', please use super().__init__() before "
-                    f"assigning '{name}'."
-                )
+                raise AttributeError(f"For '{type(self).__name__}', please use super().__init__() "
+                                     f"before assigning '{name}'.")
             object.__setattr__(self, name, value)
             return
         if callable(value) and "cellc.nn.layer" in sys.modules and inner.takes(self, name, value):
@@ -218,9 +215,8 @@ class Attributes:
         if name in self._params:
             raise KeyError(f"For 'Cell', the attribute '{name}' is a Parameter already.")
         if name not in self._cells and hasattr(type(self), name):
-            raise KeyError(
-                f"For 'Cell', the class {type(self).__name__} has an attribute '{name}'."
-            )
+            raise KeyError(f"For 'Cell', the class {type(self).__name__} has an attribute "
+                           f"'{name}'.")
         if self._auto_prefix:
             value.update_parameters_name(name + ".")
         self._cells[name] = value

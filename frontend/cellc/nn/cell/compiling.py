@@ -32,17 +32,14 @@ class Compiling(Recomputation):
             >>> net.set_inputs(ms.Tensor(shape=[None, 784], dtype=ms.float32))
         """
         if bool(inputs) == bool(kwargs):
-            raise ValueError(
-                "For Cell, set_inputs takes inputs or keywords, one kind of them and not none, "
-                f"but got inputs {inputs} and keywords {sorted(kwargs)}"
-            )
+            raise ValueError("For Cell, set_inputs takes inputs or keywords, one kind of them and "
+                             f"not none, but got inputs {inputs} and keywords {sorted(kwargs)}")
         if kwargs:
             names = parameter_names(self)
             for name in kwargs:
                 if name not in names:
-                    raise ValueError(
-                        f"For set_inputs, {name!r} is no input of construct, which has {names}"
-                    )
+                    raise ValueError(f"For set_inputs, {name!r} is no input of construct, which "
+                                     f"has {names}")
         given: Any = kwargs or inputs
         object.__setattr__(self, "_set_inputs", given)
         self._entries.open(given)

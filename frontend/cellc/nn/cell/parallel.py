@@ -138,11 +138,9 @@ class Parallel(Compiling):
         Raises:
             RuntimeError: always: there are none, nor in MindSpore 2.10.
         """
-        raise RuntimeError(
-            "set_param_ps: there are no parameter servers, as in MindSpore 2.10; leave the call "
-            "out: each process has all parameters, and parallel_mode='data_parallel' keeps them "
-            "equal"
-        )
+        raise RuntimeError("set_param_ps: there are no parameter servers, as in MindSpore 2.10; "
+                           "leave the call out: each process has all parameters, and "
+                           "parallel_mode='data_parallel' keeps them equal")
 
     def load_parameter_slice(self, params: Mapping[str, Parameter] | None) -> None:
         """Replace parameters by this rank's parts of them, as `parameter_layout_dict` has them.
@@ -174,10 +172,8 @@ class Parallel(Compiling):
         Raises:
             RuntimeError: always: parameters are in this process's memory, there is no such graph.
         """
-        raise RuntimeError(
-            "exec_checkpoint_graph: parameters are in this process's memory, and no graph fetches "
-            "them from a device; save them with save_checkpoint"
-        )
+        raise RuntimeError("exec_checkpoint_graph: parameters are in this process's memory, and no "
+                           "graph fetches them from a device; save them with save_checkpoint")
 
     def remove_redundant_parameters(self) -> None:
         """Drop parameters other devices hold: on one device, none."""
@@ -249,10 +245,9 @@ def _cut_parameter(name: str, parameter: Parameter, layout: Any) -> None:
     """Leave a whole parameter the part that this rank has."""
     here, parted = world(), layouts.layout_of(layout, f"parameter_layout_dict[{name!r}]")
     if here.size % parted.count:
-        raise RuntimeError(
-            f"load_parameter_slice: the layout of '{name}' splits it over {tuple(layout[0])} "
-            f"devices, but there {'is 1 rank' if here.size == 1 else f'are {here.size} ranks'}"
-        )
+        raise RuntimeError(f"load_parameter_slice: the layout of '{name}' splits it over "
+                           f"{tuple(layout[0])} devices, but there "
+                           f"{'is 1 rank' if here.size == 1 else f'are {here.size} ranks'}")
     if not parameter.sliced:
         box = parted.box(here.rank % parted.count, parameter.shape, name)
         parameter.set_data(tensor_of(np.ascontiguousarray(host_arrays_of([parameter])[0][box])))

@@ -77,14 +77,11 @@ class Parameters(Attributes):
         if not isinstance(child_name, str):
             raise TypeError(f"For 'insert_child_to_cell', the name must be str, got {child_name!r}")
         if not child_name or "." in child_name:
-            raise KeyError(
-                f"For 'insert_child_to_cell', the name must have characters and no dot, got "
-                f"{child_name!r}."
-            )
+            raise KeyError("For 'insert_child_to_cell', the name must have characters and no dot, "
+                           f"got {child_name!r}.")
         if child_name not in self._cells and hasattr(self, child_name):
-            raise KeyError(
-                f"For 'insert_child_to_cell', the name '{child_name}' is an attribute already."
-            )
+            raise KeyError(f"For 'insert_child_to_cell', the name '{child_name}' is an attribute "
+                           "already.")
         if not isinstance(child_cell, Attributes) and child_cell is not None:
             raise misuse("insert_child_to_cell", f"'{child_name}' must be a Cell",
                          type(child_cell).__name__, TypeError)
@@ -133,9 +130,8 @@ class Parameters(Attributes):
             raise KeyError(f"For 'insert_param_to_cell', the name '{param_name}' contains a dot.")
         instance(Parameter, NoneType)(param, "insert_param_to_cell", param_name)
         if param_name not in self._params and hasattr(self, param_name):
-            raise KeyError(
-                f"For 'insert_param_to_cell', the name '{param_name}' is an attribute already."
-            )
+            raise KeyError(f"For 'insert_param_to_cell', the name '{param_name}' is an attribute "
+                           "already.")
         if param is not None and param.auto_named:
             param.name = param_name
         self._params[param_name] = param
@@ -197,10 +193,8 @@ class Parameters(Attributes):
         seen: set[str] = set()
         for path, parameter in self.parameters_and_names():
             if parameter.name in seen:
-                raise ValueError(
-                    f"The value of {path} is {parameter}, its name '{parameter.name}' already "
-                    "exists. Please set a unique name for the parameter."
-                )
+                raise ValueError(f"The value of {path} is {parameter}, its name '{parameter.name}' "
+                                 "already exists. Please set a unique name for the parameter.")
             seen.add(parameter.name)
 
     def check_names_and_refresh_name(self) -> None:

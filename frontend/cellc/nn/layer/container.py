@@ -50,10 +50,8 @@ class _Numbered(Cell):
             raise misuse(type(self).__name__, "the type of 'index' must be int",
                          type(index).__name__, TypeError)
         if not -end <= index < end:
-            raise IndexError(
-                f"For '{type(self).__name__}', the value of 'index' must be a number in range "
-                f"[{-end}, {end}), but got {index}."
-            )
+            raise IndexError(f"For '{type(self).__name__}', the value of 'index' must be a number "
+                             f"in range [{-end}, {end}), but got {index}.")
         return index % end
 
     def __getitem__(self, index: int | slice) -> Any:
@@ -174,10 +172,8 @@ class SequentialCell(_Numbered):
                 self._cells[key] = cell
             self.cell_list = tuple(self._cells.values())
         else:
-            raise TypeError(
-                "For 'SequentialCell', the 'args[0]' must be Cell, list or orderedDict, but got "
-                f"{type(given).__name__}"
-            )
+            raise TypeError("For 'SequentialCell', the 'args[0]' must be Cell, list or "
+                            f"orderedDict, but got {type(given).__name__}")
 
     def _sliced(self, cells: list[tuple[str, Cell]]) -> Any:
         out = super()._sliced([])
@@ -260,16 +256,12 @@ class CellDict(Cell):
         if not isinstance(key, str):
             raise misuse("CellDict", "the key must be str", type(key).__name__, TypeError)
         if hasattr(self, key) and key not in self._cells:
-            raise KeyError(
-                "For 'CellDict', the key can not be same with the attributes of Cell, but got "
-                f"key {key}."
-            )
+            raise KeyError("For 'CellDict', the key can not be same with the attributes of Cell, "
+                           f"but got key {key}.")
         if "." in key:
             raise KeyError(f"For 'CellDict', key can not contain \".\", but got key {key}")
         if not key:
-            raise KeyError(
-                f"For 'CellDict', key can not be empty string \"\", but got key {key}"
-            )
+            raise KeyError(f"For 'CellDict', key can not be empty string \"\", but got key {key}")
 
     def __delitem__(self, key: str) -> None:
         del self._cells[key]

@@ -224,7 +224,6 @@ class CosineSimilarity(Cell):
         """Vectors of one shape, or of shapes that are broadcast, to their shape without `dim`."""
         for name, x in (("x1", x1), ("x2", x2)):
             tensor(x, "CosineSimilarity", name)
-        product, first, second = ((a * b).sum(self.dim)
-                                  for a, b in ((x1, x2), (x1, x1), (x2, x2)))
+        product, first, second = ((a * b).sum(self.dim) for a, b in ((x1, x2), (x1, x1), (x2, x2)))
         lengths = ops.maximum(first * second, self.eps * self.eps).sqrt()
         return DivNoNan()(product, lengths)

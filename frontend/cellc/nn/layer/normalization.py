@@ -268,8 +268,7 @@ class LayerNorm(Cell):
         first = self.begin_norm_axis % input_x.ndim
         own = self.gamma.shape
         if input_x.shape[first:] == own:
-            return ops.layer_norm(input_x, own, self.gamma, self.beta,
-                                  self.epsilon)
+            return ops.layer_norm(input_x, own, self.gamma, self.beta, self.epsilon)
         where = self.begin_params_axis % input_x.ndim
         if input_x.shape[where : where + len(own)] != own:
             raise misuse("LayerNorm", "gamma or beta shape must match input shape",

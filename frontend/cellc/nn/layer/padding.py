@@ -37,9 +37,8 @@ class SidePad(Family):
             raise misuse(what, f"the 'padding' must hold up to {self.spatial} pairs", padding)
         sides = tuple(INT(p, what, "padding") for p in padding)
         if self.mode == "reflect" and any(side < 0 for side in sides):
-            raise ValueError(
-                f"For '{what}' every element in 'padding' must be >= 0, but got {sides}."
-            )
+            raise ValueError(f"For '{what}' every element in 'padding' must be >= 0, but got "
+                             f"{sides}.")
         return sides
 
     def construct(self, x: Tensor) -> Tensor:

@@ -30,16 +30,14 @@ Ints = tuple[int, ...]
 def _sizes(value: Any, count: int, name: str, what: str) -> Any:
     """A kernel size or stride: a positive int, or a tuple of `count`."""
     if not is_int(value) and not isinstance(value, tuple):
-        raise TypeError(
-            f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
-        )
+        raise TypeError(f"For '{what}', the '{name}' must be an positive int number or a tuple, "
+                        f"but got {value}")
     values = value if isinstance(value, tuple) else (value,)
     if isinstance(value, tuple) and len(value) != count:
         raise ValueError(f"For '{what}', the '{name}' must hold {count} ints, but got {value}")
     if any(not is_int(v) or v < 1 for v in values):
-        raise ValueError(
-            f"For '{what}', the '{name}' must be an positive int number or a tuple, but got {value}"
-        )
+        raise ValueError(f"For '{what}', the '{name}' must be an positive int number or a tuple, "
+                         f"but got {value}")
     return value
 
 
@@ -65,10 +63,8 @@ class _Pool(Family):
         self.stride = _sizes(stride, self.spatial, "stride", what)
         self.is_expand = self.pad_mode == "PAD"
         if extras and not self.is_expand:
-            raise ValueError(
-                f"For {what}, padding and the options of windows can only be set when pad_mode is "
-                f"'pad', but got pad_mode: {pad_mode}."
-            )
+            raise ValueError(f"For {what}, padding and the options of windows can only be set when "
+                             f"pad_mode is 'pad', but got pad_mode: {pad_mode}.")
 
     def _pooled(self, kind: str, x: Tensor) -> Tensor:
         """(N, C, H, W) or (C, H, W) pooled in the modes without padding of one's own."""

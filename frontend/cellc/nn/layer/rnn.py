@@ -89,8 +89,7 @@ class _Step(RNNCellBase):
     def __init__(
         self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: DType = float32
     ) -> None:
-        super().__init__(
-            input_size, hidden_size, has_bias, recurrence.GATES[self.kind], dtype)
+        super().__init__(input_size, hidden_size, has_bias, recurrence.GATES[self.kind], dtype)
 
     def _step(self, x: Tensor, states: Any) -> recurrence.States:
         _fits(x, 2, self.input_size, self.cls_name)

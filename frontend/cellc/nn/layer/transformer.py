@@ -71,8 +71,7 @@ class MultiheadAttention(Cell):
     def _projections(self, dtype: DType) -> None:
         e = self.embed_dim
         if self.same_dims:
-            self.in_proj_weight = parameter(
-                XavierUniform(), (3 * e, e), dtype, "in_proj_weight")
+            self.in_proj_weight = parameter(XavierUniform(), (3 * e, e), dtype, "in_proj_weight")
             return
         for name, size in (("q", e), ("k", self.kdim), ("v", self.vdim)):
             full = f"{name}_proj_weight"
@@ -133,14 +132,11 @@ def _activation(activation: Any) -> Any:
     if activation == "relu":
         return get_activation(activation)
     if isinstance(activation, str):
-        raise ValueError(
-            f"For a transformer, 'activation' must be 'relu' or 'gelu', but got {activation!r}."
-        )
+        raise ValueError("For a transformer, 'activation' must be 'relu' or 'gelu', but got "
+                         f"{activation!r}.")
     if not callable(activation):
-        raise ValueError(
-            "the argument 'activation' must be str, callable or Cell instance, but got "
-            f"{activation}."
-        )
+        raise ValueError("the argument 'activation' must be str, callable or Cell instance, but "
+                         f"got {activation}.")
     return activation
 
 
@@ -233,12 +229,10 @@ class TransformerDecoderLayer(_Layer, _attentions=("self_attn", "multihead_attn"
         """(L, N, d_model) and a memory (S, N, d_model) to the shape of the first."""
         if self.norm_first:
             tgt = tgt + self._attended(self.norm1(tgt), tgt_mask, tgt_key_padding_mask)
-            tgt = tgt + self._crossed(
-                self.norm2(tgt), memory, memory_mask, memory_key_padding_mask)
+            tgt = tgt + self._crossed(self.norm2(tgt), memory, memory_mask, memory_key_padding_mask)
             return tgt + self.dropout3(self._ff_block(self.norm3(tgt)))
         tgt = self.norm1(tgt + self._attended(tgt, tgt_mask, tgt_key_padding_mask))
-        tgt = self.norm2(
-            tgt + self._crossed(tgt, memory, memory_mask, memory_key_padding_mask))
+        tgt = self.norm2(tgt + self._crossed(tgt, memory, memory_mask, memory_key_padding_mask))
         return self.norm3(tgt + self.dropout3(self._ff_block(tgt)))
 
 

@@ -237,10 +237,8 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
         if self.sparse == (not labels.dtype.is_integer):
             wanted = "ints (class labels: labels.astype(ms.int32))" if self.sparse else \
                 "floats (one probability for each class; class labels take sparse=True)"
-            raise TypeError(
-                f"For 'SoftmaxCrossEntropyWithLogits' with sparse={self.sparse}, the labels must "
-                f"be {wanted}, but got {labels.dtype}."
-            )
+            raise TypeError(f"For 'SoftmaxCrossEntropyWithLogits' with sparse={self.sparse}, the "
+                            f"labels must be {wanted}, but got {labels.dtype}.")
         if self.sparse:
             return sparse_softmax_cross_entropy(logits, labels, self.reduction)
         return softmax_cross_entropy(logits, labels, self.reduction)

@@ -112,9 +112,8 @@ def _order_groups(
     group_of = {id(p): (p, g) for p, g in own}
     if len(groups) > 1 and len(group_of) < len(own):
         twice = [p.name for i, (p, _) in enumerate(own) if any(p is q for q, _ in own[:i])]
-        raise RuntimeError(
-            f"For 'Optimizer', a parameter may be in one group only, but {twice} are in more."
-        )
+        raise RuntimeError(f"For 'Optimizer', a parameter may be in one group only, but {twice} "
+                           "are in more.")
     if order is None:
         return own
     missing = [p.name for p, _ in own if not any(p is q for q in order)]
@@ -144,10 +143,8 @@ def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
     for group in items:
         unknown = [k for k in group if k not in _GROUP_KEYS]
         if unknown or not group:
-            raise KeyError(
-                "For 'Optimizer', the key in group params must be one of in "
-                f"{list(_GROUP_KEYS)}, but got {unknown}."
-            )
+            raise KeyError("For 'Optimizer', the key in group params must be one of in "
+                           f"{list(_GROUP_KEYS)}, but got {unknown}.")
         if "order_params" in group:
             if len(group) > 1:
                 raise misuse("Optimizer", "'order_params' must be the only key of its dict, but "
@@ -155,10 +152,8 @@ def _groups(parameters: Any) -> tuple[list[_Group], list[Parameter] | None]:
             order = list(group["order_params"])
             continue
         if "params" not in group:
-            raise KeyError(
-                "For 'Optimizer', a group of parameters must have the key 'params', but has "
-                f"{sorted(group)}."
-            )
+            raise KeyError("For 'Optimizer', a group of parameters must have the key 'params', but "
+                           f"has {sorted(group)}.")
         groups.append(_group(group))
     return groups, order
 
@@ -314,10 +309,8 @@ class Optimizer(SteadySteps):
         """The rates of an iterable."""
         if isinstance(given, str) or not isinstance(given, Iterable):
             kind = ValueError if isinstance(given, str) else TypeError
-            raise kind(
-                "For 'Optimizer', the argument 'learning_rate' must be int, float, list, "
-                f"Tensor or LearningRateSchedule, but got {type(given)}."
-            )
+            raise kind("For 'Optimizer', the argument 'learning_rate' must be int, float, list, "
+                       f"Tensor or LearningRateSchedule, but got {type(given)}.")
         rates = list(given)
         for i, rate in enumerate(rates):
             number(0, ends="[)")(rate, self.cls_name, f"learning_rate[{i}]")
@@ -376,10 +369,8 @@ class Optimizer(SteadySteps):
         if isinstance(value, Cell):
             return _WrappedWeightDecay(value, scale)
         if not isinstance(value, (int, float)):
-            raise TypeError(
-                "For 'Optimizer', the argument 'Weight_decay' must be int, float or Cell, but got "
-                f"{type(value)}"
-            )
+            raise TypeError("For 'Optimizer', the argument 'Weight_decay' must be int, float or "
+                            f"Cell, but got {type(value)}")
         return scale * number(0, ends="[)")(float(value), self.cls_name, "weight_decay")
 
     def get_weight_decay(self) -> Any:

@@ -349,8 +349,7 @@ def roi_align(
         (n, C, pooled_height, pooled_width).
     """
     what = "ROIAlign"
-    x, regions = operands_of(
-        what, "features float (N, C, H, W), rois float (n, 5)", features, rois)
+    x, regions = operands_of(what, "features float (N, C, H, W), rois float (n, 5)", features, rois)
     counts = [integer(v, what, n) for v, n in (
         (pooled_height, "pooled_height"), (pooled_width, "pooled_width"),
         (sample_num, "sample_num"))]

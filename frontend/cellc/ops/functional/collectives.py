@@ -33,8 +33,7 @@ def checked_reduction(op: Any, what: str) -> str:
 
 
 def _reduce(op: str, kind: str, x: Tensor, ranks: Sequence[int], **attrs: Any) -> Tensor:
-    total = apply_one(kind, x, reduction="sum" if op == "avg" else op, ranks=tuple(ranks),
-                          **attrs)
+    total = apply_one(kind, x, reduction="sum" if op == "avg" else op, ranks=tuple(ranks), **attrs)
     return total / len(ranks) if op == "avg" else total
 
 

@@ -69,8 +69,7 @@ def _reduced(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(B, n, m) with zeros below the diagonal; its pivots (n, B); the sign of the swaps (B)."""
     rows = apply("iota", shape=(1, x.shape[1]), axis=1, dtype=int64)
     odd = creation.zeros((x.shape[0],), bool_)
-    (upper, odd), (pivots,) = scan(
-        ("eliminate",), [x, odd], [], [rows], x.shape[1], _eliminate)
+    (upper, odd), (pivots,) = scan(("eliminate",), [x, odd], [], [rows], x.shape[1], _eliminate)
     return upper, pivots, arith.where(odd, -1.0, 1.0)
 
 

@@ -284,8 +284,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, axis: int = 0) -> tupl
     a = own_axis(axis, x.ndim, "tensor_split")
     d = x.shape[a]
     if is_int(indices_or_sections):
-        n = size(indices_or_sections, "tensor_split", "indices_or_sections", 1,
-                 max(MOST_PARTS, d))
+        n = size(indices_or_sections, "tensor_split", "indices_or_sections", 1, max(MOST_PARTS, d))
         return _split_at(x, [-((i - d) // n) for i in range(n)], a)
     cuts = ints(indices_or_sections, "tensor_split", "indices_or_sections")
     spans = zip((None, *cuts), (*cuts, None), strict=True)

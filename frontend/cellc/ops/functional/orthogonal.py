@@ -213,8 +213,7 @@ def rotation(flat: Tensor) -> Tensor:
     above = tensor_of((np.arange(rows + n) < rows).astype(flat.dtype.numpy).reshape(1, rows + n, 1))
     trips = (even - 1) * _SWEEPS[flat.dtype] if n > 1 else 0
     if trips:
-        (z,), _ = scan(("rotate", rows), [z], [], [above, tensor_of(_round(even))], trips,
-                       _rotate)
+        (z,), _ = scan(("rotate", rows), [z], [], [above, tensor_of(_round(even))], trips, _rotate)
     return apply_one("stop_gradient", joining.part(joining.part(z, 2, 0, n), 1, rows, rows + n))
 
 

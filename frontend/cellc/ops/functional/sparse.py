@@ -432,8 +432,7 @@ def _part(kind: type, field: str) -> Callable[[Any], Any]:
 def _coo2csr(row_indices: Tensor, height: int) -> Tensor:
     """Where the elements of each of `height` rows start, and where the last ends: (height + 1,),
     from the rows (n,) of elements in row-major order."""
-    rows = ranked(int_tensor(row_indices, "coo2csr", "row_indices"), 1, 1, "coo2csr",
-                  "row_indices")
+    rows = ranked(int_tensor(row_indices, "coo2csr", "row_indices"), 1, 1, "coo2csr", "row_indices")
     count = size(height, "coo2csr", "height")
     check_range(rows, 0, count, f"For 'coo2csr', rows must be in range [0, {count}), but got ", 0,
                 ".")

@@ -51,8 +51,7 @@ def hamming_window(
                      for v, name in ((alpha, "alpha"), (beta, "beta")))
 
     def shape(n: int) -> Any:
-        return np.ones(n) if n < 2 else first - second * np.cos(
-            2 * np.pi * np.arange(n) / (n - 1))
+        return np.ones(n) if n < 2 else first - second * np.cos(2 * np.pi * np.arange(n) / (n - 1))
 
     return _window("hamming_window", window_length, periodic, dtype, shape)
 

@@ -204,8 +204,7 @@ def convolved(x: Tensor, w: Tensor, stride: Ints, pads: Ints, dilation: Ints, gr
     if len(stride) == 3:
         return window.conv3d(x, w, None, stride, "pad", pads, dilation, groups)
     if len(stride) == 2:
-        return apply_one("conv2d", x, w, stride=stride, pads=pads, dilation=dilation,
-                         groups=groups)
+        return apply_one("conv2d", x, w, stride=stride, pads=pads, dilation=dilation, groups=groups)
     y = convolved(shapes.expand_dims(x, 2), shapes.expand_dims(w, 2), (1, *stride), (0, 0, *pads),
                   (1, *dilation), groups)
     return shapes.squeeze(y, 2)

@@ -546,8 +546,7 @@ class _Table:
     @staticmethod
     def inside(x: Any, clipped: Any) -> Any:
         """1 where clipping changed nothing, else 0."""
-        return x == clipped if isinstance(x, np.ndarray) else cast_to(
-            arith.eq(x, clipped), float64)
+        return x == clipped if isinstance(x, np.ndarray) else cast_to(arith.eq(x, clipped), float64)
 
 
 def _centers(n_in: int, n_out: int, align: bool, half: bool, step: float | None = None) -> Any:

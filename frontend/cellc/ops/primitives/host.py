@@ -109,6 +109,4 @@ class InsertGradientOf(Primitive):
         ])[0]
 
 
-__all__ = [
-    "HookBackward", "InsertGradientOf", "Print", "PyFunc",
-]
+__all__ = ["HookBackward", "InsertGradientOf", "Print", "PyFunc"]

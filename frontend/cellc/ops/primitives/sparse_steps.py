@@ -24,8 +24,7 @@ _State = tuple[Tensor, ...]
 
 def _check_rows(what: str, var: Tensor, grad: Tensor, indices: Tensor) -> None:
     """Raises a ValueError or TypeError where a gradient has other rows than `indices` names."""
-    v, _, at = operands_of(
-        what, "var (m, ...), grad (n, ...), indices int (n)", var, grad, indices)
+    v, _, at = operands_of(what, "var (m, ...), grad (n, ...), indices int (n)", var, grad, indices)
     indexing.check_index(at, v.shape[0], what)
 
 

@@ -178,11 +178,10 @@ class ConstantFunction(Primitive):
         if self.check:
             for i, x in enumerate((*operands, *kwargs.values())):
                 if _holds_tensor(x, GraphTensor):
-                    raise TypeError(
-                        f"The constexpr function '{self.name}' takes values known at compile time, "
-                        f"but argument {i} is a tensor of the graph, whose elements only the run "
-                        "knows. Pass its shape or dtype, or leave the decorator away."
-                    )
+                    raise TypeError(f"The constexpr function '{self.name}' takes values known at "
+                                    f"compile time, but argument {i} is a tensor of the graph, "
+                                    "whose elements only the run knows. Pass its shape or dtype, "
+                                    "or leave the decorator away.")
         return self.fn(*operands, **kwargs)
 
 
@@ -258,11 +257,10 @@ def same_named(primitive: Primitive) -> Callable[..., Any]:
     """Return the function of `cellc.ops` with the name of a user's primitive."""
     known = imported("cellc.ops.primitives").find(primitive.name)
     if not isinstance(known, type) or not issubclass(known, Primitive):
-        raise RuntimeError(
-            f"The primitive '{primitive.name}' says what its results are, but not how to compute "
-            f"them, and cellc.ops has no primitive '{primitive.name}'. Write it as a function of "
-            "ops, give the class an infer_value for constants, or use ops.Custom."
-        )
+        raise RuntimeError(f"The primitive '{primitive.name}' says what its results are, but not "
+                           "how to compute them, and cellc.ops has no primitive "
+                           f"'{primitive.name}'. Write it as a function of ops, give the class an "
+                           "infer_value for constants, or use ops.Custom.")
     attrs = {k: v for k, v in primitive.attrs.items() if k in known.parameters}
     made: Callable[..., Any] = known(**attrs)
     return made

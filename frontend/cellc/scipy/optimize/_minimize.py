@@ -219,8 +219,7 @@ def _lagrange(
                 first = now
                 best = LagrangeResults(False, best.best_value, now, best.loss_value)
             if options.get("log_sw", False):
-                print(f"object_value: {now}, loss_value: {losses}, lagrange_value: "
-                      f"{scalar(total)}")
+                print(f"object_value: {now}, loss_value: {losses}, lagrange_value: {scalar(total)}")
             if (losses - limit).max() < 0 and now < best.object_value:
                 best = LagrangeResults(True, x.asnumpy(), now, losses)
         multipliers.update(losses)

@@ -22,9 +22,8 @@ class CallbackParams(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(
-                f"a callback asks for {name!r}; the run tells {', '.join(sorted(self))}"
-            ) from None
+            raise AttributeError(f"a callback asks for {name!r}; the run tells "
+                                 f"{', '.join(sorted(self))}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
@@ -151,11 +150,9 @@ class Callbacks:
                 continue
             older = {s for s in STAGES if getattr(type(each), s) is not getattr(Callback, s)}
             if older:
-                raise ValueError(
-                    f"For {type(each).__name__} callback, {older} methods may not be supported in "
-                    "later version, Use methods prefixed with 'on_train' or 'on_eval' instead "
-                    "when using customized callbacks."
-                )
+                raise ValueError(f"For {type(each).__name__} callback, {older} methods may not be "
+                                 "supported in later version, Use methods prefixed with 'on_train' "
+                                 "or 'on_eval' instead when using customized callbacks.")
 
 
 class CallbackManager(Callback):

@@ -70,11 +70,10 @@ class CheckpointConfig:
     ) -> None:
         if not any((save_checkpoint_steps, save_checkpoint_seconds, keep_checkpoint_max,
                     keep_checkpoint_per_n_minutes)):
-            raise ValueError(
-                "For 'CheckpointConfig', when all of 'save_checkpoint_steps', "
-                "'save_checkpoint_seconds', 'keep_checkpoint_max' and "
-                "'keep_checkpoint_per_n_minutes' are 0, nothing would be saved or kept."
-            )
+            raise ValueError("For 'CheckpointConfig', when all of 'save_checkpoint_steps', "
+                             "'save_checkpoint_seconds', 'keep_checkpoint_max' and "
+                             "'keep_checkpoint_per_n_minutes' are 0, nothing would be saved or "
+                             "kept.")
         self.save_checkpoint_steps = save_checkpoint_steps or None
         self.save_checkpoint_seconds = None if save_checkpoint_steps else save_checkpoint_seconds
         self.keep_checkpoint_max = keep_checkpoint_max or None
@@ -104,17 +103,13 @@ def _appended(info: Any) -> tuple[list[str], dict[str, Any] | None]:
         elif isinstance(item, dict):
             for key, value in item.items():
                 if not isinstance(key, str) or not isinstance(value, (int, float, bool, Tensor)):
-                    raise TypeError(
-                        "For 'CheckpointConfig', dicts of 'append_info' must map strings to int, "
-                        f"float, bool, Parameter or Tensor, but one maps {type(key)} to "
-                        f"{type(value)}."
-                    )
+                    raise TypeError("For 'CheckpointConfig', dicts of 'append_info' must map "
+                                    "strings to int, float, bool, Parameter or Tensor, but one "
+                                    f"maps {type(key)} to {type(value)}.")
             fixed |= item
         else:
-            raise TypeError(
-                "For 'CheckpointConfig', 'append_info' holds 'epoch_num', 'step_num' and dicts, "
-                f"but got {item!r}."
-            )
+            raise TypeError("For 'CheckpointConfig', 'append_info' holds 'epoch_num', 'step_num' "
+                            f"and dicts, but got {item!r}.")
     return names, fixed
 
 
@@ -329,7 +324,6 @@ class TrainFaultTolerance(Callback):
     def __init__(self, ckpt_save_path: str | None = None, **kwargs: Any) -> None:
         if ckpt_save_path is None and "ckpt_save_fn" not in kwargs:
             raise ValueError("TrainFaultTolerance needs 'ckpt_save_path' or 'ckpt_save_fn'.")
-        raise RuntimeError(
-            "TrainFaultTolerance takes the place of lost Ascend devices by others; cellc trains on "
-            "one CPU. BackupAndRestore and OnRequestExit save a training that is interrupted."
-        )
+        raise RuntimeError("TrainFaultTolerance takes the place of lost Ascend devices by others; "
+                           "cellc trains on one CPU. BackupAndRestore and OnRequestExit save a "
+                           "training that is interrupted.")

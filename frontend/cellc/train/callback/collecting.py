@@ -189,8 +189,7 @@ class SummaryCollector(Callback):
         """Facts as text in the event file, and as JSON beside it."""
         self.record.add_value(plugin, plugin, facts)
         self.record.record(step)
-        write_text(Path(self._folder) / f"{plugin}.json",
-                   json.dumps(facts, indent=1, default=str))
+        write_text(Path(self._folder) / f"{plugin}.json", json.dumps(facts, indent=1, default=str))
 
     @staticmethod
     def _data(params: Any) -> dict[str, Any]:

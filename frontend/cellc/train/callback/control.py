@@ -80,10 +80,8 @@ class _Watching(Callback):
             return None
         array = np.asarray(value)
         if array.size != 1:
-            raise ValueError(
-                f"For '{type(self).__name__}', the watched metric {self.monitor!r} must be one "
-                f"number, but has shape {array.shape}."
-            )
+            raise ValueError(f"For '{type(self).__name__}', the watched metric {self.monitor!r} "
+                             f"must be one number, but has shape {array.shape}.")
         return float(array.reshape(()))
 
 
@@ -227,8 +225,7 @@ def learning_rate_of(optimizer: Any, who: str) -> Parameter:
     """The learning rate of an optimizer."""
     rate = getattr(optimizer, "learning_rate", None)
     if not isinstance(rate, Parameter) or rate.shape not in ((), (1,)):
-        raise ValueError(
-            f"For '{who}', the optimizer must have one learning rate; this one has a schedule, "
-            "several groups with rates of their own, or is not known to the Model."
-        )
+        raise ValueError(f"For '{who}', the optimizer must have one learning rate; this one has a "
+                         "schedule, several groups with rates of their own, or is not known to the "
+                         "Model.")
     return rate

@@ -63,10 +63,8 @@ class LossMonitor(Callback):
         within = (step - 1) % size + 1 if size else params.get("step_in_epoch", step)
         epoch = params.cur_epoch_num
         if loss is not None and not np.isfinite(loss):
-            raise ValueError(
-                f"In epoch: {epoch} step: {within}, loss is NAN or INF, training process cannot "
-                "continue, terminating training."
-            )
+            raise ValueError(f"In epoch: {epoch} step: {within}, loss is NAN or INF, training "
+                             "process cannot continue, terminating training.")
         if step < self._last:  # another training
             self._last = 0
         if self._every and step - self._last >= self._every:
@@ -121,10 +119,8 @@ class TimeMonitor(Callback):
         params = run_context.original_args()
         steps = params.get("batch_num") or self.data_size
         if type(steps) is not int or steps < 1:
-            raise ValueError(
-                "For 'TimeMonitor', 'data_size' must be a positive int where the data do not tell "
-                f"the number of steps, but got {steps}."
-            )
+            raise ValueError("For 'TimeMonitor', 'data_size' must be a positive int where the data "
+                             f"do not tell the number of steps, but got {steps}.")
         mode = str(params.get("mode", "")).title()
         waited = f" (data time: {self._waited * 1000:.3f} ms)" if self._data_time else ""
         print(f"{mode} epoch time: {took:.3f} ms, per step time: {took / steps:.3f} ms{waited}",

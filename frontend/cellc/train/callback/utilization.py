@@ -52,10 +52,8 @@ class FlopsUtilizationCollector(Callback):
         params = run_context.original_args()
         if self.flops is None:
             if not context.in_graph_mode():
-                raise RuntimeError(
-                    "For 'FlopsUtilizationCollector', the arithmetic is counted in the compiled "
-                    "step: set_context(mode=GRAPH_MODE) first."
-                )
+                raise RuntimeError("For 'FlopsUtilizationCollector', the arithmetic is counted in "
+                                   "the compiled step: set_context(mode=GRAPH_MODE) first.")
             evaluated = params.get("mode", "eval") == "eval"
             network = params.eval_network if evaluated else params.train_network
             element = params.get("train_dataset_element")

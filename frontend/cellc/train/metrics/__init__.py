@@ -66,16 +66,13 @@ def get_metrics(metrics: Any) -> dict[str, Any]:
     if isinstance(metrics, Mapping):
         for name, metric in metrics.items():
             if not isinstance(name, str) or not isinstance(metric, Metric):
-                raise TypeError(
-                    "For 'get_metrics', the dict 'metrics' must map names to metrics, but maps "
-                    f"{type(name)} to {type(metric)}."
-                )
+                raise TypeError("For 'get_metrics', the dict 'metrics' must map names to metrics, "
+                                f"but maps {type(name)} to {type(metric)}.")
         return dict(metrics)
     if isinstance(metrics, set):
         return {name: get_metric_fn(name) for name in sorted(metrics)}
-    raise TypeError(
-        f"For 'get_metrics', the argument 'metrics' must be None, dict or set, but got {metrics}"
-    )
+    raise TypeError("For 'get_metrics', the argument 'metrics' must be None, dict or set, but got "
+                    f"{metrics}")
 
 
 __all__ = [

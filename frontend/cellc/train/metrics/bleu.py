@@ -38,13 +38,10 @@ class BleuScore(Kept):
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take translations (lists of words) and, for each, a list of references into account."""
-        translations, references = counted(
-            "BleuScore", inputs, 2, "translations and references")
+        translations, references = counted("BleuScore", inputs, 2, "translations and references")
         if len(translations) != len(references):
-            raise ValueError(
-                "For 'BleuScore.update', there must be references for each translation, but got "
-                f"{len(translations)} and {len(references)}."
-            )
+            raise ValueError("For 'BleuScore.update', there must be references for each "
+                             f"translation, but got {len(translations)} and {len(references)}.")
         for words, options in zip(translations, references, strict=True):
             self._add(words, options)
         self._updated = True

@@ -36,10 +36,8 @@ class Accuracy(Evaluated):
         """Take predictions and labels into account."""
         y_pred, y = self._checked(inputs)
         if self._classes and y_pred.shape[1] != self._classes:
-            raise ValueError(
-                f"For 'Accuracy.update', the predictions have {y_pred.shape[1]} classes, those "
-                f"before had {self._classes}."
-            )
+            raise ValueError(f"For 'Accuracy.update', the predictions have {y_pred.shape[1]} "
+                             f"classes, those before had {self._classes}.")
         self._classes = y_pred.shape[1]
         if self._type == "classification":
             correct = y_pred.argmax(axis=1) == y
@@ -70,20 +68,16 @@ class _PerClass(Evaluated):
         else:
             classes = y_pred.shape[1]
             if y.size and (y.max() + 1 > classes or y.min() < 0):
-                raise ValueError(
-                    f"For '{self._name()}.update', labels must be below the number of classes "
-                    f"{classes}, but the largest is {y.max()}."
-                )
+                raise ValueError(f"For '{self._name()}.update', labels must be below the number of "
+                                 f"classes {classes}, but the largest is {y.max()}.")
             pred = one_hot(y_pred.argmax(axis=1).reshape(-1), classes)
             actual = one_hot(y.reshape(-1), classes)
         sums = np.stack([(pred * actual).sum(axis=0), pred.sum(axis=0), actual.sum(axis=0)])
         if self._type == "multilabel":
             self._sums = np.concatenate([self._sums, sums], axis=1)
         elif self._sums.size and self._sums.shape != sums.shape:
-            raise ValueError(
-                f"For '{self._name()}.update', the predictions have {sums.shape[1]} classes, those "
-                f"before had {self._sums.shape[1]}."
-            )
+            raise ValueError(f"For '{self._name()}.update', the predictions have {sums.shape[1]} "
+                             f"classes, those before had {self._sums.shape[1]}.")
         else:
             self._sums = self._sums + sums if self._sums.size else sums
 

@@ -47,10 +47,9 @@ class ConfusionMatrix(Kept):
         pairs = y.astype(np.int64).reshape(-1) * self.num_classes + \
             y_pred.astype(np.int64).reshape(-1)
         if pairs.size and (pairs.min() < 0 or max(y_pred.max(), y.max()) >= self.num_classes):
-            raise ValueError(
-                "For 'ConfusionMatrix.update', classes must be from 0 to "
-                f"{self.num_classes - 1}, but the largest is {max(y_pred.max(), y.max())}."
-            )
+            raise ValueError("For 'ConfusionMatrix.update', classes must be from 0 to "
+                             f"{self.num_classes - 1}, but the largest is "
+                             f"{max(y_pred.max(), y.max())}.")
         counts = np.bincount(pairs, minlength=self.num_classes**2)
         self._matrix += counts.reshape(self.num_classes, self.num_classes)
         self._updated = True
@@ -168,9 +167,8 @@ class ConfusionMatrixMetric(Kept):
         check_fit(y_pred.shape == y.shape and y.ndim >= 2, "ConfusionMatrixMetric", "predictions "
                   "and labels must be (N, C, ...) alike, but got", y_pred, y)
         if not np.isin(y, (0, 1)).all() or not np.isin(y_pred, (0, 1)).all():
-            raise ValueError(
-                "For 'ConfusionMatrixMetric.update', predictions and labels must be one-hot."
-            )
+            raise ValueError("For 'ConfusionMatrixMetric.update', predictions and labels must be "
+                             "one-hot.")
         if self.skip_channel and y.shape[1] > 1:
             y_pred, y = y_pred[:, 1:], y[:, 1:]
         y_pred = y_pred.reshape(*y_pred.shape[:2], -1).astype(bool)

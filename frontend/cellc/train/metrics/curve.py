@@ -45,10 +45,8 @@ class ROC(Kept):
                 "ROC", "scores must be (N, C, ...) with labels (N, ...), or of the labels' shape, "
                 "but got", y_pred, y)
             if self.class_num is not None and self.class_num != y_pred.shape[1]:
-                raise ValueError(
-                    f"For 'ROC.update', 'class_num' is {self.class_num}, but the scores are of "
-                    f"{y_pred.shape[1]} classes."
-                )
+                raise ValueError(f"For 'ROC.update', 'class_num' is {self.class_num}, but the "
+                                 f"scores are of {y_pred.shape[1]} classes.")
             self._classes = y_pred.shape[1]
             scores = np.moveaxis(y_pred, 1, -1).reshape(-1, self._classes)
         self._scores.append(scores)
@@ -94,9 +92,8 @@ def auc(x: Points, y: Points, reorder: bool = False) -> float:
     """
     px, py = np.asarray(x), np.asarray(y)
     if px.ndim != 1 or px.shape != py.shape:
-        raise ValueError(
-            f"For 'auc', 'x' and 'y' must be (N,) alike, but got {px.shape} and {py.shape}."
-        )
+        raise ValueError(f"For 'auc', 'x' and 'y' must be (N,) alike, but got {px.shape} and "
+                         f"{py.shape}.")
     if px.size < 2:
         raise ValueError(f"For 'auc', there must be at least two points, but got {px.size}.")
     if reorder:

@@ -54,9 +54,8 @@ class Loss(Mean):
         if loss.ndim == 0:
             loss = loss.reshape(1)
         if loss.ndim != 1:
-            raise ValueError(
-                f"For 'Loss.update', the loss must have 0 or 1 dimensions, but has {loss.ndim}."
-            )
+            raise ValueError("For 'Loss.update', the loss must have 0 or 1 dimensions, but has "
+                             f"{loss.ndim}.")
         self._sum += float(loss[0])
         self._count += 1
 
@@ -78,10 +77,9 @@ class Perplexity(Mean):
         """Take probabilities (..., C) and labels (...) into account."""
         probabilities, labels = self._take(inputs, 2, "probabilities and labels")
         if labels.size * probabilities.shape[-1] != probabilities.size:
-            raise RuntimeError(
-                "For 'Perplexity.update', labels must have the shape of the probabilities without "
-                f"their last axis, but got {labels.shape} and {probabilities.shape}."
-            )
+            raise RuntimeError("For 'Perplexity.update', labels must have the shape of the "
+                               f"probabilities without their last axis, but got {labels.shape} and "
+                               f"{probabilities.shape}.")
         chosen = labels.reshape(-1).astype(np.int64)
         rows = probabilities.reshape(-1, probabilities.shape[-1])
         chances = rows[np.arange(chosen.size), chosen]

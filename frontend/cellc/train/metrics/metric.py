@@ -110,9 +110,8 @@ def as_array(value: Any, who: str) -> Array:
         return value.asnumpy()
     if isinstance(value, (list, tuple, np.ndarray, int, float, np.number)):
         return np.asarray(value)
-    raise TypeError(
-        f"For '{who}', the inputs must be Tensor, list or numpy.ndarray, but got {type(value)}."
-    )
+    raise TypeError(f"For '{who}', the inputs must be Tensor, list or numpy.ndarray, but got "
+                    f"{type(value)}.")
 
 
 def one_hot(labels: Array, count: int) -> Array:
@@ -169,10 +168,8 @@ class Evaluated(Arguments, Metric):
             check_fit(y_pred.shape == y.shape, self._name(), "multilabel predictions and labels "
                       "must have one shape, but got", y_pred, y)
             if not np.isin(y_pred, (0, 1)).all() or not np.isin(y, (0, 1)).all():
-                raise ValueError(
-                    f"For '{self._name()}.update', multilabel predictions and labels must be "
-                    "0 or 1."
-                )
+                raise ValueError(f"For '{self._name()}.update', multilabel predictions and labels "
+                                 "must be 0 or 1.")
             return y_pred, y
         if y_pred.ndim == y.ndim and y_pred.shape == y.shape:
             return y_pred, y.argmax(axis=1)  # one-hot labels

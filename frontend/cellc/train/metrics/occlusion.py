@@ -46,24 +46,19 @@ class OcclusionSensitivity(Kept):
         instance(Cell)(network, "OcclusionSensitivity.update", "network")
         image, label = (as_array(x, "OcclusionSensitivity") for x in rest)
         if image.ndim < 2 or image.shape[0] != 1:
-            raise RuntimeError(
-                "For 'OcclusionSensitivity.update', the image must have a batch axis of length 1, "
-                f"but its shape is {image.shape}."
-            )
+            raise RuntimeError("For 'OcclusionSensitivity.update', the image must have a batch "
+                               f"axis of length 1, but its shape is {image.shape}.")
         if label.size != 1:
-            raise RuntimeError(
-                f"For 'OcclusionSensitivity.update', it needs one label, but got {label.size}."
-            )
+            raise RuntimeError("For 'OcclusionSensitivity.update', it needs one label, but got "
+                               f"{label.size}.")
         self._result = self._covered(network, image, int(label.reshape(())))
 
     def _covered(self, network: Cell, image: Array, label: int) -> Array:
         area = _area(image, self.b_box)
         margins = (self.margin,) * len(area) if isinstance(self.margin, int) else self.margin
         if len(margins) != len(area):
-            raise ValueError(
-                "For 'OcclusionSensitivity', 'margin' must be one int, or one for each of "
-                f"{len(area)} axes, but got {self.margin}."
-            )
+            raise ValueError("For 'OcclusionSensitivity', 'margin' must be one int, or one for "
+                             f"each of {len(area)} axes, but got {self.margin}.")
         shape = tuple(b - a for a, b in area)
         base = _scores(network, image)[0, label]
         result = np.empty(int(np.prod(shape)), image.dtype)
@@ -89,10 +84,8 @@ def _area(image: Array, box: Sequence[int] | None) -> list[tuple[int, int]]:
     if box is None:
         return [(0, n) for n in sizes]
     if len(box) != 2 * len(sizes):
-        raise ValueError(
-            f"For 'OcclusionSensitivity', 'b_box' must have {2 * len(sizes)} numbers for an image "
-            f"of shape {image.shape}, but has {len(box)}."
-        )
+        raise ValueError(f"For 'OcclusionSensitivity', 'b_box' must have {2 * len(sizes)} numbers "
+                         f"for an image of shape {image.shape}, but has {len(box)}.")
     pairs = [(max(0, a), min(b + 1, n)) for a, b, n in zip(box[::2], box[1::2], sizes, strict=True)]
     if any(a >= b for a, b in pairs):
         raise ValueError(f"For 'OcclusionSensitivity', the area of 'b_box' {box} is empty.")

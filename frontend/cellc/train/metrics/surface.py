@@ -25,8 +25,7 @@ class _Surface(Kept):
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take a predicted image, the true one and the label whose area counts."""
-        *images, label = counted(
-            self._name(), inputs, 3, "predicted image, true image, label")
+        *images, label = counted(self._name(), inputs, 3, "predicted image, true image, label")
         y_pred, y = (as_array(x, self._name()) for x in images)
         instance(int, float, np.number)(label, f"{self._name()}.update", "label")
         check_fit(y_pred.size > 0 and y_pred.shape == y.shape, self._name(), "the images must have "

@@ -121,5 +121,4 @@ def graph_def(nodes: Iterable[tuple[str, str, Sequence[str]]]) -> bytes:
     return out
 
 
-__all__ = ["event", "graph_def", "histogram", "image", "png", "scalar",
-           "tensor", "text"]
+__all__ = ["event", "graph_def", "histogram", "image", "png", "scalar", "tensor", "text"]

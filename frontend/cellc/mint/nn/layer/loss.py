@@ -70,8 +70,7 @@ class CosineEmbeddingLoss(Layer):
 
     def construct(self, input1: Tensor, input2: Tensor, target: Tensor) -> Any:
         """The loss, reduced."""
-        return functional.cosine_embedding_loss(input1, input2, target, self.margin,
-                                                self.reduction)
+        return functional.cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)
 
 
 class CrossEntropyLoss(_Loss, function=functional.cross_entropy):

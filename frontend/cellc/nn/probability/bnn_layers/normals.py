@@ -72,8 +72,7 @@ class NormalPosterior(Cell):
 def _draw_parameter(mean: float, std: float, shape: Sequence[int], dtype: DType, name: str,
                     what: str) -> Parameter:
     """A parameter drawn by numpy's generator, as MindSpore's are."""
-    value = np.random.normal(NUMBER(mean, what, "mean"), NUMBER(std, what, "std"),
-                             tuple(shape))
+    value = np.random.normal(NUMBER(mean, what, "mean"), NUMBER(std, what, "std"), tuple(shape))
     return Parameter(Tensor(value, dtype), name=name)
 
 

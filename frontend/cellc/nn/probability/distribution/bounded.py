@@ -49,8 +49,7 @@ class Uniform(Distribution):
         inside = ops.logical_and(v >= low, v <= high)
         return ops.where(inside, -ops.log(high - low), -math.inf)
 
-    _cdf = at_value(
-        lambda self, v, low, high: ops.clamp((v - low) / (high - low), 0.0, 1.0))
+    _cdf = at_value(lambda self, v, low, high: ops.clamp((v - low) / (high - low), 0.0, 1.0))
     _survival_function = at_value(
         lambda self, v, low, high: ops.clamp((high - v) / (high - low), 0.0, 1.0))
 
@@ -59,8 +58,7 @@ class Uniform(Distribution):
         within = ops.logical_and(low_b <= low, high <= high_b)
         return ops.where(within, ops.log(high_b - low_b) - ops.log(high - low), math.inf)
 
-    _sample = draws(
-        lambda self, dims, low, high: low + self._uniform(dims) * (high - low))
+    _sample = draws(lambda self, dims, low, high: low + self._uniform(dims) * (high - low))
 
 
 class Exponential(OfRate):

@@ -52,8 +52,7 @@ class Bernoulli(_OfProbability):
     _var = figure(lambda self, p: p * (1.0 - p))
     _entropy = figure(lambda self, p: -ops.xlogy(p, p) - ops.xlogy(1.0 - p, 1.0 - p))
     _log_prob = at_value(lambda self, v, p: ops.xlogy(v, p) + ops.xlogy(1.0 - v, 1.0 - p))
-    _cdf = at_value(
-        lambda self, v, p: ops.where(v < 0, 0.0, ops.where(v < 1, 1.0 - p, 1.0)))
+    _cdf = at_value(lambda self, v, p: ops.where(v < 0, 0.0, ops.where(v < 1, 1.0 - p, 1.0)))
 
     @divergence
     def _kl_loss(self, p: Any, q: Any) -> Tensor:
@@ -199,8 +198,7 @@ class Categorical(Distribution):
         v, below = self._at(v, ops.cumsum(p, -1))
         return ops.where(v < 0, 0.0, ops.where(v < p.shape[-1] - 1, below, 1.0))
 
-    _kl_loss = divergence(
-        lambda self, p, q: ops.sum(ops.xlogy(p, p) - ops.xlogy(p, q), -1))
+    _kl_loss = divergence(lambda self, p, q: ops.sum(ops.xlogy(p, p) - ops.xlogy(p, q), -1))
 
     def _sample(self, shape: Any = (), probs: Any = None) -> Tensor:
         p = self._check_param_type(probs)

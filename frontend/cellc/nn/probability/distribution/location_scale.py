@@ -38,8 +38,7 @@ class _LocScale(LocScale, Distribution):
 
     def __init__(self, loc: Any = None, scale: Any = None, seed: int | None = None,
                  dtype: DType = float32, name: str | None = None) -> None:
-        self._keep(seed, dtype, self.dist_type if name is None else name, loc=loc,
-                   scale=scale)
+        self._keep(seed, dtype, self.dist_type if name is None else name, loc=loc, scale=scale)
 
     _mode = figure(lambda self, loc, scale: loc)
 
