@@ -163,7 +163,7 @@ def test_flat_weights_share_blocks_and_compute_the_same(mode: int) -> None:
     net.flatten_weights(fusion_size=8)
     with pytest.raises(ValueError, match="negative"):
         net.flatten_weights(-1)
-    with pytest.raises(TypeError, match="'fusion_size' must be int, but got float"):
+    with pytest.raises(TypeError, match="'fusion_size' must be a non-negative int, but got"):
         net.flatten_weights(1.5)
 
 

@@ -231,8 +231,8 @@ def test_parts_add_up(wrap):
                                   nn.MicroBatchInterleaved])
 def test_wrong_arguments_of_parts(wrap):
     for error, args, text in (
-        (ValueError, (Squares(), 0), "must be large than 0, but got 0"),
-        (TypeError, (Squares(), "a"), "must be an int, but got 'a'"),
+        (ValueError, (Squares(), 0), "must be a positive int, but got 0"),
+        (TypeError, (Squares(), "a"), "must be a positive int, but got 'a'"),
         (TypeError, (1, 2), "'network' must be a Cell, but got 1"),
     ):
         with pytest.raises(error, match=text):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.declared import INT, instance, misuse
+from ..core.declared import POSITIVE, instance
 from ..ops.arguments import ranked
 from ..ops.micro_batches import for_graph_mode, micro_batch, micro_result
 from ..ranks.settings import get_auto_parallel_context
@@ -29,11 +29,8 @@ class _InParts(Cell):
         super().__init__(auto_prefix=False)
         what = self.cls_name
         instance(Cell)(network, what, "network")
-        INT(parts, what, name)
-        if parts <= 0:
-            raise misuse(what, f"the argument '{name}' must be large than 0", parts)
         self.network = network
-        self.parts = int(parts)
+        self.parts: int = POSITIVE(parts, what, name)
 
     def construct(self, *inputs: Any) -> Any:
         """The sum over the parts."""

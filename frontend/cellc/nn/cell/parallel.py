@@ -7,6 +7,7 @@ and run here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from cellc_runtime.lazy import lazy_imports
 from cellc_runtime.world import world
 
 from ...context import OPTIONS
-from ...core.declared import misuse
+from ...core.declared import NON_NEGATIVE, instance, misuse
 from ...core.dispatch import active_tracer
 from ...core.invalidation import changed
 from ...storage.memory import aligned_block
@@ -29,10 +30,6 @@ with lazy_imports(__name__):  # one process needs none
     from ...ops import primitive
     from ...ranks import layout as placing
     from ...ranks import layouts, settings
-
-
-def _wrong(name: str, wanted: str, value: Any) -> TypeError:
-    return TypeError(f"'{name}' must be {wanted}, but got {type(value).__name__}.")
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -92,10 +89,7 @@ class Parallel(Compiling):
 
     @pipeline_stage.setter
     def pipeline_stage(self, value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise _wrong("pipeline_stage", "int", value)
-        if value < 0:
-            raise ValueError(f"'pipeline_stage' must not be negative, but got {value}.")
+        NON_NEGATIVE(value, "Cell", "pipeline_stage")
         before = _settings(self).get("pipeline_stage")
         _settings(self)["pipeline_stage"] = value
         for parameter in self.trainable_params():
@@ -152,11 +146,9 @@ class Parallel(Compiling):
             RuntimeError: a layout is of another number of ranks than there are.
         """
         given: Any = self.parameters_dict() if params is None else params
-        if not isinstance(given, Mapping):
-            raise _wrong("params", "dict or None", given)
+        instance(Mapping, wanted="a dict or None")(given, "load_parameter_slice", "params")
         for name, parameter in given.items():
-            if not isinstance(parameter, Parameter):
-                raise _wrong(f"params['{name}']", "Parameter", parameter)
+            instance(Parameter)(parameter, "load_parameter_slice", f"params[{name!r}]")
             layout = self.parameter_layout_dict.get(name)
             if layout and int(np.prod(layout[0])) > 1:
                 _cut_parameter(name, parameter, layout)
@@ -184,10 +176,7 @@ class Parallel(Compiling):
         Args:
             fusion_size: the most bytes of a block; 0: one block for each element type.
         """
-        if isinstance(fusion_size, bool) or not isinstance(fusion_size, int):
-            raise _wrong("fusion_size", "int", fusion_size)
-        if fusion_size < 0:
-            raise ValueError(f"'fusion_size' must not be negative, but got {fusion_size}.")
+        NON_NEGATIVE(fusion_size, "flatten_weights", "fusion_size")
         groups: dict[Any, list[Parameter]] = {}
         for parameter in self.get_parameters():
             groups.setdefault(parameter.dtype, []).append(parameter)
@@ -213,8 +202,7 @@ class Parallel(Compiling):
 
     @parameter_layout_dict.setter
     def parameter_layout_dict(self, value: dict[str, Any]) -> None:
-        if not isinstance(value, dict):
-            raise _wrong("parameter_layout_dict", "dict", value)
+        instance(dict)(value, "Cell", "parameter_layout_dict")
         _settings(self)["layouts"] = value
 
     @property
@@ -224,8 +212,7 @@ class Parallel(Compiling):
 
     @parallel_parameter_name_list.setter
     def parallel_parameter_name_list(self, value: list[str]) -> None:
-        if not isinstance(value, list):
-            raise _wrong("parallel_parameter_name_list", "list", value)
+        instance(list)(value, "Cell", "parallel_parameter_name_list")
         _settings(self)["names"] = value
 
     @property
@@ -236,8 +223,7 @@ class Parallel(Compiling):
 
     @parallel_parameter_merge_net_dict.setter
     def parallel_parameter_merge_net_dict(self, value: dict[str, Any]) -> None:
-        if not isinstance(value, dict):
-            raise _wrong("parallel_parameter_merge_net_dict", "dict", value)
+        instance(dict)(value, "Cell", "parallel_parameter_merge_net_dict")
         _settings(self)["merge"] = value
 
 
@@ -258,12 +244,9 @@ def sharded(
     fn: Any, in_strategy: Any, out_strategy: Any, parameter_plan: Mapping[str, Any] | None
 ) -> Any:
     """A function or Cell, its operands and results laid out; see `cellc.parallel.shard`."""
-    if not isinstance(in_strategy, tuple):
-        raise _wrong("in_strategy", "tuple", in_strategy)
-    if not isinstance(out_strategy, (tuple, type(None))):
-        raise _wrong("out_strategy", "tuple or None", out_strategy)
-    if not isinstance(parameter_plan, (dict, type(None))):
-        raise _wrong("parameter_plan", "dict or None", parameter_plan)
+    instance(tuple)(in_strategy, "shard", "in_strategy")
+    instance(tuple, NoneType)(out_strategy, "shard", "out_strategy")
+    instance(dict, NoneType)(parameter_plan, "shard", "parameter_plan")
     if parameter_plan and not hasattr(fn, "parameters_dict"):
         raise TypeError(f"'parameter_plan' is for the parameters of a Cell, but got {type(fn)}.")
     laying.check_strategies("shard", in_strategy, out_strategy)

@@ -21,7 +21,6 @@ from ...core.declared import (
 )
 from ...ops.functional import volume, window
 from ...tensors.tensor import Tensor
-from ..cell import Cell
 from .base import Family, OfInput, OfX
 
 Ints = tuple[int, ...]
@@ -315,23 +314,25 @@ def _output_size(output_size: Any, count: int, what: str) -> Any:
     return tuple(sizes)
 
 
-class AdaptiveAvgPool2d(Cell):
+class _Adaptive(OfInput):
+    """Windows that divide the last `spatial` axes, so that `output_size` come out."""
+
+    spatial = 2
+    output_size: Any
+
+    def __post_init__(self) -> None:
+        self.output_size = _output_size(self.output_size, self.spatial, self.cls_name)
+
+
+class AdaptiveAvgPool2d(_Adaptive, function=ops.adaptive_avg_pool2d):
     """Means of windows so that the output has a given size. Source: `nn.AdaptiveAvgPool2d`.
 
     Args:
         output_size: rows and columns (None: those of the input), or one int for both.
     """
 
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = _output_size(output_size, 2, self.cls_name)
 
-    def construct(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) or (C, H, W) to the size."""
-        return ops.adaptive_avg_pool2d(input, self.output_size)
-
-
-class AdaptiveMaxPool2d(Cell):
+class AdaptiveMaxPool2d(_Adaptive, function=ops.adaptive_max_pool2d):
     """Maxima of windows so that the output has a given size. Source: `nn.AdaptiveMaxPool2d`.
 
     Args:
@@ -339,14 +340,8 @@ class AdaptiveMaxPool2d(Cell):
         return_indices: return also the flat position of each in its plane.
     """
 
-    def __init__(self, output_size: Any, return_indices: Flag = False) -> None:
-        super().__init__()
-        self.output_size = _output_size(output_size, 2, self.cls_name)
-        self.return_indices = return_indices
-
-    def construct(self, input: Tensor) -> Any:
-        """(N, C, H, W) or (C, H, W) to the size."""
-        return ops.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+    output_size: Any
+    return_indices: Flag = False
 
 
 class AdaptiveAvgPool1d(OfInput, function=ops.adaptive_avg_pool1d):
@@ -361,23 +356,15 @@ class AdaptiveMaxPool1d(OfX, function=ops.adaptive_max_pool1d):
     output_size: Positive
 
 
-class AdaptiveAvgPool3d(Cell):
+class AdaptiveAvgPool3d(_Adaptive, spatial=3, function=ops.adaptive_avg_pool3d):
     """Means of windows of (N, C, D, H, W) for an output size. Source: `nn.AdaptiveAvgPool3d`.
 
     Args:
         output_size: depth, rows and columns (None: those of the input), or one int for all.
     """
 
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = _output_size(output_size, 3, self.cls_name)
 
-    def construct(self, input: Tensor) -> Tensor:
-        """(N, C, D, H, W) or (C, D, H, W) to the size."""
-        return ops.adaptive_avg_pool3d(input, self.output_size)
-
-
-class AdaptiveMaxPool3d(Cell):
+class AdaptiveMaxPool3d(_Adaptive, spatial=3, function=ops.adaptive_max_pool3d):
     """Maxima of windows of (N, C, D, H, W) for an output size. Source: `nn.AdaptiveMaxPool3d`.
 
     Args:
@@ -385,14 +372,8 @@ class AdaptiveMaxPool3d(Cell):
         return_indices: return also the position of each in the flattened (D, H, W), int32.
     """
 
-    def __init__(self, output_size: Any, return_indices: Flag = False) -> None:
-        super().__init__()
-        self.output_size = _output_size(output_size, 3, self.cls_name)
-        self.return_indices = return_indices
-
-    def construct(self, input: Tensor) -> Any:
-        """(N, C, D, H, W) or (C, D, H, W) to the size."""
-        return ops.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+    output_size: Any
+    return_indices: Flag = False
 
 
 class LPPool2d(OfX, function=ops.lp_pool2d):
