@@ -93,7 +93,7 @@ def _per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
 
 
 class _Assigning:
-    """What remembers the rates that it has assigned."""
+    """Base of schedulers: it remembers the rates that were assigned last."""
 
     _last_lr: list[Tensor]
 

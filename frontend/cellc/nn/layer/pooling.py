@@ -315,13 +315,13 @@ def _output_size(output_size: Any, count: int, what: str) -> Any:
 
 
 class _Adaptive(OfInput):
-    """Windows that divide the last `spatial` axes, so that `output_size` come out."""
+    """Windows that divide the last axes, so that `output_size` come out."""
 
-    spatial = 2
+    _spatial = 2
     output_size: Any
 
     def __post_init__(self) -> None:
-        self.output_size = _output_size(self.output_size, self.spatial, self.cls_name)
+        self.output_size = _output_size(self.output_size, self._spatial, self.cls_name)
 
 
 class AdaptiveAvgPool2d(_Adaptive, function=ops.adaptive_avg_pool2d):
@@ -356,7 +356,7 @@ class AdaptiveMaxPool1d(OfX, function=ops.adaptive_max_pool1d):
     output_size: Positive
 
 
-class AdaptiveAvgPool3d(_Adaptive, spatial=3, function=ops.adaptive_avg_pool3d):
+class AdaptiveAvgPool3d(_Adaptive, _spatial=3, function=ops.adaptive_avg_pool3d):
     """Means of windows of (N, C, D, H, W) for an output size. Source: `nn.AdaptiveAvgPool3d`.
 
     Args:
@@ -364,7 +364,7 @@ class AdaptiveAvgPool3d(_Adaptive, spatial=3, function=ops.adaptive_avg_pool3d):
     """
 
 
-class AdaptiveMaxPool3d(_Adaptive, spatial=3, function=ops.adaptive_max_pool3d):
+class AdaptiveMaxPool3d(_Adaptive, _spatial=3, function=ops.adaptive_max_pool3d):
     """Maxima of windows of (N, C, D, H, W) for an output size. Source: `nn.AdaptiveMaxPool3d`.
 
     Args:
