@@ -6,9 +6,11 @@ temporaries follow from a few symbols, the sizes of inputs. So a program for cer
 same code with another table (`Program.at`).
 
 A *number* is an int, a float, or a tuple: `("sum", (factor, atom, ...), ...)` is a sum of products,
-`("+", a, b)` (also `-`, `*`, `/`, `**`) arithmetic of floats. An atom is the name of a symbol, or a
+`("+", a, b)` (also `-`, `*`, `/`, `**`, `min`, `max`) arithmetic of floats, `("sqrt", x)` one
+of `FLOAT_FUNCTIONS`. An atom is the name of a symbol, or a
 tuple `("//", a, b)`, `("min", ...)`, `("max", ...)`, `("divisor", x, most)`, the largest divisor
-of `x` up to `most`, or `("choose", x, least, a, b)`, which is `a` where `x >= least` and else `b`.
+of `x` up to `most`, `("choose", x, least, a, b)`, which is `a` where `x >= least` and else `b`, or
+`("floor", x)` (also `ceil`, `trunc`, `round`), a float as a whole number.
 """
 
 from __future__ import annotations
@@ -44,11 +46,17 @@ def divisor(x: int, most: int) -> int:
 FUNCTIONS: dict[str, Callable[..., int]] = {
     "//": operator.floordiv, "min": min, "max": max, "divisor": divisor,
     "choose": lambda x, least, a, b: a if x >= least else b,
+    "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round,
 }
-_ARGUMENTS = {"//": (2, 2), "divisor": (2, 2), "min": (1, 64), "max": (1, 64), "choose": (4, 4)}
-_FLOATS: dict[str, Callable[[float, float], float]] = {
+WHOLE = frozenset({"floor", "ceil", "trunc", "round"})
+_ARGUMENTS = {"//": (2, 2), "divisor": (2, 2), "min": (1, 64), "max": (1, 64), "choose": (4, 4),
+              **dict.fromkeys(WHOLE, (1, 1))}
+FLOAT_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "log2": math.log2, "log10": math.log10,
+    "sin": math.sin, "cos": math.cos}
+FLOATS: dict[str, Callable[..., float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "**": math.pow}
+    "**": math.pow, "min": min, "max": max, **FLOAT_FUNCTIONS}
 
 
 def evaluate(x: Number, sizes: Sizes) -> Any:
@@ -56,7 +64,7 @@ def evaluate(x: Number, sizes: Sizes) -> Any:
     if type(x) is not tuple:
         return x
     if x[0] != "sum":
-        return _FLOATS[x[0]](evaluate(x[1], sizes), evaluate(x[2], sizes))
+        return FLOATS[x[0]](*[evaluate(a, sizes) for a in x[1:]])
     total = 0
     for factor, *atoms in x[1:]:
         for atom in atoms:
@@ -125,7 +133,7 @@ class Open:
         for relation, x in self.guards:
             try:
                 holds = RELATIONS[relation](evaluate(x, sizes), 0)
-            except ZeroDivisionError:
+            except (ArithmeticError, ValueError):
                 holds = False
             if not holds:
                 return f"{condition(relation, x)} is needed, but {_values(x, sizes)}"
@@ -232,7 +240,7 @@ class Evaluator:
         values[: len(sizes)] = sizes
         try:
             _run(self._guarding, values)
-        except ZeroDivisionError:
+        except (ArithmeticError, ValueError):
             return None
         return values if all(holds(values[i], 0) for holds, i in self._guards) else None
 
@@ -249,7 +257,7 @@ class Evaluator:
             key = type(x), repr(x)
             return self._found[key] if key in self._found else self._new(key, x)
         if x[0] != "sum":
-            return self._step(x[0], _FLOATS[x[0]], tuple(map(self._place, x[1:])))
+            return self._step(x[0], FLOATS[x[0]], tuple(map(self._place, x[1:])))
         terms = tuple([(factor, *map(self._atom, atoms)) for factor, *atoms in x[1:]])
         if len(terms) == 1 and len(terms[0]) == 2 and terms[0][0] == 1:
             return int(terms[0][1])
@@ -346,7 +354,8 @@ def shown(x: Number) -> str:
     if type(x) is not tuple:
         return str(x)
     if x[0] != "sum":
-        return f"({shown(x[1])} {x[0]} {shown(x[2])})"
+        args = list(map(shown, x[1:]))
+        return f"{x[0]}({', '.join(args)})" if x[0].isalnum() else f"({args[0]} {x[0]} {args[1]})"
     text = ""
     for factor, *atoms in x[1:]:
         shown_atoms = list(map(_shown_atom, atoms))
@@ -442,7 +451,7 @@ class _Reader:
         if kind == "sum":
             return (kind, *[(_whole(factor), *[self._atom(a, names, depth) for a in atoms])
                             for factor, *atoms in parts])
-        if kind not in _FLOATS or len(parts) != 2:
+        if kind not in FLOATS or len(parts) != 2 - (kind in FLOAT_FUNCTIONS):
             raise ValueError(f"{str(kind)[:80]!r} is no operation on numbers")
         return (kind, *[self._number(p, names, depth + 1) for p in parts])
 

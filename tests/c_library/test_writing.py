@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import struct
@@ -278,6 +279,9 @@ def machine(words: list[int], variables: list[int]) -> Any:
             stack[-1 - word] = bits(float(stack[-1 - word]))
         elif op == 16:
             stack[-1] = int(as_float(stack[-1]))
+        elif op in (18, 19):
+            x = as_float(stack[-1])
+            stack[-1] = bits(math.sqrt(x)) if op == 18 else math.floor(x)
         else:
             b, a = stack.pop(), stack.pop()
             stack.append(two[op](a, b) if op in two else bits(floats[op](as_float(a), as_float(b))))
@@ -290,7 +294,10 @@ def machine(words: list[int], variables: list[int]) -> Any:
     ("sum", (1, ("choose", ("sum", (1, "N")), 4, ("sum", (1, "S")), 2))),
     ("sum", (1, ("divisor", ("sum", (6, "S")), ("sum", (1, "N"))))),
     ("/", 1, ("sum", (1, "S"))), ("**", ("sum", (1, "N")), -0.5), ("*", ("+", 1, 2), 0.25),
-    ("-", ("sum", (1, "N")), 3), ("sum", (1, ("//", ("sum", (-1, "N")), 3)))])
+    ("-", ("sum", (1, "N")), 3), ("sum", (1, ("//", ("sum", (-1, "N")), 3))),
+    ("/", 1, ("sqrt", ("sum", (1, "S")))),
+    ("sum", (3, "N", ("trunc", ("*", ("sum", (1, "S")), 0.3)))),
+    ("sum", (1, ("floor", ("-", 0.5, ("sqrt", ("sum", (1, "S")))))))])
 @pytest.mark.parametrize("sizes", [(2, 3), (7, 40)])
 def test_programs_of_numbers(x: Any, sizes: tuple[int, int]) -> None:
     """Their results are those of the runtime (which the library's own are compared with above)."""
@@ -314,6 +321,27 @@ def test_numbers_in_a_library(tmp_path: Path) -> None:
             x = np.random.default_rng(n).standard_normal((n, s)).astype(np.float32)
             for a, b in zip(session.run("fn", x), fn(ms.Tensor(x)), strict=True):
                 np.testing.assert_array_equal(a, b.asnumpy())
+
+
+def test_functions_of_sizes_in_a_library(tmp_path: Path) -> None:
+    """Square roots of open sizes, and parts of them as sizes."""
+    def fn(x: Any) -> Any:
+        n, s = x.shape
+        kept = int(s * 0.7) + 1
+        return x / math.sqrt(s) + math.floor(math.sqrt(n) - 4), x[:, :kept] * ms.Tensor(n / s)
+
+    ms.compile_artifact(tmp_path / "libf.so", {"fn": (fn, "float32[N,S]")})
+    with CLibrary(tmp_path / "libf.so").session() as session:
+        for n, s in ((2, 2), (3, 7), (9, 1009), (64, 31), (3, 7)):
+            x = np.random.default_rng(n).standard_normal((n, s)).astype(np.float32)
+            for a, b in zip(session.run("fn", x), fn(ms.Tensor(x)), strict=True):
+                np.testing.assert_array_equal(a, b.asnumpy())
+
+
+def test_functions_of_sizes_that_a_library_has_not(tmp_path: Path) -> None:
+    with pytest.raises((ValueError, TypeError), match=r"'log' of a number that follows from sizes"):
+        ms.compile_artifact(tmp_path / "libf.so", {
+            "fn": (lambda x: x * math.log(x.shape[0]), "float32[N,2]")})
 
 
 def test_sums_of_open_length_in_a_library(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -85,6 +86,23 @@ def test_set_inputs_says_what_is_open(peer: Peer, tmp_path: Path) -> None:
     for n in (2, 7):
         x, y = normal(n, 4), normal(n, 4, seed=2)
         same(peer.run(path, [x.asnumpy(), y.asnumpy()]), Net()(x, y))
+
+
+class Functions(nn.Cell):
+    """Numbers that follow from sizes by Python's functions."""
+
+    def construct(self, x: Any) -> Any:
+        n, s = x.shape
+        y = x * math.log2(n) + ms.Tensor([n, s / 3]).sum() * math.exp(-s)
+        return x / math.sqrt(s) * min(1.0, 5 / n), y, ops.ones((int(s * 0.7) + 1,)), \
+            ops.ones((math.ceil(s * 0.3), round(n * 0.4) + math.floor(n / 2)))
+
+
+def test_functions_of_sizes(peer: Peer, tmp_path: Path) -> None:
+    path = exported(Functions(), Tensor(shape=[None, None], dtype=ms.float32), folder=tmp_path)
+    for n, s in ((2, 3), (7, 5), (3, 101)):
+        x = normal(n, s)
+        same(peer.run(path, [x.asnumpy()]), Functions()(x))
 
 
 @pytest.mark.parametrize("net", [nn.AdaptiveAvgPool2d(1), nn.AdaptiveMaxPool2d((1, 1)),

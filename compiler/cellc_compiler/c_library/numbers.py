@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from cellc_runtime.open_sizes import Number
+from cellc_runtime.open_sizes import WHOLE, Number
 
 from .abi import NotInC
 
@@ -40,6 +40,8 @@ class Op(IntEnum):
     FLOAT_POWER = 15
     INTEGER = 16
     DIVISOR = 17
+    FLOAT_SQRT = 18
+    FLOOR = 19
 
 
 _FUNCTIONS = {"//": Op.DIVIDE, "min": Op.MIN, "max": Op.MAX, "choose": Op.CHOOSE,
@@ -98,6 +100,8 @@ class Code:
         if x[0] == "sum":
             self._sum(x[1:], depth)
             return False
+        if len(x) == 2:
+            return self._function(*x, depth)
         op, left, right = x
         floats = [self._push(left, depth), self._push(right, depth + 1)]
         if op in _WHOLE and not any(floats):
@@ -106,7 +110,18 @@ class Code:
         for below, is_float in enumerate(reversed(floats)):
             if not is_float:
                 self._op(Op.FLOAT, below)
+        if op not in _FLOATS:
+            raise NotInC(f"{op!r} of numbers that are not whole")
         self._op(_FLOATS[op])
+        return True
+
+    def _function(self, name: str, x: Any, depth: int) -> bool:
+        """A function of one float."""
+        if name != "sqrt":
+            raise NotInC(f"{name!r} of a number that follows from sizes")
+        if not self._push(x, depth):
+            self._op(Op.FLOAT, 0)
+        self._op(Op.FLOAT_SQRT)
         return True
 
     def _sum(self, terms: Any, depth: int) -> None:
@@ -123,6 +138,9 @@ class Code:
             self._op(Op.VARIABLE, self._places[atom])
             return
         kind, *parts = atom
+        if kind in WHOLE:
+            self._whole(kind, parts[0], depth)
+            return
         floats = [self._push(p, depth + (i if kind == "choose" else min(i, 1)))
                   if kind == "choose" or i == 0 else self._folded(kind, p, depth)
                   for i, p in enumerate(parts)]
@@ -130,6 +148,13 @@ class Code:
             raise NotInC(f"{kind!r} of a number that is not whole")
         if kind == "choose":
             self._op(Op.CHOOSE)
+
+    def _whole(self, kind: str, x: Any, depth: int) -> None:
+        """A float made whole."""
+        if kind not in ("floor", "trunc"):
+            raise NotInC(f"{kind!r} of a number that follows from sizes")
+        if self._push(x, depth):
+            self._op(Op.FLOOR if kind == "floor" else Op.INTEGER)
 
     def _folded(self, kind: str, part: Any, depth: int) -> bool:
         """A further operand of an operation on two."""

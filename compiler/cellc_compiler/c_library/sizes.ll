@@ -25,7 +25,7 @@ step:
     i64 7, label %max i64 8, label %choose i64 9, label %subtract i64 10, label %float
     i64 11, label %fadd i64 12, label %fsub i64 13, label %fmul i64 14, label %fdiv
     i64 15, label %fpow i64 16, label %integer
-    i64 17, label %divisor ]
+    i64 17, label %divisor i64 18, label %fsqrt i64 19, label %floor ]
 end.of.it:
   ret %b
 constant:
@@ -106,6 +106,18 @@ float:
 integer:
   %cut = fptosi double %y to i64
   store i64 %cut, ptr %b.p
+  br label %step
+fsqrt:
+  %v.sqrt = call double @llvm.sqrt.f64(double %y)
+  store double %v.sqrt, ptr %b.p
+  br label %step
+floor:
+  %towards.0 = fptosi double %y to i64
+  %back = sitofp i64 %towards.0 to double
+  %above = fcmp ogt double %back, %y
+  %one.above = zext i1 %above to i64
+  %below = sub i64 %towards.0, %one.above
+  store i64 %below, ptr %b.p
   br label %step
 fadd:
   %v.add = fadd double %x, %y

@@ -22,6 +22,7 @@ import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from numbers import Integral
 from typing import Any, Protocol, TypeVar, Union
 
@@ -31,7 +32,7 @@ from cellc_runtime.records import dataclass
 with lazy_imports(__name__):
     from cellc_runtime import open_sizes
 
-    from . import divisors
+    from . import divisors, size_functions
 
 # An atom is a symbol or a floor division; a monomial a sorted tuple of atoms; a polynomial maps
 # monomials to integer coefficients.
@@ -64,17 +65,17 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One of the runtime's `FUNCTIONS` of sizes that are not negative."""
+    """One of the runtime's `FUNCTIONS`: of sizes that are not negative, or a `Ratio` made whole."""
 
     function: str
-    args: tuple[Size, ...]
+    args: tuple[Any, ...]
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.args))})"
 
 
-def applied(function: str, *args: Size) -> Any:
-    if not any(type(a) is Dim for a in args):
+def applied(function: str, *args: Any) -> Any:
+    if not any(map(is_symbolic, args)):
         return open_sizes.FUNCTIONS[function](*args)
     return Dim((((Applied(function, args),), 1),))
 
@@ -195,10 +196,16 @@ class Dim:
         return self // divisor, self % divisor
 
     def __truediv__(self, other: Any) -> Any:
+        if type(other) is Dim:
+            return other.__rtruediv__(self)
         return Ratio("/", self, other) if _is_number(other) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Any:
-        return Ratio("/", other, self) if _is_number(other) else NotImplemented
+        if not _is_number(other):
+            return NotImplemented
+        if self == 0:
+            raise ZeroDivisionError("division by zero")
+        return Ratio("/", other, self)
 
     def __pow__(self, power: Any) -> Any:
         if not _is_number(power):
@@ -214,8 +221,10 @@ class Dim:
     __and__ = __rand__ = _bitwise(operator.and_)
     __or__ = __ror__ = _bitwise(operator.or_)
     __xor__ = __rxor__ = _bitwise(operator.xor)
-    __rpow__, __rlshift__, __rrshift__ = map(_bitwise, (operator.pow, operator.lshift,
-                                                        operator.rshift))
+    __rlshift__, __rrshift__ = map(_bitwise, (operator.lshift, operator.rshift))
+
+    def __rpow__(self, base: Any) -> Any:
+        return Ratio("**", base, self) if type(base) is float and base > 0 else base ** int(self)
 
     def __lshift__(self, count: Any) -> Any:
         return self * (1 << int(count))
@@ -450,15 +459,21 @@ class Ratio:
     def __float__(self) -> float:
         return float(evaluate_number(self, {s: fixed(Dim.symbol(s)) for s in symbols_of(self)}))
 
-    def _compared(self) -> float:
-        """The number to compare: in code for all sizes only costs are compared, by estimates."""
-        shapes = _state.shapes
-        return float(estimate(self) if shapes is not None and shapes.general else self)
-
     def __int__(self) -> int:
         return int(float(self))
 
-    __trunc__ = __int__
+    def __floor__(self) -> Any:
+        return size_functions.whole("floor", self)
+
+    def __ceil__(self) -> Any:
+        return size_functions.whole("ceil", self)
+
+    def __trunc__(self) -> Any:
+        return size_functions.whole("trunc", self)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        whole = digits is None
+        return size_functions.whole("round", self) if whole else round(float(self), digits)
 
     def __bool__(self) -> bool:
         return bool(float(self))
@@ -466,24 +481,26 @@ class Ratio:
     def __eq__(self, other: object) -> bool:
         if type(other) is Ratio and (self.op, self.args) == (other.op, other.args):
             return True
-        return self._compared() == other
+        return size_functions.compare(self, other, operator.eq)
 
     def __lt__(self, other: Any) -> bool:
-        return bool(self._compared() < other)
+        return size_functions.compare(self, other, operator.lt)
 
     def __le__(self, other: Any) -> bool:
-        return bool(self._compared() <= other)
+        return size_functions.compare(self, other, operator.le)
 
     def __gt__(self, other: Any) -> bool:
-        return bool(self._compared() > other)
+        return size_functions.compare(self, other, operator.gt)
 
     def __ge__(self, other: Any) -> bool:
-        return bool(self._compared() >= other)
+        return size_functions.compare(self, other, operator.ge)
 
     def __hash__(self) -> int:
         return hash((self.op, self.args))
 
     def __str__(self) -> str:
+        if self.op.isalnum():
+            return f"{self.op}({', '.join(map(str, self.args))})"
         a, b = (f"({x})" if is_symbolic(x) or (type(x) in (int, float) and x < 0) else repr(x)
                 for x in self.args)
         return f"{a} {self.op} {b}"
@@ -504,7 +521,7 @@ def evaluate(x: Any, sizes: Sizes) -> int:
             if isinstance(atom, str):
                 c *= sizes[atom]
             elif isinstance(atom, Applied):
-                args = [evaluate(a, sizes) for a in atom.args]
+                args = [evaluate_number(a, sizes) for a in atom.args]
                 c *= open_sizes.FUNCTIONS[atom.function](*args)
             else:
                 c *= evaluate(atom.numerator, sizes) // evaluate(atom.divisor, sizes)
@@ -512,9 +529,15 @@ def evaluate(x: Any, sizes: Sizes) -> int:
     return total
 
 
-OPS: dict[str, Callable[[Any, Any], Any]] = {
+def _called(function: str, *args: Any) -> Any:
+    return Ratio(function, *args) if any(map(is_symbolic, args)) else \
+        open_sizes.FLOATS[function](*args)
+
+
+OPS: dict[str, Callable[..., Any]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
     "/": lambda a, b: a / b, "**": lambda a, b: _power(a, b), "//": lambda a, b: a // b,
+    **{name: partial(_called, name) for name in open_sizes.FLOATS if name.isalnum()},
 }
 
 
@@ -528,8 +551,7 @@ def _power(a: Any, b: Any) -> Any:
 def evaluate_number(x: Any, sizes: Sizes) -> Any:
     """A number or size for given values of the symbols."""
     if type(x) is Ratio:
-        a, b = (evaluate_number(v, sizes) for v in x.args)
-        return OPS[x.op](a, b)
+        return OPS[x.op](*[evaluate_number(v, sizes) for v in x.args])
     return evaluate(x, sizes) if type(x) is Dim else x
 
 
@@ -553,7 +575,8 @@ def substitute(x: Size, table: Mapping[str, Size]) -> Size:
             if isinstance(atom, str):
                 part = part * table.get(atom, Dim.symbol(atom))
             elif isinstance(atom, Applied):
-                part = part * applied(atom.function, *(substitute(a, table) for a in atom.args))
+                part = part * applied(
+                    atom.function, *(substitute_number(a, table) for a in atom.args))
             else:
                 part = part * divide(
                     substitute(atom.numerator, table), substitute(atom.divisor, table))
@@ -564,9 +587,8 @@ def substitute(x: Size, table: Mapping[str, Size]) -> Size:
 def substitute_number(x: Any, table: Mapping[str, Size]) -> Any:
     """A number or size with symbols replaced by sizes; worked out where none is left."""
     if type(x) is Ratio:
-        a, b = (substitute_number(v, table) for v in x.args)
-        symbolic = is_symbolic(a) or is_symbolic(b)
-        return Ratio(x.op, a, b) if symbolic else OPS[x.op](a, b)
+        args = [substitute_number(v, table) for v in x.args]
+        return Ratio(x.op, *args) if any(map(is_symbolic, args)) else OPS[x.op](*args)
     return substitute(x, table) if type(x) is Dim else x
 
 

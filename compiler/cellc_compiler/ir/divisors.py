@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cellc_runtime import open_sizes
+from cellc_runtime.lazy import lazy_imports
+
 from .dims import (
     Applied,
     Atom,
@@ -20,6 +23,9 @@ from .dims import (
     terms_of,
     without,
 )
+
+with lazy_imports(__name__):
+    from . import size_functions
 
 
 def divisor(x: Size, most: Size) -> Any:
@@ -71,6 +77,8 @@ def applied_bounds(atom: Applied, symbols: Mapping[str, SymbolInfo]) -> Bounds:
     """The least and the greatest value of a function of sizes, as `dims.bounds`."""
     if atom.function == "divisor":
         return 1, None
+    if atom.function in open_sizes.WHOLE:
+        return size_functions.whole_bounds(atom, symbols)
     each = [bounds(a, symbols) for a in atom.args[2 if atom.function == "choose" else 0 :]]
     lows, highs = [a for a, _ in each if a is not None], [z for _, z in each if z is not None]
     low: int = 0

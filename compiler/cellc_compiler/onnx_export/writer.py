@@ -7,6 +7,7 @@ holds all values and the results back; integers wrap as they would have.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,9 +16,10 @@ import numpy as np
 
 from cellc_runtime import dtypes
 from cellc_runtime.dtypes import Array, DType
+from cellc_runtime.open_sizes import WHOLE
 from cellc_runtime.records import dataclass, field
 
-from ..ir.dims import Atom, Dim, Quotient, Ratio, Size, is_symbolic
+from ..ir.dims import Applied, Atom, Dim, Ratio, Size, is_symbolic
 from ..ir.graph import NOWHERE, Node, Value
 from .library import onnx
 
@@ -186,10 +188,19 @@ class Writer:
     def _atom(self, atom: Atom) -> str:
         if isinstance(atom, str):
             return self.sources[atom]
-        assert isinstance(atom, Quotient)  # (others are made by code generation)
+        if isinstance(atom, Applied):
+            return self._whole(atom)
         a, b = self.size(atom.numerator), self.size(atom.divisor)
         # Rounded down, where ONNX rounds towards zero: a - (a mod b) comes out even.
         return self.op("Div", self.op("Sub", a, self.op("Mod", a, b)), b)
+
+    def _whole(self, atom: Applied) -> str:
+        """A number made whole (other functions are made by code generation)."""
+        assert atom.function in WHOLE
+        x = self.number(atom.args[0], dtypes.float64)
+        kind = atom.function.title()  # (a cast cuts the fraction off)
+        made = self.cast(x if kind == "Trunc" else self.op(kind, x), dtypes.int64)
+        return self.op("Unsqueeze", made, self.ints([0]))
 
     def shape(self, dims: Sequence[Size]) -> str:
         """Sizes as an int64 vector."""
@@ -213,14 +224,26 @@ class Writer:
         """A number made of sizes, as a rank-0 tensor."""
         if type(x) is Ratio:
             wide = dtypes.float64
-            a, b = (self.number(v, wide) for v in x.args)
-            kinds = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "**": "Pow"}
+            args = [self.number(v, wide) for v in x.args]
+            if len(args) == 1:
+                return self.cast(self._function(x.op, args[0]), dtype)
+            a, b = args
+            kinds = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "**": "Pow",
+                     "min": "Min", "max": "Max"}
             if x.op == "//":
                 return self.cast(self.op("Floor", self.op("Div", a, b)), dtype)
             return self.cast(self.op(kinds[x.op], a, b), dtype)
         if is_symbolic(x):
             return self.cast(self.op("Squeeze", self.size(x), self.ints([0])), dtype)
         return self.const(x, dtype)
+
+    def _function(self, name: str, x: str) -> str:
+        """A function of one number, in float64."""
+        base = {"log2": 2.0, "log10": 10.0}.get(name)
+        if base is None:
+            return self.op(name.title(), x)
+        scale = self.const(1 / math.log(base), dtypes.float64)
+        return self.op("Mul", self.op("Log", x), scale)
 
     # --- nodes --------------------------------------------------------------------------------
 

@@ -102,7 +102,11 @@ class _Instance:
         if type(value) is tuple:
             return tuple(self.attr(v) for v in value)
         if type(value) is Dim or type(value) is Ratio:
-            return substitute_number(value, self.sizes)
+            try:
+                return substitute_number(value, self.sizes)
+            except (ArithmeticError, ValueError) as error:
+                raise SizeError(f"{value} has no value for the sizes {self.named()}: {error}"
+                                ) from None
         return value
 
     def graph(self, graph: Graph) -> Graph:

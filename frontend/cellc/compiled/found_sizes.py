@@ -100,7 +100,7 @@ def _levels(graph: Graph) -> tuple[dict[Node, int], int]:
             level[node] = at
             if node.op == "measure":
                 symbols[node.attrs["symbol"]] = latest = at + 1
-    return level, max(symbols.values())
+    return level, max(symbols.values(), default=0)
 
 
 def _waits(node: Node) -> bool:

@@ -144,6 +144,9 @@ def _measured(
     vm: Interpreter, number: Tensor, name: str, bounds: tuple[int, int | None]
 ) -> Dim | int | None:
     """A number of the graph as a size; None if it cannot be asked for here."""
+    size = _open_size(number)
+    if size is not None:
+        return size
     if not can_ask(vm):
         return None
     hint = vm.foresight.of(number)
@@ -154,6 +157,22 @@ def _measured(
     vm.state.asks += 1
     count = apply("cast", apply("stop_gradient", number), dtype=dtypes.int64)
     return vm.tracer.measure(count, name, bounds[1], low=bounds[0], hint=int(hint))[0]
+
+
+def _open_size(number: Tensor) -> Dim | None:
+    """The open size that a number of the graph is made of, as `int(Tensor(x.shape[1]))`."""
+    if not isinstance(number, GraphTensor):
+        return None
+    node = number.ir_value.node
+    while node is not None and node.op in _SAME_NUMBER and node.result.type.dtype is dtypes.int64:
+        node = node.operands[0].node
+    if node is None or node.op != "size_number" or node.attrs["dtype"] is not dtypes.int64:
+        return None
+    size = node.attrs["value"]
+    return size if type(size) is Dim else None
+
+
+_SAME_NUMBER = frozenset({"stop_gradient", "reshape", "cast"})
 
 
 def settled(

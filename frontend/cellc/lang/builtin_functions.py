@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.dims import Dim, is_symbolic
+from cellc_compiler.ir.size_functions import extreme, of_math
 
 from ..core.dispatch import apply
 from ..tensors.tensor import Tensor, elements_now
@@ -236,6 +237,9 @@ def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
             if not values and default is not MISSING:
                 return default
             run_by_python(vm, keys)
+            if key is None and not given and all(isinstance(k, float) for k in keys) and any(
+                    map(is_symbolic, keys)):
+                return extreme(fn.__name__, keys)
             return values[keys.index(fn(keys, **given))]
         best, best_key = values[0], keys[0]
         node = frame.node
@@ -367,8 +371,8 @@ def _number(cls: Any) -> Handler:
                 )
             return item_of(GraphTensor(vm.tracer.lift(value)), cls) \
                 if not isinstance(value, GraphTensor) else item_of(value, cls)
-        if len(args) == 1 and is_symbolic(args[0]) and (cls is float or type(args[0]) is Dim):
-            return args[0] if cls is int else args[0] * 1.0  # stays open
+        if len(args) == 1 and is_symbolic(args[0]) and cls in (int, float):
+            return args[0].__trunc__() if cls is int else args[0] * 1.0  # stays open
         return cls(*args, **kwargs)
 
     return handler
@@ -463,6 +467,8 @@ def _math(fn: Any, on_number: Callable[[GraphNumber], Any]) -> None:
         if len(args) == 1 and fn is not math.trunc:
             number = of_builtin(vm, float, args, frame)
             args = args if number is MISSING else [number]
+        if len(args) == 1 and is_symbolic(args[0]):
+            return of_math(fn.__name__, args)
         if len(args) != 1 or not is_runtime(args[0]):
             return fn(*args, **kwargs)
         given = args[0]

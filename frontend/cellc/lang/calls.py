@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 import numpy as np
 
 from cellc_compiler.ir.graph import NOWHERE, Span
+from cellc_compiler.ir.size_functions import of_math
 from cellc_runtime import dtypes
 from cellc_runtime.methods import native_method_type
 
@@ -54,6 +55,7 @@ from .made_parameters import (
     undrawn,
 )
 from .natively import watched
+from .open_numbers import is_math_of_sizes, tensor_of_sizes
 from .operators import counted, of_the_graph, position
 from .outcome import RETURN, Diverged, Outcome
 from .per_trip import refuse_in
@@ -141,7 +143,9 @@ def _function(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame
                                         lambda: interpret(vm, fn, args, kwargs, frame))
         return foreign(vm, fn, args, kwargs, frame)
     if is_library(fn.__globals__.get("__name__")):
-        return library(vm, fn, args, kwargs, frame)
+        made = fn.__name__ == "tensor" and fn.__module__ == "cellc.compat"
+        return call(vm, Tensor, args, kwargs, frame) if made else \
+            library(vm, fn, args, kwargs, frame)
     return foreign(vm, fn, args, kwargs, frame)
 
 
@@ -431,7 +435,10 @@ _ABSTRACT = 1 << 20  # The flag of classes with abstract methods (`Py_TPFLAGS_IS
 
 
 def _of_object(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    """Methods of `object` and `type`, which `super()` calls; MISSING: `fn` is none."""
+    """Methods of `object` and `type`, which `super()` calls, and functions of numbers that follow
+    from open sizes; MISSING: `fn` is none."""
+    if is_math_of_sizes(fn, args):
+        return of_math(fn.__name__, args)
     if fn is object.__setattr__ or fn is type.__setattr__:
         return put_attribute(vm, args[0], args[1], args[2], frame, fn)
     if fn is object.__delattr__:
@@ -466,6 +473,9 @@ def _tensor(
     if issubclass(cls, Parameter):
         return made_parameter(vm, cls, _asked(args), kwargs, runtime, frame)
     if not runtime:
+        open_ = tensor_of_sizes(*args, **kwargs)
+        if open_ is not None:
+            return open_
         with tracing(None):
             made = refuse_drawn(vm, cls(*args, **kwargs), frame)
             return vm.state.made_at(made, place_of_call(frame))

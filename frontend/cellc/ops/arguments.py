@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cellc_compiler.ir.dims import Dim
+from cellc_compiler.ir.dims import Dim, is_symbolic
 from cellc_compiler.ir.types import MOST_BYTES, normalize_axis
 from cellc_runtime.dtypes import ALL, DType, int16, int32, int64
 
@@ -247,6 +247,12 @@ def number(x: Any, what: str, name: str) -> float | int:
     if isinstance(x, int) and not isinstance(x, Dim) and x.bit_length() > 1023:
         raise misuse(what, f"'{name}' must fit a float, but has {x.bit_length()} bits")
     return x  # type: ignore[return-value]  # numpy's do as Python's
+
+
+def real(x: Any, what: str, name: str) -> float:
+    """A real Python number as a float; one that follows from open sizes stays what it is."""
+    value = number(x, what, name)
+    return value * 1.0 if is_symbolic(value) else float(value)
 
 
 def numbers(x: Any, what: str, name: str) -> list[float]:

@@ -26,6 +26,7 @@ from ..arguments import (
     number,
     own_axis,
     ranked,
+    real,
     sequence,
     tensor,
 )
@@ -124,14 +125,14 @@ def silu(input: Tensor) -> Tensor:
 def elu(input_x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where x > 0, alpha (exp(x) - 1) elsewhere, elementwise: it goes to -alpha for x to
     -infinity. Floats only."""
-    return _activation("elu", input_x, alpha=float(number(alpha, "elu", "alpha")))
+    return _activation("elu", input_x, alpha=real(alpha, "elu", "alpha"))
 
 
 @native
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where x > 0, alpha (exp(x / alpha) - 1) elsewhere: smooth at 0 for each alpha but 0. Floats
     only."""
-    a = float(number(alpha, "celu", "alpha"))
+    a = real(alpha, "celu", "alpha")
     if a == 0.0:
         raise misuse("celu", "'alpha' must not be 0")
     return _activation("celu", x, alpha=a)
@@ -147,7 +148,7 @@ def selu(input_x: Tensor) -> Tensor:
 def leaky_relu(input: Tensor, alpha: float = 0.2) -> Tensor:
     """x where x > 0, alpha x elsewhere, elementwise: of the shape of x. `alpha` is 0.2 by default.
     Ints are computed in float32."""
-    a = float(number(alpha, "leaky_relu", "alpha"))
+    a = real(alpha, "leaky_relu", "alpha")
     x = tensor(input, "leaky_relu")
     return _activation("leaky_relu", inexact(x), alpha=a)
 
@@ -175,15 +176,16 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         raise misuse("hardtanh", f"min_val {low} must not be above max_val {high}")
     if low == high or not x.dtype.is_float:
         return arith.clamp(x, low, high)
-    return _activation("hard_tanh", x, min=float(low), max=float(high))
+    return _activation("hard_tanh", x, min=real(low, "hardtanh", "min_val"),
+                       max=real(high, "hardtanh", "max_val"))
 
 
 @native_of_any_shape
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x > threshold. Floats
     only."""
-    return _activation("softplus", input, beta=float(number(beta, "softplus", "beta")),
-                       threshold=float(number(threshold, "softplus", "threshold")))
+    return _activation("softplus", input, beta=real(beta, "softplus", "beta"),
+                       threshold=real(threshold, "softplus", "threshold"))
 
 
 softsign = _of_one("softsign", "x / (1 + |x|), between -1 and 1.")

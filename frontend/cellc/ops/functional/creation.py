@@ -164,8 +164,8 @@ def linspace(start: Any, end: Any, steps: int) -> Tensor:
     if isinstance(start, Tensor) or isinstance(end, Tensor):
         return _linspace_of(n, *common("linspace", start, end))
     a, z = number(start, "linspace", "start"), number(end, "linspace", "end")
-    if is_symbolic(n) and n != 1:
-        return cast_to(_open_grid(float(a), float(z), n), float32)
+    if any(map(is_symbolic, (a, z, n))) and n != 1:
+        return cast_to(_open_grid(a * 1.0, z * 1.0, n), float32)
     return tensor_of(np.linspace(a, z, n).astype(np.float32))
 
 
