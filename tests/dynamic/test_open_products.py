@@ -139,3 +139,13 @@ def test_a_tail_of_halves_of_complex_elements_is_found(monkeypatch: pytest.Monke
     broken = Served(fn, [floats(20, 30), floats(30, 41)], {1: (30, None)})
     monkeypatch.undo()
     assert not broken.same([floats(20, 30), floats(30, 35)])
+
+
+@pytest.mark.parametrize("shapes", [((None, 0), (0, None)), ((None, 2, 0), (0, 3))])
+def test_products_over_no_elements(shapes: Sequence[Sequence[int | None]]) -> None:
+    """Zeros of any size: one program, after that of the first size."""
+    fn = ms.jit(ops.matmul)
+    for n in (4, 5, 9, 300):
+        a, b = (ops.ones(tuple(n if d is None else d for d in shape)) for shape in shapes)
+        assert_same(fn(a, b), eagerly(ops.matmul, a, b))
+    assert not any(o.refusals for o in traces(fn.table))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cellc as ms
+import cellc_runtime
 from cellc import ops
 from cellc_compiler.ir.dims import Dim, Ratio, SymbolInfo, deciding, evaluate_number
 from cellc_compiler.ir.shapes import Shapes
@@ -160,6 +163,20 @@ def test_functions_outside_of_their_domain_stay_questions() -> None:
         assert type(of_math("log", [n])) is Ratio and type(of_math("log", [n - 5])) is float
         assert type(of_math("exp", [-n])) is Ratio and type(n) is Dim
     assert [g.relation for g in shapes.guards] == ["=="]
+
+
+@pytest.mark.parametrize("fn", [lambda x: x * (1 / x.shape[0]), lambda x: x * math.log(x.shape[0])])
+def test_artifacts_do_not_serve_sizes_without_a_value(
+    fn: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    """PyNative raises ZeroDivisionError and ValueError for no rows."""
+    ms.compile_artifact(tmp_path / "f.cellc", {"infer": (fn, "float32[N,2]")})
+    serve = cellc_runtime.load(tmp_path / "f.cellc", trust_native_code=True)
+    for n in (1, 2, 3, 1009):
+        x = floats(n, 2)
+        np.testing.assert_array_equal(serve(x), fn(ms.Tensor(x)).asnumpy())
+    with pytest.raises(ValueError, match=r"no program serves these sizes: N = 0 must be at least"):
+        serve(floats(0, 2))
 
 
 def test_artifacts() -> None:

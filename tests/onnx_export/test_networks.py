@@ -88,6 +88,16 @@ def test_set_inputs_says_what_is_open(peer: Peer, tmp_path: Path) -> None:
         same(peer.run(path, [x.asnumpy(), y.asnumpy()]), Net()(x, y))
 
 
+def test_a_question_about_a_size_that_elements_decide(tmp_path: Path) -> None:
+    class Net(nn.Cell):
+        def construct(self, x: Any) -> Any:
+            y = x[x > 0]
+            return y.sum() / max(y.shape[0], 1)
+
+    with pytest.raises(ValueError, match=r"would serve only where found_a_bool_index >= 1"):
+        exported(Net(), Tensor(shape=[None, None], dtype=ms.float32), folder=tmp_path)
+
+
 class Functions(nn.Cell):
     """Numbers that follow from sizes by Python's functions."""
 

@@ -109,6 +109,8 @@ def _fails_without(guard: Guard, shapes: Shapes, trace_at: Callable[[Shapes], Tr
     """Whether the network fails for sizes that break a condition: then it is not one of two ways
     that the network goes, but what an op asks of its operands."""
     named = symbols_of(guard.expr)
+    if not named <= shapes.hints.keys():
+        return False  # (the elements decide it)
     for n in range(1, _SMALL):
         hints = {s: n if s in named else hint for s, hint in shapes.hints.items()}
         if not guard.holds(hints):

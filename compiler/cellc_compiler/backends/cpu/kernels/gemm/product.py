@@ -474,7 +474,7 @@ class PackWriter:
         self.p, self.panels, self.target = p, panels, target
         lanes = panels.arith.lanes
         deep = max(lanes, _PACK_ELEMENTS // panels.width) if p.trans_b else _PACK_ROWS
-        self.step = min(ceil_div(deep, lanes), ceil_div(estimate(p.k), lanes)) * lanes
+        self.step = min(ceil_div(deep, lanes), max(ceil_div(estimate(p.k), lanes), 1)) * lanes
         most = _PACK_ELEMENTS // (panels.width * self.step)
         self.group = max(1, min(estimate(panels.count), most))
         self.chunks = ceil_div(p.k, self.step)
