@@ -727,7 +727,11 @@ def _output(slot: Slot) -> Array:
     """A new array; a large one begins at a multiple of 64 bytes (programs count on it)."""
     if slot.nbytes < LARGE:
         return np.empty(slot.shape, slot.dtype.numpy)
-    raw = np.empty(slot.nbytes + 64, np.uint8)
+    try:
+        raw = np.empty(slot.nbytes + 64, np.uint8)
+    except MemoryError:
+        raise MemoryError(f"the output {slot.name!r}, {slot}, needs {slot.nbytes >> 20} MiB, which "
+                          "do not fit into the memory") from None
     at = -raw.ctypes.data % 64
     return raw[at : at + slot.nbytes].view(slot.dtype.numpy).reshape(slot.shape)
 
