@@ -31,13 +31,14 @@ from .dims import (
 Range = tuple[float, float]
 _ALL: Range = (-math.inf, math.inf)
 _MOST_FACTOR = 1 << 10  # a size times it is far below 2**53, up to which ints are floats
-# Where each function has a value: of sums, so that none is infinite
+# Where each function has a finite value, by the bounds of its argument
 _DOMAINS: dict[str, Callable[[float, float], bool]] = {
     "sqrt": lambda low, high: low >= 0, "exp": lambda low, high: high <= 700,
     "log": lambda low, high: low > 0, "log2": lambda low, high: low > 0,
     "log10": lambda low, high: low > 0,
 }
 _WAVES = frozenset({"sin", "cos"})
+
 
 def function_of(name: str, x: Any) -> Any:
     """A function of `math`, by its name, of a number that may follow from sizes."""
