@@ -97,9 +97,11 @@ def whole(name: str, x: Ratio) -> Any:
 def _quotient(x: Ratio) -> tuple[Any, Any] | None:
     """`x` as an exact quotient of sizes, which no rounding to a float makes whole: a size by a
     positive one, or times a float that is a fraction of small numbers, as 0.5."""
-    a, b = x.args if len(x.args) == 2 else (None, None)
+    if len(x.args) != 2:
+        return None
+    a, b = x.args
     if x.op == "/" and type(a) in (int, Dim) and type(b) in (int, Dim):
-        return (a, b) if surely_at_least(b, 1) else None  # type: ignore[arg-type]
+        return (a, b) if surely_at_least(b, 1) else None
     if x.op == "*" and type(a) is float:
         a, b = b, a
     if x.op != "*" or type(a) is not Dim or type(b) is not float or not 0 < b < _MOST_FACTOR:
