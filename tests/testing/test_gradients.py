@@ -278,3 +278,65 @@ def test_what_cannot_be_put_back_is_named() -> None:
 def test_outputs_must_be_floats() -> None:
     with pytest.raises(TypeError, match="must give a Tensor of floats"):
         check_grads(lambda x: x.argmax(), X)
+
+
+class Normalized(nn.Cell):
+    """Rows made +1 and -1: almost no gradient is left of terms that are large."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def construct(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(0, keep_dims=True)
+        return centred * ops.rsqrt((centred * centred).mean(0, keep_dims=True) + 1e-5)
+
+    def bprop(self, x: Tensor, out: Tensor, dout: Tensor) -> tuple[Tensor, ...]:
+        centred = x - x.mean(0, keep_dims=True)
+        inverse = ops.rsqrt((centred * centred).mean(0, keep_dims=True) + 1e-5)
+        change = dout - dout.mean(0, keep_dims=True) - out * (dout * out).mean(0, keep_dims=True)
+        return (change * inverse * self.factor,)
+
+
+def few_rows(seed: int, *shape: int, dtype: Any = np.float32) -> Tensor:
+    return Tensor(np.random.default_rng(seed).standard_normal(shape).astype(dtype))
+
+
+@pytest.mark.parametrize(("make", "shape"), [
+    (lambda: nn.BatchNorm1d(3), (2, 3)), (lambda: nn.BatchNorm2d(3), (2, 3, 1, 1)),
+    (lambda: nn.LayerNorm([2]), (3, 2)), (lambda: nn.BatchNorm1d(100), (2, 100)),
+    (lambda: nn.SequentialCell(nn.Dense(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dense(8, 2)),
+     (2, 4))])
+def test_gradients_that_the_element_type_rounds_away_are_right(
+    mode: int, make: Any, shape: tuple[int, ...]
+) -> None:
+    for seed in range(3):
+        ms.set_seed(seed)
+        check_grads(make().set_train(), few_rows(seed, *shape))
+    check_grads(Normalized(), few_rows(0, 2, 3, dtype=np.float64), modes=("rev",))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("factor", [0.99, 1.5])
+def test_a_wrong_rule_shows_where_rounding_is_large(mode: int, factor: float, dtype: Any) -> None:
+    for seed in range(2):
+        with pytest.raises(AssertionError, match="gradient of Normalized is wrong"):
+            check_grads(Normalized(factor), few_rows(seed, 2, 3, dtype=dtype), modes=("rev",))
+
+
+def test_a_wrong_op_shows_where_rounding_is_large(mode: int, monkeypatch: pytest.MonkeyPatch,
+                                                  tmp_path: Any) -> None:
+    monkeypatch.setenv("CELLC_CACHE_DIR", str(tmp_path))
+    op = type(lookup("rsqrt"))
+    old = op.gradient
+    monkeypatch.setattr(op, "gradient", lambda self, b, node, dys: [
+        g and b.add(g, g) for g in old(self, b, node, dys)])
+    for modes in (("rev",), ("fwd",)):
+        with pytest.raises(AssertionError, match="cause: the rule of an op: rsqrt"):
+            check_grads(Normalized.construct, None, few_rows(2, 2, 3), modes=modes)
+
+
+def test_moving_averages_explain_no_wrong_gradient(mode: int) -> None:
+    net = nn.SequentialCell(nn.Dense(4, 3), nn.BatchNorm1d(3), Half()).set_train()
+    with pytest.raises(AssertionError, match=r"cause: bprop of Half"):
+        check_grads(net, few_rows(1, 2, 4))

@@ -6,10 +6,14 @@ The gradients are those of the mode at hand. A function that cannot be traced is
 
 Small inputs are checked element by element. Of a larger one, some elements are, and a random
 direction through all of them; if that disagrees, halving it finds an element that is wrong.
+
+A gradient that its element type rounds by more than the tolerance is right if its graph, run in
+float64, gives the differences (`rounding`), and the rule of each op is right by itself.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -35,11 +39,15 @@ from ..verification.derivatives import worst_part
 from ..verification.snapshot import Snapshot
 from ..verification.values import bracketed, index_of
 from .grad_causes import GraphAt, kink, no_derivative, not_finite, unsteady, wrong_rule
+from .rounding import Rounded, measure_rounding
 
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 5e-2, "bfloat16": 2e-1}
 """Of the largest gradient of the check, by the coarsest element type that takes part."""
+_EXACT = TOLERANCE["float64"]
+_ULPS = 16.0
+"""Of float64, that rounding may move an output: the difference quotients enlarge it."""
 ELEMENTS = 64  # Of each input that are checked one by one
 _STEP = 1e-5
 Sides = tuple[float, float]  # Where the two ends of a difference are, in steps
@@ -97,6 +105,12 @@ class _Problem:
         h = (sides[0] - sides[1]) * self.length(which, direction)
         with np.errstate(invalid="ignore"):  # of infinities
             return [(a - b) / h for a, b in zip(ahead, back, strict=True)]
+
+    def noise(self, which: int, direction: Array) -> list[Array]:
+        """How far float64's rounding of the outputs may move their difference quotients."""
+        h = (BOTH[0] - BOTH[1]) * self.length(which, direction)
+        ulp = float(np.finfo(np.float64).eps)
+        return [_ULPS * ulp * np.abs(a) / h for a in self.evaluate(self.point())]
 
 
 def check_grads(
@@ -309,14 +323,26 @@ def _reverse(
     derived = grad(problem.call, positions, problem.weights or None, sens_param=True)
     found = _wide(take_apart(problem.run(derived, *problem.tensors, cotangents))[1])
     seeds = _wide(_float_outputs(cotangents))
+
+    @functools.cache
+    def in_float64() -> list[Rounded]:
+        problem.restore()
+        return measure_rounding(derived, (*problem.tensors, cotangents))
+
+    def exactly(which: int, d: Array) -> tuple[Array, Array]:
+        found = in_float64()[which]
+        return (np.array([found.exact[d != 0] @ d[d != 0]]),
+                np.array([found.noise * np.sum(np.abs(d))]))
+
     check = _Check(
         problem, what, cotangents,
         lambda which, d: np.array([found[which][d != 0] @ d[d != 0]]),
-        lambda slopes: [sum(np.sum(c * s) for c, s in zip(seeds, slopes, strict=True))])
+        lambda slopes: [sum(np.sum(c * s) for c, s in zip(seeds, slopes, strict=True))], exactly)
     rows = [check.row(which, *unit) for which, g in enumerate(found)
             for unit in _units(g.shape, rng)]
     limit = problem.tolerance * max((row.scale() for row in rows), default=1e-6)
-    wrong = [row for row in rows if row.error() > limit and check.error(row) > limit]
+    wrong = check.unexplained(
+        [row for row in rows if row.error() > limit and check.error(row) > limit], limit)
     if wrong:
         check.fail(wrong,
                    f" ({len(wrong)} of {len(rows)} elements differ by more than {limit:.3g})")
@@ -338,7 +364,8 @@ def _whole(
         d[at] = direction[at]
         return check.row(which, index_of(part[0], shape), d.reshape(shape))
 
-    if check.error(along(range(size))) <= limit * size**0.5:
+    row = along(range(size))
+    if check.error(row) <= limit * size**0.5 or not check.unexplained([row], limit * size**0.5):
         return None
     return along([worst_part(size, lambda p: check.error(along(p)))], np.ones(size))
 
@@ -347,17 +374,28 @@ def _forward(
     problem: _Problem, what: str, cotangents: tuple[Tensor, ...], rng: np.random.Generator
 ) -> None:
     """Each tensor's derivative along a direction, all outputs; then element by element."""
+    def derived(*tangents: Tensor) -> Any:
+        return jvp(lambda *tensors: tuple(_float_outputs(problem.call(*tensors))),
+                   tuple(problem.tensors), tangents)[1]
+
+    def tangents_of(which: int, direction: Array) -> tuple[Tensor, ...]:
+        return tuple(_like(t, direction if i == which else np.zeros(t.shape))
+                     for i, t in enumerate(problem.tensors))
+
     def moved(which: int, direction: Array) -> Array:
-        tangents = tuple(_like(t, direction if i == which else np.zeros(t.shape))
-                         for i, t in enumerate(problem.tensors))
-        _, out = problem.run(jvp, lambda *tensors: tuple(_float_outputs(problem.call(*tensors))),
-                             tuple(problem.tensors), tangents)
-        return _flat(_wide(_float_outputs(out)))
+        return _flat(_wide(_float_outputs(problem.run(derived, *tangents_of(which, direction)))))
+
+    def exactly(which: int, direction: Array) -> tuple[Array, Array]:
+        problem.restore()
+        found = measure_rounding(derived, tangents_of(which, direction))
+        return (_flat([r.exact for r in found]),
+                _flat([np.full(r.exact.shape, r.noise) for r in found]))
 
     def is_wrong(row: _Row) -> bool:
-        return check.error(row) > problem.tolerance * row.scale()
+        limit = problem.tolerance * row.scale()
+        return check.error(row) > limit and bool(check.unexplained([row], limit))
 
-    check = _Check(problem, what, cotangents, moved, _flat)
+    check = _Check(problem, what, cotangents, moved, _flat, exactly)
     for which, x in enumerate(problem.tensors):
         whole = check.row(which, None, rng.uniform(0.5, 1.5, x.shape))
         if is_wrong(whole):
@@ -399,6 +437,8 @@ class _Check:
     # the derivatives along a direction of a tensor; `weighed` the same of differences
     got: Callable[[int, Array], Array]
     weighed: Callable[[list[Array]], Any]
+    # those in float64, and how far the element types may move them
+    exactly: Callable[[int, Array], tuple[Array, Array]]
 
     def row(self, which: int, index: tuple[int, ...] | None, direction: Array) -> _Row:
         """The derivatives along a direction, which the element type rounds."""
@@ -414,6 +454,28 @@ class _Check:
         """The least of all steps: a kink within reach of a larger one spoils only that."""
         return min(float(np.max(_distance(row.got, self._want(row.which, row.direction, sides)),
                                 initial=0.0)) for sides in self.problem.steps())
+
+    def unexplained(self, rows: Sequence[_Row], limit: float) -> list[_Row]:
+        """The rows among those off by more than a limit that rounding does not explain: all of
+        them, if the rule of an op is wrong by itself."""
+        left = [row for row in rows if not self._rounded(row, limit)]
+        traced = self.problem.traced
+        if len(left) < len(rows) and traced and wrong_rule(traced, self.problem.point()):
+            return [*rows]
+        return left
+
+    def _rounded(self, row: _Row, limit: float) -> bool:
+        """Whether a derivative is that of differences in float64, and its element type moves it no
+        further from there than rounding does."""
+        if self.problem.traced is None or not np.isfinite(row.error()):
+            return False
+        try:
+            exact, noise = self.exactly(row.which, row.direction)
+        except Exception:  # a derivative that is no graph by itself has no float64 to compare with
+            return False
+        off = np.asarray(self.weighed(self.problem.noise(row.which, row.direction)))
+        return bool(np.all(_distance(exact, row.want) <= _EXACT * row.scale() + off) and
+                    np.all(_distance(row.got, exact) <= limit + noise))
 
     def fail(self, rows: Sequence[_Row], count: str = "") -> NoReturn:
         """Raise for rows that are wrong, with the cause of the worst one that no kink explains."""

@@ -5,7 +5,7 @@ All of them are looked for in float64, in the graph that the differences are tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -107,13 +107,27 @@ def kink(at: GraphAt, points: Sequence[Sequence[Array]]) -> str:
 
 
 def no_derivative(at: GraphAt) -> str:
-    """Return the op that makes the gradient no derivative by design; "" if there is none."""
-    for node in at.graph.walk():
+    """Return the op that makes the gradient no derivative by design; "" if there is none.
+    Moving averages and the like, on which no result depends, are none."""
+    for node in _read_by_results(at.graph):
         if node.op == "stop_gradient":
             return f"{_place(node)} stops gradients, which differences do not see"
         if node.op == "custom_grad" and node.attrs["differs"]:
             return f"the bprop of {node.attrs['rule']} differs, as its bprop_differs declares"
     return ""
+
+
+def _read_by_results(graph: Graph) -> Iterator[Node]:
+    """The nodes on which the outputs of a graph depend, with those of their regions."""
+    wanted = set(graph.outputs)
+    for node in reversed(graph.nodes):
+        if wanted.isdisjoint(node.results):
+            continue
+        wanted.update(node.operands)
+        yield node
+        for region in node.regions:
+            wanted.update(v for inner in region.walk() for v in inner.operands)
+            yield from region.walk()
 
 
 def unsteady(call: Callable[[], Any]) -> str:
