@@ -310,3 +310,100 @@ def test_the_plugin_costs_nothing_before_it_is_used() -> None:
     assert "numpy" not in out.stdout and "llvmlite" not in out.stdout
     assert out.stdout.split("]")[1].replace("[", "").strip() == \
         "'cellc.testing', 'cellc.testing.pytest_plugin'"
+
+
+def test_transformed_functions_are_verified(suite: pytest.Pytester) -> None:
+    suite.makepyfile(NET + """
+from functools import partial
+net = Net()
+CALLS = []
+
+class Half(nn.Cell):
+    def construct(self, x):
+        return x * x
+    def bprop(self, x, out, dout):
+        return (dout * x,)
+
+half = Half()
+
+def loss(x):
+    return net(x).sum()
+
+def row(x):
+    return ops.softmax(net.fc(x)).sum()
+
+def wrong(x):
+    return half(x).sum()
+
+def counted(x):
+    CALLS.append(1)
+    return x * len(CALLS)
+
+class Scaled:
+    __slots__ = ("by",)
+    def __init__(self, by):
+        self.by = by
+    def __call__(self, x):
+        return x * x * self.by
+
+@pytest.mark.cellc_modes
+def test_grad(cellc_mode):
+    x = Tensor(np.ones((2 + cellc_mode, 4), np.float32))
+    ms.grad(loss)(x)
+    ms.value_and_grad(loss, None, net.trainable_params())(x)
+    ms.ops.GradOperation(sens_param=True)(loss)(x, Tensor(1.0))
+    ms.ops.GradOperation(sens_param=True)(loss)(x, sens=Tensor(1.0))
+    ms.grad(ms.jit(loss))(x)
+    ms.grad(partial(ops.mul, 2.0))(x)
+    ms.jit(Scaled(3.0))(x)
+
+@pytest.mark.cellc_modes
+def test_others(cellc_mode):
+    x = Tensor(np.ones((4 + cellc_mode, 4), np.float32))
+    ms.vmap(row)(x)
+    ms.jacrev(loss)(x)
+    ms.grad(ms.grad(lambda x: (x * x * x).sum()))(Tensor(2.0 + cellc_mode))
+    ms.grad(lambda x: ms.vmap(row)(x).sum())(x)
+    ms.jvp(loss, x, x)
+    ms.vmap(counted)(x)
+
+@pytest.mark.cellc_modes
+def test_wrong_grad(cellc_mode):
+    ms.grad(wrong)(Tensor(np.ones((2 + cellc_mode, 4), np.float32)))
+
+def test_wrong_vmap():
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    ms.vmap(wrong)(X)
+
+def test_effects():
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    ms.grad(lambda x: counted(x).sum())(X)
+""")
+    result = suite.runpytest_subprocess("--cellc-verify")
+    result.assert_outcomes(passed=5, failed=3)
+    result.stdout.fnmatch_lines([
+        "*cellc-verify: wrong(x: float32?2,4?): gradient: bprop of Half: custom_grad*not the der*",
+        "*cellc-verify: wrong(x: float32?3,4?): gradient: bprop of Half: custom_grad*not the der*",
+        "*cellc-verify: vmap_wrong(float32?3,4?): gradient: bprop of Half: custom_grad*not the d*",
+        "22 signatures of 0 Cells and 11 functions verified: 3 differ, 0 not compared*"])
+
+
+def test_an_effect_lost_under_a_transformation_is_found(suite: pytest.Pytester) -> None:
+    suite.makepyfile(NET + """
+import random
+
+def noisy(x):
+    return x * ms.context.in_graph_mode()
+
+def test_grad():
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    ms.grad(noisy)(X)
+
+def test_jacobian():
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    ms.jacfwd(noisy)(X)
+""")
+    result = suite.runpytest_subprocess("--cellc-verify")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*cellc-verify: noisy(x: float32?3,4?): *",
+                                 "*cellc-verify: jacfwd_noisy(float32?3,4?): *"])

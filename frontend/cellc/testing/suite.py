@@ -1,8 +1,8 @@
 """A suite of tests whose Cells are verified: what the plugin of pytest does when it is used.
 
-Every top-level call of a Cell or a function under `jit` is seen through `core.observers`. After the
-call, it is verified with the arguments it had: once for each signature. Calls within a verification
-are not seen again.
+Every top-level call of a Cell, of a function under `jit`, and of the functions that `grad`, `vmap`
+and their kin give is seen through `core.observers`. After the call, it is verified with the
+arguments it had: once for each signature. Calls within a verification are not seen again.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from cellc_runtime.records import dataclass, field
 
 from .. import context
 from ..compiled.dynamic import parameter_names
+from ..compiled.jit import Jitted
 from ..compiled.signatures import describe_call
-from ..core.module_names import plain
+from ..core.module_names import function_name, plain
 from ..core.observers import unwatched, watching_calls
 from ..eager.recorder import active_recordings
 from ..lang import CompileError
 from ..nn.cell import Cell
 from ..nn.optim import Optimizer
 from ..transforms.gradient import GradFunction
+from ..transforms.jacobian import Transformed
+from ..transforms.vmap import Vectorized
 from ..verification import Report, verify
 from ..verification.report import place_of
 from ..verification.runs import fresh, in_mode
@@ -37,6 +40,7 @@ Row = dict[str, Any]
 
 _MODES = {"graph": context.GRAPH_MODE, "pynative": context.PYNATIVE_MODE}
 _SHOWN = 10
+_TRANSFORMED = (GradFunction, Vectorized, Transformed)
 
 
 @contextmanager
@@ -104,13 +108,10 @@ class Suite:
     ) -> Any:
         """Make a call of a test; verify what it calls if it is new."""
         with unwatched():
-            # Of a gradient function, what it differentiates is verified: with its gradients.
-            net = function.request.fn if isinstance(function, GradFunction) else function
+            net, args, kwargs = _verified(function, args, kwargs)
             words = describe_call(net, args, kwargs)
             given = fresh(args)
             out = run()
-            if not isinstance(net, (Cell, FunctionType, MethodType)):
-                return out
             key, known = f"{words} training={_training(net)}", self._known(net)
             if key in known:
                 return out
@@ -128,7 +129,10 @@ class Suite:
         held, known = self.seen.get(id(owner), (None, set()))
         if held is None or held() is not owner:
             known = set()
-            self.seen[id(owner)] = ref(owner), known
+            try:
+                self.seen[id(owner)] = ref(owner), known
+            except TypeError:  # it has no room for a weak reference, and is kept
+                self.seen[id(owner)] = (lambda: owner), known
         return known
 
     def verify(
@@ -137,7 +141,7 @@ class Suite:
         """Verify a Cell or function on the arguments of a call."""
         try:
             inputs = _positional(net, args, kwargs)
-            report = verify(net, *inputs, grad=not _trains(net))
+            report = verify(net, *inputs, grad=not (_trains(net) or _calls_python(net)))
         except CompileError as e:
             report, reason = None, f"it cannot be compiled: {str(e).splitlines()[0]}"
         except Exception as e:  # of the verification: the suite goes on, and the summary tells
@@ -152,8 +156,28 @@ class Suite:
                 for text in row["differs"]]
 
 
+def _verified(
+    function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]]:
+    """What is verified of a call. Of a gradient, the function that it differentiates is, with its
+    gradients, without the sensitivity; of a gradient of a transformed function, it itself is."""
+    net = function
+    if isinstance(function, GradFunction):
+        net = function.request.fn
+        if isinstance(net, _TRANSFORMED):
+            return function, args, kwargs
+        if function.request.sens:
+            named = {k: v for k, v in kwargs.items() if k != "sens"}
+            args, kwargs = args if "sens" in kwargs else args[:-1], named
+    return (net.fn if isinstance(net, Jitted) else net), args, kwargs
+
+
 def _name(net: Any) -> str:
-    return type(net).__name__ if isinstance(net, Cell) else net.__qualname__.rpartition(".")[2]
+    if isinstance(net, GradFunction):
+        return f"grad_{_name(net.request.fn)}"
+    if isinstance(net, (FunctionType, MethodType)):
+        return net.__qualname__.rpartition(".")[2]
+    return function_name(net)
 
 
 def _training(net: Any) -> Any:
@@ -166,11 +190,20 @@ def _trains(net: Any) -> bool:
     """Whether it makes steps of training, or takes gradients, which have no gradient to verify."""
     if isinstance(net, Cell):
         return any(isinstance(c, Optimizer) for _, c in net.cells_and_names())
+    if isinstance(net, _TRANSFORMED):
+        return isinstance(net, (GradFunction, Transformed)) or _trains(net.fn)
+    if not isinstance(net, (FunctionType, MethodType)):
+        return False
     read = getclosurevars(net)
     used = [*read.nonlocals.values(), *read.globals.values()]
     if isinstance(net, MethodType) and isinstance(net.__self__, Cell):
         used.append(net.__self__)
     return any(isinstance(u, GradFunction) or (isinstance(u, Cell) and _trains(u)) for u in used)
+
+
+def _calls_python(net: Any) -> bool:
+    """Whether it is a `vmap` that has no gradient in PyNative, for its function calls Python."""
+    return isinstance(net, Vectorized) and net.calls_python
 
 
 def _positional(net: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -377,6 +377,9 @@ class GradFunction:
                 return observers.calls[-1](
                     self, args, kwargs, lambda: function.table.call(inner, args, kwargs))
             return function.table.call(inner, args, kwargs)
+        if observers.calls and active_tracer() is None and not active_recordings():
+            return observers.calls[-1](
+                self, args, kwargs, lambda: self._compute(*args, **kwargs))
         return self._compute(*args, **kwargs)
 
     def _with_hooks(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GradFunction:

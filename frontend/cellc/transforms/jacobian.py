@@ -23,6 +23,7 @@ from ..calls.bprop import check_like
 from ..calls.replay import replay
 from ..compiled.entries import EntryTable
 from ..compiled.inline import inline
+from ..core import observers
 from ..core.dispatch import active_tracer, apply, apply_one
 from ..eager import backward
 from ..eager.recorder import active_recordings, aliases, recording
@@ -55,7 +56,14 @@ class Transformed:
         self.__name__ = self.inner.__name__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if active_tracer() is None and context.in_graph_mode() and not active_recordings():
+        if active_tracer() is not None or active_recordings():
+            return self.evaluate(*args, **kwargs)
+        if observers.calls:
+            return observers.calls[-1](self, args, kwargs, lambda: self._answer(args, kwargs))
+        return self._answer(args, kwargs)
+
+    def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if context.in_graph_mode():
             return self.table.call(self.inner, args, kwargs)
         return self.evaluate(*args, **kwargs)
 

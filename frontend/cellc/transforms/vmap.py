@@ -13,9 +13,11 @@ from typing import Any
 from cellc_compiler.autodiff.batching import BatchingError, batch_graph, example_type
 from cellc_compiler.ir.graph import Graph, Value
 
+from .. import context
 from ..calls.replay import replay
 from ..compiled.entries import EntryTable
 from ..compiled.inline import inline
+from ..core import observers
 from ..core.dispatch import active_tracer, apply, apply_one, assign
 from ..eager.recorder import active_recordings
 from ..tensors import views
@@ -85,14 +87,26 @@ class Vectorized:
 
     def __init__(self, fn: Any, in_axes: Axes, out_axes: Axes) -> None:
         self.fn, self.in_axes, self.out_axes = fn, in_axes, out_axes
+        # whether the function changes Python objects or calls Python, which no replay does
+        self.calls_python = False
         self.table = EntryTable()
         self.inner = Inner("vmap", fn, self.evaluate)
         self.__name__ = self.inner.__name__
 
     def __call__(self, *args: Any) -> Any:
-        if active_tracer() is None and not active_recordings():
-            return self.table.call(self.inner, args, {})
-        return self.evaluate(*args)
+        if active_tracer() is not None or active_recordings():
+            return self.evaluate(*args)
+        if context.op_by_op():
+            try:
+                return self.evaluate(*args)
+            except TypeError:
+                if not self.calls_python:
+                    raise
+                return self.table.call(self.inner, args, {})
+        if observers.calls:
+            return observers.calls[-1](
+                self, args, {}, lambda: self.table.call(self.inner, args, {}))
+        return self.table.call(self.inner, args, {})
 
     def evaluate(self, *args: Any) -> Any:
         """Compute in the mode at hand."""
@@ -105,7 +119,10 @@ class Vectorized:
         given = [t if a is None else _to_front(t, a) for t, a in zip(leaves, axes, strict=True)]
         fn = self.fn if cells is None else cells[0]
         shared = Batch(fn, structure, given, [a is not None for a in axes], count, cells or [])
-        tensors, flags = shared.run(active_tracer())
+        try:
+            tensors, flags = shared.run(active_tracer())
+        finally:
+            self.calls_python |= shared.calls_python
         n = len(tensors) - len(shared.written)
         for i, t, m in zip(shared.written, tensors[n:], flags[n:], strict=True):
             _write(leaves[i], t, m, axes[i], count)
@@ -233,6 +250,7 @@ class Batch:
         self.out: Structure = Known(None)  # the structure of the outputs
         # the numbers of the arguments that the function writes, whose new values follow the outputs
         self.written: list[int] = []
+        self.calls_python = False
 
     def _types(self) -> list[Any]:
         return [example_type(ir_type(t)) if m else ir_type(t)
@@ -293,8 +311,10 @@ class Batch:
         it; and which are mapped."""
         here = _Following("vmap") if tracer is None else tracer
         values = [] if tracer is None else [tracer.lift(t) for t in self.given]
+        before = len(here.functions)
         graph, captures, assigned = here.region(
             "vmap", self._types(), lambda inputs: self._call(here, inputs))
+        self.calls_python = len(here.functions) > before
         if tracer is None and here.functions:
             raise TypeError("the gradient of a 'vmap' whose function calls Python at run time "
                             "(py_func, hooks) can be computed in graph mode only: "
