@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from inspect import CO_VARARGS
 from types import FunctionType
 from typing import Any
@@ -54,8 +55,12 @@ def described(owner: Any) -> dict[str, Any]:
     return {"rule": name, "differs": bool(declared and declared[0])}
 
 
-def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
-    """A call of a Cell with a `bprop`, which gives its gradient."""
+def call_with_bprop(
+    cell: Any, args: tuple[Any, ...], around: Callable[[Any, Rule, Tensors, Tensors, Tensors],
+                                                       Grads] | None = None,
+) -> Any:
+    """A call of a Cell with a `bprop`, which gives its gradient. `around`: calls the rule of the
+    Cell (default: it is called as it is)."""
     structure, leaves = take_apart(args)
     shape: list[Structure] = []
 
@@ -72,7 +77,8 @@ def call_with_bprop(cell: Any, args: tuple[Any, ...]) -> Any:
         grads = call_here(cell.bprop, (*given, out, dout))
         return bprop_grads(cell, grads, structure, len(inputs), inputs)
 
-    results = with_gradient(leaves, forward, rule, cell)
+    results = with_gradient(
+        leaves, forward, rule if around is None else partial(around, cell, rule), cell)
     return put_together(shape[-1], results)
 
 

@@ -20,7 +20,7 @@ from cellc_runtime.records import dataclass, field
 from ..core.dispatch import tracing
 from ..core.invalidation import Stale, watch
 from ..core.later import construct_checks
-from ..core.module_names import function_name
+from ..core.module_names import function_name, module_of, plain
 from ..tensors import views
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import OpenTensor, Tensor, elements_of, ir_type
@@ -166,6 +166,9 @@ def _traced_once(
 ) -> Traced:
     structure, leaves = take_apart_call(args, kwargs)
     tracer = Tracer(function_name(fn))
+    # (Of a gradient itself, or of a training step of the library.)
+    tracer.ends_with_gradient = plain(fn, "transformed") is not None or \
+        module_of(type(fn)).startswith("cellc.")
     names = argument_names(fn, structure)
     given = types or [ir_type(t) for t in leaves]
     inputs = [tracer.input(ty, names[i]) for i, ty in enumerate(given)]

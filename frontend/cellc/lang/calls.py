@@ -58,6 +58,7 @@ from .natively import watched
 from .open_numbers import is_math_of_sizes, tensor_of_sizes
 from .operators import counted, of_the_graph, position
 from .outcome import RETURN, Diverged, Outcome
+from .own_gradients import call_own_gradient
 from .per_trip import refuse_in
 from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
@@ -312,7 +313,7 @@ def call_cell(vm: Interpreter, cell: Any, args: Args, kwargs: Kwargs, frame: Fra
         elif k:
             raise TypeError(f"{type(cell).__name__} has a bprop and takes no keyword arguments")
         else:
-            out = call_with_bprop(cell, a)
+            out = call_with_bprop(cell, a, partial(call_own_gradient, vm, frame))
         tracer.span, tracer.scope = span, scope  # what is done with it stands where the call does
         return out
 

@@ -115,9 +115,11 @@ class CompileError(CellcError, InNotebook):
         notes: further positions or facts.
         hint: what to write instead, or "".
         site: a place in the source: if the run is asked there (`asking`), this may be no error.
+        not_ahead: a part that Python runs gives what is not known while the network is compiled.
     """
 
     site: Hashable = None
+    not_ahead: bool = False
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, Protocol
 
 from cellc_compiler.ir.graph import Value
 from cellc_runtime.errors import short_name
-from cellc_runtime.records import dataclass
+from cellc_runtime.records import dataclass, replace
 
 from ..core.invalidation import replaced_members
 from ..tracing.reads import Reads
@@ -547,6 +547,11 @@ class Interpreter:
         """Undo what the branch changed; the changes."""
         assert self.journal is not None
         changes = self.journal.undo()
+        for key, change in changes.items():  # (a `bprop` sets them in a graph of its own)
+            if type(change.slot) is Stored:
+                new = self.state.current(self, change.slot, change.new)
+                if new is not change.new:
+                    changes[key] = replace(change, new=new)
         self.journal = saved
         self.region_depth -= 1
         return changes

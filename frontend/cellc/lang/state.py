@@ -39,7 +39,7 @@ from ..tracing.reads import Read, content, is_iterator, short
 from ..tracing.state_numbers import Answers, number_input
 from ..tracing.tracer import GraphTensor, Tracer
 from . import _model
-from .errors import CompileRuntimeError, Place
+from .errors import CompileError, CompileRuntimeError, Place
 from .journal import BOXES, Content, Slot, differs, elements_in, shallow
 from .places import Stored
 from .reads_log import ReadsLog
@@ -178,6 +178,9 @@ class State:
         if wanted and tracer is not None and all(t in tracer.parameters for t in self.variables):
             return base(self.inputs, self.fixed, self.open, self.asked,
                         variables=(*self.variables, *wanted))
+        if isinstance(error, CompileError) and error.not_ahead and error.site is not None \
+                and error.site not in self.asked:  # it stands for what the trace has done since
+            return base(asked=self.asked | {error.site})
         known = {s.key() for s in self.inputs}
         more = [s for k, s in self.written.items() if k in self.read and k not in known
                 and k not in self.fixed and id(s.target) not in self.arguments

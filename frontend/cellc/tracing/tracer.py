@@ -9,7 +9,7 @@ read after an assignment sees the assigned value; what a branch or loop assigns 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -167,6 +167,10 @@ class Tracer:
         # Tensors that `mutable` was given, by id: they count as unknown
         self.mutables: dict[int, Tensor] = {}
         self.functions: list[Callable[..., Any]] = []
+        # the Parameters of each Cell whose `bprop` Python runs, with the error if the function that
+        # is differentiated assigns one of them
+        self.by_python: list[tuple[Sequence[Tensor], Exception]] = []
+        self.ends_with_gradient = False  # no code of the user's runs after the gradient is computed
         self._taken: tuple[list[Value], int, set[str]] = graph.inputs, 0, set()
         self.span: Span = NOWHERE
         self.scope: str = ""
@@ -402,6 +406,12 @@ class Tracer:
                 f"cannot assign {new.type} to {named(parameter)} of type {old.type}")
         self.regions[-1].env[parameter] = new
         self.regions[-1].assigned[parameter] = None
+
+    def refuse_assigned(self, assigned: Iterable[Tensor]) -> None:
+        """Raise if a Parameter is assigned that Python reads in a `bprop`: see `by_python`."""
+        for owned, error in self.by_python:
+            if any(p is q for p in assigned for q in owned):
+                raise error
 
     def begin(self, parameter: Parameter) -> None:
         """A Parameter that the traced function makes: each run begins with its present value, and

@@ -338,6 +338,7 @@ def inlined(
 
     graph, captures, assigned = tracer.region(
         "grad", [v.type for v in values], within, [GraphTensor(v) for v in values])
+    tracer.refuse_assigned(assigned)
     count = len(graph.outputs) - len(assigned)
     transformed = transform(graph, captures)
     operands = [*values, *captures, *(tracer.lift(t) for t in more)]

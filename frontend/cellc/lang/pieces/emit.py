@@ -17,9 +17,9 @@ from ...core.dispatch import apply
 from ...core.module_names import is_exactly
 from ...tensors.tensor import Tensor
 from ...tracing.numbers import DTYPES
-from ...tracing.pytree import Leaf, ObjectKind, RunObject, leaves_of, put_together
+from ...tracing.pytree import Box, Leaf, ObjectKind, RunObject, leaves_of, put_together
 from ...tracing.tracer import GraphTensor, is_variable
-from ..errors import Cascade
+from ..errors import Cascade, CompileError
 from ..outcome import Diverged, NotRollable
 from ..recipes import recipe_of
 from .first_run import FirstRun, NotAhead
@@ -73,12 +73,13 @@ class Pieces:
 
     def emit(
         self, vm: Interpreter, what: str, act: Callable[..., Any], values: Sequence[Any],
-        frame: Frame, mode: str = "",
+        frame: Frame, mode: str = "", gives: Sequence[TensorType] | None = None,
     ) -> Any:
         """Have Python do something in each call.
 
         Args:
             act: what it does with the values.
+            gives: the types of the tensors that it gives, in a tuple, where they are known.
             mode: see `taken_apart`. Another result than a `"fixed"` one is compiled for itself.
 
         Returns:
@@ -98,7 +99,8 @@ class Pieces:
                       bool(vm.catching) and vm.region_depth == vm.try_region, key)
         if self.run is None:
             return self._looked_for(vm, piece, recipe.leaves)
-        found, leaves = self._learnt(vm, piece, recipe.leaves)
+        found, leaves = self._learnt(vm, piece, recipe.leaves) if gives is None else \
+            (_tuple_of(gives), None)
         operands = recipe.leaves if found is not None and _gives_tensors(found) else \
             [_constant(t) for t in recipe.leaves]
         piece.expected = found
@@ -126,8 +128,8 @@ class Pieces:
             if self.run.here():
                 return taken_apart(self.run.result(piece, operands), self.run.call, piece.mode)
         except NotAhead as e:
-            raise vm.error("CE310", TypeError, f"what {piece.what} gives is not known while "
-                           f"compiling: {e}", _frame(vm), hint=e.hint) from None
+            raise not_ahead(vm.error("CE310", TypeError, f"what {piece.what} gives is not known "
+                                     f"while compiling: {e}", _frame(vm), hint=e.hint)) from None
         except Exception as e:
             raise Failed(e) from None
         return ANY_OBJECT if piece.mode == "whole" else self.known.given.get(piece.key), None
@@ -181,6 +183,17 @@ def _key(frame: Frame | None) -> tuple[Any, ...]:
                       getattr(node, "col_offset", 0)))
         frame = frame.caller
     return tuple(chain)
+
+
+def _tuple_of(types: Sequence[TensorType]) -> Given:
+    """A tuple of tensors of known types."""
+    return Given(Box(tuple, (), tuple(Leaf(i) for i in range(len(types)))), tuple(types))
+
+
+def not_ahead(error: CompileError) -> CompileError:
+    """The error, marked as one that Python avoids where it runs all that stands around it."""
+    error.not_ahead = True
+    return error
 
 
 def _gives_tensors(given: Given) -> bool:
