@@ -36,7 +36,7 @@ from .journal import BOXES
 from .lengths import carried
 from .pieces import operations
 from .places import Stored
-from .protocols import as_index, run_by_python
+from .protocols import as_index, of_method, run_by_python
 from .replaced import is_replaced, replacement
 from .state import insert_missing
 from .trust import is_interpreted, is_library, is_own_class, is_user_function
@@ -254,6 +254,9 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     found = vm.special(target, "__getitem__")
     if found is not None:
         return vm.call(found, [target, index], {}, frame)
+    if isinstance(target, (*BOXES, tuple, str)) and is_own_class(type(target)) and \
+            type(in_class(type(target), "__getitem__")) is FunctionType:  # it has no source
+        return of_method(vm, target, "__getitem__", [index], lambda: target[index], frame)
     if not isinstance(target, dict):
         index = as_index(vm, index, frame)
     return _item(vm, target, index, frame)
@@ -273,8 +276,12 @@ def _item(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
 
 
 def pairs_of(vm: Interpreter, mapping: Any, frame: Frame) -> list[tuple[Any, Any]]:
-    """The items of `**mapping`: Python asks for the keys, then for the value of each."""
-    if type(mapping) is dict or not hasattr(mapping, "keys"):
+    """The items of `**mapping`: Python asks for the keys, then for the value of each. Of a dict it
+    takes what the dict holds, unless its class has an `__iter__` of its own."""
+    if isinstance(mapping, dict) and vm.special(mapping, "__iter__") is None and \
+            in_class(type(mapping), "__iter__") is dict.__iter__:
+        return [*dict.items(mapping)]
+    if not hasattr(mapping, "keys"):
         return [*mapping.items()]
     keys = vm.call(read_attribute(vm, mapping, "keys", frame), [], {}, frame)
     return [(key, subscript(vm, mapping, key, frame)) for key in elements_of(vm, keys)]

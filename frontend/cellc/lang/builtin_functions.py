@@ -42,6 +42,7 @@ from .protocols import (
     written_by_python,
 )
 from .text import emit_print, flat, formatted, is_of_run, known, written
+from .trust import is_own_class
 from .values import (
     MISSING,
     RuntimeRange,
@@ -240,7 +241,8 @@ def _extreme(fn: Any, better: Callable[[Any, Any], Any]) -> Handler:
             if key is None and not given and all(isinstance(k, float) for k in keys) and any(
                     map(is_symbolic, keys)):
                 return extreme(fn.__name__, keys)
-            return values[keys.index(fn(keys, **given))]
+            best = fn(keys, **given)  # (an `__eq__` of the user's is not asked)
+            return next(v for v, k in zip(values, keys, strict=True) if k is best)
         best, best_key = values[0], keys[0]
         node = frame.node
         assert node is not None
@@ -428,7 +430,10 @@ for _cls in _CONTAINERS:
 
 @_handles(dict)
 def _dict(vm: Interpreter, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
-    if args and hasattr(args[0], "keys") and vm.special(args[0], "__getitem__") is not None:
+    if args and isinstance(args[0], dict) and is_own_class(type(args[0])):
+        run_by_python(vm, args)
+        args = [pairs_of(vm, args[0], frame), *args[1:]]
+    elif args and hasattr(args[0], "keys") and vm.special(args[0], "__getitem__") is not None:
         args = [pairs_of(vm, args[0], frame)]
     run_by_python(vm, args)
     made: dict[Any, Any] = dict(*args, **kwargs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import itertools
 import re
 import sys
 from collections import deque
@@ -44,7 +45,7 @@ from .dataclass_fields import is_generated, set_fields
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .generators import generator
-from .iteration import asked_ranges, in_list, items
+from .iteration import asked_ranges, in_list, items, listed, walk, walked
 from .journal import BOXES
 from .lengths import arguments, carried, measured
 from .made_parameters import (
@@ -64,7 +65,9 @@ from .pieces.calls import call_of_python
 from .pieces.operations import is_piece, of_tensor
 from .protocols import (
     LISTS,
+    as_index,
     compared,
+    guard_extended,
     of_builtin,
     report_parts,
     run_by_python,
@@ -359,6 +362,9 @@ def _instance(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Fra
 
 def _made_by_python(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     args = _asked(args)
+    guard_extended(vm, (*args, *kwargs.values()))
+    if cls.__module__ == "itertools" or cls is deque:  # (of these product makes tuples first)
+        args = [walked(vm, a, listed if cls is itertools.product else walk) for a in args]
     if issubclass(cls, (dict, set, frozenset)):
         args = [as_key(a) for a in args]
     if cls.__module__ == "itertools":
@@ -548,11 +554,13 @@ def _native(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
 
 def _builtin(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """A function or method written in C."""
-    args = [asked_ranges(vm, a) for a in args]
+    args = [as_index(vm, asked_ranges(vm, a), frame) if fn is round and i else asked_ranges(vm, a)
+            for i, a in enumerate(args)]
     handler = BUILTINS.get(fn)
     if handler is not None:
         return handler(vm, args, kwargs, frame)
     owner = fn.__self__
+    guard_extended(vm, (owner,))
     if isinstance(owner, (list, dict, set, tuple, str, frozenset)):
         if fn.__name__ == "extend":
             args = [in_list(vm, owner, a) for a in args]
@@ -704,6 +712,7 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
         args = compared(vm, fn, args, kwargs)
     vm.templates.look_at(*args, *kwargs.values())
     run_by_python(vm, (*args, *kwargs.values()))
+    guard_extended(vm, (owner,))
     found = outside_call(vm, fn, args, kwargs, frame)
     if found is not MISSING:
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -351,6 +351,15 @@ def backwards(vm: Interpreter, value: Any) -> Walk:
     if _is_sequence(value):
         return Elements(vm, value, backwards=True)
     return Foreign(vm, vm.fresh(reversed(value)))
+
+
+def walked(vm: Interpreter, value: Any, how: Callable[[Interpreter, Any], Any]) -> Any:
+    """An object of the user as what its `__iter__` gives, so that it is interpreted, for a function
+    in C that walks through it; other values as they are."""
+    if isinstance(value, type) or _model.is_cell(value) or is_iterator(value) or \
+            vm.special(value, "__iter__") is None:
+        return value
+    return how(vm, value)
 
 
 def items(vm: Interpreter, value: Any) -> list[Any]:

@@ -13,6 +13,7 @@ import operator
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 _OF_BUILTIN: dict[Any, tuple[str, ...]] = {
     int: ("__int__", "__index__", "__trunc__"), float: ("__float__", "__index__"),
     complex: ("__complex__", "__float__", "__index__"), str: ("__str__", "__repr__"),
-    repr: ("__repr__",), bytes: ("__bytes__",), abs: ("__abs__",), round: ("__round__",),
+    repr: ("__repr__",), bytes: ("__bytes__", "__index__"),
+    abs: ("__abs__",), round: ("__round__",),
     hash: ("__hash__",), reversed: ("__reversed__",), divmod: ("__divmod__",),
     format: ("__format__", "__str__", "__repr__"), operator.index: ("__index__",),
     math.floor: ("__floor__",), math.ceil: ("__ceil__",),
@@ -50,16 +52,19 @@ def of_builtin(vm: Interpreter, fn: Any, args: list[Any], frame: Frame) -> Any:
     if fn.__name__ == "extend" and isinstance(args[0], (list, tuple)):
         check_length(len(fn.__self__) + len(held_in(args[0])))
     names = _OF_BUILTIN.get(fn)
+    if fn is operator.index and isinstance(args[0], int):
+        return MISSING  # Python asks no int, whatever its class
     if names is None or not (is_own_class(type(args[0])) or (
             vm.replaced and any(is_replaced(vm, args[0], name) for name in names))):
         return MISSING
     for name in names:
         if fn is format and name != "__format__" and args[1:] not in ([], [""]):
             return MISSING
-        more = args[1:] if name in ("__format__", "__round__", "__divmod__") else []
+        more = [*args[1:], ""][:1] if name == "__format__" else \
+            args[1:] if name in ("__round__", "__divmod__") else []
         result = of_method(vm, args[0], name, more, lambda: fn(*args), frame)
         if result is not MISSING:
-            return float(result) if fn is float and type(result) is int else result
+            return fn(result) if fn in (float, bytes) and type(result) is int else result
     return MISSING
 
 
@@ -85,6 +90,7 @@ def of_method(
     if name in _SHOWS:
         refuse_open(value)
     _is_decimal(vm, value)
+    guard_extended(vm, (value, *args))
     result = vm.state.whole(vm, in_class(type(value), name), [value, *args], frame, run)
     if isinstance(result, _RESULTS):
         vm.note_result(value, name, run, result)
@@ -160,7 +166,9 @@ def of_operator(
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 _BY_PYTHON = ("__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__", "__str__",
-              "__repr__", "__format__", "__bool__", "__len__", "__iter__", "__getitem__")
+              "__repr__", "__format__", "__bool__", "__len__", "__iter__", "__getitem__",
+              "__contains__", "__reversed__", "__length_hint__", "__index__", "__int__",
+              "__float__")
 """Special methods that Python calls for what a container holds."""
 
 
@@ -176,7 +184,9 @@ def _is_decimal(vm: Interpreter, value: Any) -> bool:
 def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> None:
     """Guard the attributes of users' objects whose special methods Python is about to run: of the
     values, and of what containers among them and the attributes hold."""
+    parts: list[Any]
     for value in values:
+        guard_extended(vm, (value,), depth)
         if isinstance(value, (Tensor, str, int, float, type(None), type)):
             continue
         if _is_decimal(vm, value):
@@ -184,9 +194,9 @@ def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> Non
         if is_own_class(type(value)):
             refuse_open(value)
         if isinstance(value, dict):
-            parts: Iterable[Any] = [*dict.keys(value), *dict.values(value)]
+            parts = [*dict.keys(value), *dict.values(value)]
         elif isinstance(value, (list, tuple, set, frozenset, deque)):
-            parts = [*value] if not is_own_class(type(value)) else ()
+            parts = [*value] if not is_own_class(type(value)) else []
         elif isinstance(value, SimpleNamespace):
             vm.report(value, "__dict__")
             parts = _marked(vm, value, [*value.__dict__.values()])
@@ -196,6 +206,32 @@ def run_by_python(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> Non
             continue
         if depth:
             run_by_python(vm, parts, depth - 1)
+
+
+def guard_extended(vm: Interpreter, values: Iterable[Any], depth: int = 4) -> None:
+    """Guard where the methods of users' classes that extend a builtin one are found: Python itself
+    is about to walk through, index or write such values."""
+    for value in values:
+        if isinstance(value, _EXTENDED) and is_own_class(type(value)):
+            parts = _marked(vm, value, _members(vm, value))
+            if depth:
+                run_by_python(vm, parts, depth - 1)
+
+
+_EXTENDED = (dict, list, tuple, set, frozenset, deque, str, int, float)
+"""Builtin classes that users' classes extend: where these define a method, Python calls it."""
+_OF_EXTENDED = (*_BY_PYTHON, "__missing__", "keys", "items", "values")
+
+
+def _members(vm: Interpreter, value: Any) -> list[Any]:
+    """Guard where the methods of a class that extends a builtin one are found, the missing ones
+    too. Returns the attributes that those in Python may read."""
+    kind = type(value)
+    for name in _OF_EXTENDED:
+        vm.report(kind, name)
+    own = any(isinstance(m, FunctionType) and is_user_function(m)
+              for m in (in_class(kind, n) for n in _OF_EXTENDED))
+    return _attributes(vm, value) if own and not isinstance(value, Enum) else []
 
 
 def written_by_python(vm: Interpreter, values: Iterable[Any]) -> None:
