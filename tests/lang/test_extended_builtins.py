@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import collections
 import copy
+import enum
+import functools
 import itertools
 import operator
 from collections.abc import Callable
@@ -229,3 +231,73 @@ def test_what_functions_in_c_call_has_its_effects_in_every_call(use: Any) -> Non
         results += [net(X).asnumpy().tolist()]
         found.append((results, walked.log))
     assert found[1] == found[0]
+
+
+LOG: list[str] = []
+
+
+class Number(int):
+    """An int whose addition is told; it has no `__sub__` of its own."""
+
+    def __add__(self, other: Any) -> Any:
+        LOG.append("add")
+        return int(self) + int(other) + 100
+
+    def __radd__(self, other: Any) -> Any:
+        LOG.append("radd")
+        return int(self) + int(other) + 1000
+
+
+class Equal(int):
+    def __eq__(self, other: Any) -> bool:
+        LOG.append("eq")
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+class Meta(type):
+    def __iter__(cls) -> Any:
+        LOG.append("iter")
+        return iter([1, 2])
+
+
+class Class(metaclass=Meta):
+    pass
+
+
+class State(enum.Enum):
+    A = 1
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        LOG.append("missing")
+        return cls.A
+
+
+@pytest.mark.parametrize(("value", "read"), [
+    (Number(3), lambda n: sum([n, 1]) + (1 + n) - (n - 1) + abs(n)),
+    (Class, lambda c: len(collections.deque(c)) + sum(c)),
+])
+def test_effects_on_globals_happen_in_every_call(value: Any, read: Any) -> None:
+    found = []
+    for mode in (ms.PYNATIVE_MODE, ms.GRAPH_MODE):
+        ms.set_context(mode=mode)
+        LOG.clear()
+        net = Net(value, read)
+        found.append(([net(X).asnumpy().tolist() for _ in range(3)], [*LOG]))
+    assert found[1] == found[0]
+
+
+@pytest.mark.parametrize(("value", "read"), [
+    (Equal(3), lambda n: n in [3]),
+    (Equal(3), lambda n: [1, 3].index(n)),
+    (Equal(3), lambda n: (n,) == (3,)),
+    (Number(3), lambda n: operator.add(1, n)),
+    (Number(3), lambda n: functools.reduce(operator.add, [1, n])),
+    (State, lambda kind: kind(99).value),
+])
+def test_effects_that_python_itself_would_have_once_are_errors(value: Any, read: Any) -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    with pytest.raises(TypeError, match=r"runs Python code that changes objects made outside"):
+        Net(value, read)(X)

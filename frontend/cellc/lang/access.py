@@ -233,6 +233,7 @@ def _lacks(vm: Interpreter, target: dict[Any, Any], key: Any) -> bool:
 
 def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
     """`target[index]`."""
+    given = target
     if vm.pieces is not None and operations.needs_python(target, index):
         return operations.subscript(vm, target, index, frame)
     if vm.pieces is not None and operations.holds_object(index):
@@ -256,7 +257,7 @@ def subscript(vm: Interpreter, target: Any, index: Any, frame: Frame) -> Any:
         return vm.call(found, [target, index], {}, frame)
     if isinstance(target, (*BOXES, tuple, str)) and is_own_class(type(target)) and \
             type(in_class(type(target), "__getitem__")) is FunctionType:  # it has no source
-        return of_method(vm, target, "__getitem__", [index], lambda: target[index], frame)
+        return of_method(vm, target, "__getitem__", [index], lambda: given[index], frame)
     if not isinstance(target, dict):
         index = as_index(vm, index, frame)
     return _item(vm, target, index, frame)

@@ -365,13 +365,19 @@ def _made_by_python(vm: Interpreter, cls: type, args: Args, kwargs: Kwargs, fram
     guard_extended(vm, (*args, *kwargs.values()))
     if cls.__module__ == "itertools" or cls is deque:  # (of these product makes tuples first)
         args = [walked(vm, a, listed if cls is itertools.product else walk) for a in args]
+        if cls is itertools.accumulate:  # it adds what it is given
+            run_by_python(vm, args)
     if issubclass(cls, (dict, set, frozenset)):
         args = [as_key(a) for a in args]
     if cls.__module__ == "itertools":
         args = [Callback(vm, a, frame) if isinstance(a, type) and is_own_class(a)
                 else _as_callback(vm, a, frame) for a in args]
     if not _model.is_cell_class(cls) and not module_of(cls).startswith("cellc."):
-        return vm.state.new(vm.fresh(watched(vm, partial(cls, *args, **kwargs))))
+        run = partial(watched, vm, partial(cls, *args, **kwargs))
+        missing = plain(in_class(cls, "_missing_", None), "__func__")  # its metaclass calls it
+        if isinstance(missing, FunctionType) and is_user_function(missing):
+            return vm.state.whole(vm, missing, (cls, *args), frame, run)
+        return vm.state.new(vm.fresh(run()))
     with undrawn(vm, cls, frame), tracing(None):
         made = cls(*args, **kwargs)
     if _model.is_cell(made):

@@ -356,8 +356,7 @@ def backwards(vm: Interpreter, value: Any) -> Walk:
 def walked(vm: Interpreter, value: Any, how: Callable[[Interpreter, Any], Any]) -> Any:
     """An object of the user as what its `__iter__` gives, so that it is interpreted, for a function
     in C that walks through it; other values as they are."""
-    if isinstance(value, type) or _model.is_cell(value) or is_iterator(value) or \
-            vm.special(value, "__iter__") is None:
+    if _model.is_cell(value) or is_iterator(value) or vm.special(value, "__iter__") is None:
         return value
     return how(vm, value)
 

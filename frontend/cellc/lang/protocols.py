@@ -14,7 +14,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from types import FunctionType, SimpleNamespace
+from types import FunctionType, SimpleNamespace, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +89,9 @@ def of_method(
         return MISSING
     if name in _SHOWS:
         refuse_open(value)
+    if type(in_class(type(value), name)) is WrapperDescriptorType and \
+            isinstance(value, (int, float, str)) and not any(is_own_class(type(a)) for a in args):
+        return run()  # a number's or a string's own: no code of the user runs
     _is_decimal(vm, value)
     guard_extended(vm, (value, *args))
     result = vm.state.whole(vm, in_class(type(value), name), [value, *args], frame, run)

@@ -12,6 +12,7 @@ import random
 import types
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ _FIXED = frozenset(("pathlib", "re", "datetime", "decimal", "fractions", "uuid",
                     "threading", "cellc"))
 """Modules whose objects do not change, keep words of their own for speed, or are not the
 program's."""
+_EXTENDED = (int, float, complex, str, bytes)
+"""Classes without parts, which users' classes extend by attributes and methods."""
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 _DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
 _OF_CLASSES = frozenset(
@@ -105,7 +108,8 @@ def _now(value: Any) -> Any:
 def _is_end(value: Any) -> bool:
     """Whether nothing below a value is followed."""
     if value is None or isinstance(value, _ENDS):
-        return True
+        return not isinstance(value, _EXTENDED) or isinstance(value, Enum) \
+            or not is_own_class(type(value))
     if isinstance(value, (*_CONTAINERS, np.ndarray, *_DESCRIPTORS, types.MethodType)):
         return False
     if isinstance(value, types.FunctionType):
