@@ -27,7 +27,7 @@ from cellc_runtime.target import Target
 
 from . import __version__, backends
 from .ir.dims import estimate, evaluate_number
-from .ir.graph import Graph, Node
+from .ir.graph import Graph, Node, Value
 from .ir.op import lookup
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Report:
     keep_nests: bool = False
     # every loop nest, where `keep_nests` asks for them
     nests: list[ShownNest] = field(default_factory=list)
+    inlined: dict[Value, Node] = field(default_factory=dict)  # as `Lowered.inlined`, with them
     # what was chosen to be kept and computed again, if there is a budget
     recomputed: budgets.Plan | None = None
 
@@ -174,9 +175,7 @@ def compile_program(
             report.recomputed = budgets.plan_from_bytes(plan) if plan is not None else None
             found = found if plan is not None else None
         if found is not None:
-            report.cached, report.arena_bytes = True, found.arena_bytes
-            report.precomputed_bytes = found.precomputed_bytes
-            report.released_bytes = found.released_bytes
+            fill_report_from_cache(report, found)
             return found
     backend.prepare(len(graph.nodes))
     say("passes")
@@ -400,6 +399,7 @@ def program_of(
                                 if isinstance(i, instructions.Call)))),
         kernels=built.device_kernels,
         open=opened,
+        compiled_kernels=built.kernels,
     )
 
 
@@ -468,7 +468,15 @@ def fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
     report.precomputed_bytes = lowered.precomputed_bytes
     report.calls = len(lowered.instructions)
     if report.keep_nests:
-        report.nests = lowered.nests
+        report.nests, report.inlined = lowered.nests, lowered.inlined
+
+
+def fill_report_from_cache(report: Report, program: Program) -> None:
+    """Note what a program is that the cache held."""
+    report.cached = True
+    report.kernels, report.arena_bytes = program.compiled_kernels, program.arena_bytes
+    report.precomputed_bytes = program.precomputed_bytes
+    report.released_bytes = program.released_bytes
 
 
 def graph_slots(graph: Graph) -> list[Slot]:

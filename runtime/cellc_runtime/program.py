@@ -167,6 +167,7 @@ class Program:
     # of a program with open sizes, how it follows from sizes. It runs at certain ones (`at`); its
     # own slots have placeholder shapes.
     open: open_sizes.Open | None = None
+    compiled_kernels: int = 0  # distinct kernels of the code, for reports
 
     def __post_init__(self) -> None:
         self.check()
@@ -348,6 +349,7 @@ class Program:
             "unread": list(self.unread),
             "sized": list(self.broadcasts),
             "image": image,
+            "compiled": self.compiled_kernels,
             "kernels": [[k.shared, k.name] for k in self.kernels],
             **({} if self.open is None else {"open": open_sizes.to_json(self.open)}),
         }
@@ -499,6 +501,7 @@ def _read(meta: Mapping[str, Any], sections: Mapping[str, memoryview]) -> Progra
             for i, (shared, name) in enumerate(meta["kernels"])
         ),
         open=open_sizes.from_json(meta["open"]) if "open" in meta else None,
+        compiled_kernels=_count(meta.get("compiled", 0)),
     )
 
 

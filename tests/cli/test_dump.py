@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -84,6 +85,31 @@ def test_nests_say_where_they_come_from(folder: Path, capsys: pytest.CaptureFixt
         assert any(f"{name}: " in x and f" = {op}(" in x for x in last.splitlines())
     stored = next(x for x in softmax.splitlines() if x.strip().startswith("%"))
     assert stored.strip().split("[")[0] in last
+
+
+def test_each_node_is_listed_with_the_nests_that_compute_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "inlined.py").write_text(
+        "from cellc import nn, ops\n\n\nclass Net(nn.Cell):\n    def construct(self, x):\n"
+        "        y = x.swapaxes(0, 1)\n        return y * 2, ops.softmax(ops.exp(x), -1)\n")
+    dump(capsys, "inlined.py:Net", "-i", "x=float32[8,16]", "-o", "d")
+    nests = (folder / "d/nests.txt").read_text()
+    assert re.search(r"\n  inlined: inlined\.py:6: %\d+ transpose\nnest ", nests)
+    last = sorted((folder / "d").glob("[0-9]*.txt"))[-1].read_text()
+    named = set(re.findall(r"(%\d+) (\w+)", nests.replace(",", "\n")))
+    assert named == set(re.findall(r"(%\d+): \S+ = (\w+)\(", last)) - \
+        set(re.findall(r"(%\d+): \S+ = (constant)\(", last))
+
+
+def test_a_wrong_label_stands_where_the_step_is_made(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = [*LENET, "-i", "labels=float32[3,4]"]
+    assert cli.main(["dump", *step, "--train", "train_step"]) == 2
+    said = capsys.readouterr().err
+    assert "labels must be ints" in said and "in train_step\n" in said
+    assert "return nn.TrainOneStepCell(" in said and "wrap.py" not in said
 
 
 @pytest.mark.parametrize(("pair", "expected"), [

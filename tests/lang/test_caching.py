@@ -6,6 +6,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -341,6 +342,21 @@ def test_open_sizes_are_traced_once() -> None:
     assert [c.instance for c in found.history] == [False, True, True, True]
     assert str(found).startswith("Row: 4 signatures, 1 compilation and 3 instances of open sizes")
     assert "compiled again" not in str(found)
+
+
+def test_a_program_of_the_disk_cache_has_its_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CELLC_CACHE_DIR", str(tmp_path))
+    found = []
+    for _ in range(2):
+        net = nn.SequentialCell(nn.Dense(3, 4), nn.LayerNorm((4,)), nn.Dense(4, 2))
+        net(ops.ones((2, 3)))
+        found.append(ms.explain(net).entries[0])
+    made, read = found
+    assert (made.cached, read.cached) == (False, True)
+    assert made.kernels == read.kernels > 1
+    assert made.precomputed_bytes == read.precomputed_bytes
 
 
 def test_explain_takes_functions_methods_and_gradients() -> None:

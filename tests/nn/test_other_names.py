@@ -288,7 +288,32 @@ def test_an_error_of_pynative_mode_names_the_cell() -> None:
     net = nn.SequentialCell(nn.Dense(2, 2), inner)
     with pytest.raises(ValueError, match="matmul") as caught:
         net(ops.ones((1, 2)))
-    assert caught.value.__notes__ == ["note: raised in Dense.construct (cell 1.1)"]
+    assert caught.value.__notes__ == [
+        "note: raised in Dense.construct (cell 1.1)",
+        "hint: transpose or reshape one of them (x.T, swapaxes), or mend the size of the layer"]
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: nn.Dense(3, 2)(x), lambda x: nn.SequentialCell(nn.ReLU())(x), ops.relu,
+])
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+def test_an_array_has_the_same_hint_in_both_modes(mode: int, call: Callable[..., object]) -> None:
+    ms.set_context(mode=mode)
+    with pytest.raises(TypeError, match="must be a Tensor, but got ndarray") as caught:
+        call(np.ones((2, 3), np.float32))
+    shown = "".join(traceback.format_exception_only(caught.value))
+    assert shown.count("hint: make one before the call: ms.Tensor(value)") == 1
+
+
+def test_an_error_that_the_user_raises_has_no_hint() -> None:
+    class Checks(nn.Cell):
+        def construct(self, x):
+            raise TypeError("For 'Checks', 'x' must be a Tensor, but got a bag.")
+
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    with pytest.raises(TypeError, match="a bag") as caught:
+        nn.SequentialCell(Checks())(ops.ones(2))
+    assert not any("hint" in note for note in caught.value.__notes__)
 
 
 def test_the_truth_of_many_elements_has_a_hint() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -498,6 +500,35 @@ def test_a_bar_shows_the_progress(capsys):
     model.fit(2, BATCHES, BATCHES, callbacks=ProgressBar())
     text = capsys.readouterr().out
     assert "epoch 1" in text and "2/2" in text and "acc 0.375" in text and "loss 0.89" in text
+
+
+TRAINED = """
+import sys
+import numpy as np
+import cellc as ms
+from cellc import nn, train
+
+net = nn.Dense(4, 3)
+loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
+model = train.Model(net, loss, nn.SGD(net.trainable_params(), 0.1))
+rows = [(np.ones((4, 4), np.float32), np.zeros(4, np.int32))] * 2
+model.train(20, rows, callbacks=[getattr(train, sys.argv[1])()])
+print("trained", file=sys.stderr)
+"""
+
+
+@ONCE
+@pytest.mark.parametrize("callback", ["LossMonitor", "TimeMonitor", "ProgressBar"])
+def test_a_training_goes_on_when_nobody_reads_its_output(callback, tmp_path):
+    (tmp_path / "trained.py").write_text(TRAINED)
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        done = subprocess.run([sys.executable, tmp_path / "trained.py", callback], stdout=writes,
+                              stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(writes)
+    assert (done.returncode, done.stderr) == (0, "trained\n")
 
 
 # --- arguments ----------------------------------------------------------------------------------

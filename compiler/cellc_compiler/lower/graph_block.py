@@ -51,6 +51,7 @@ class Lowering:
         self.callbacks: list[HostCallback] = []
         self.checks: list[RunCheck] = []
         self.nests: list[ShownNest] = []
+        self.inlined: dict[Value, Node] = {}
         self.plans: dict[Any, KernelPlan] = {}
         self.memo: dict[Any, Any] = {}
         self.nest_cache: dict[Any, CachedNest] = {}
@@ -220,6 +221,7 @@ class GraphBlock:
         self.wanted = wanted
         self.may_write = may_write
         self.schedule: Schedule = fuse(graph)
+        low.inlined.update({v: v.node for v in self.schedule.inline if v.node is not None})
         self.packed: dict[tuple[KernelKey, tuple[Value, ...]], Place] = {}
         low.machine.annotate(graph)
         for value, place in list(wanted.items()):

@@ -79,6 +79,8 @@ class Lowered:
     sizes_at: int | None = None
     # where the constants are that follow from sizes, by the inputs they are
     scalars: dict[Value, int] = field(default_factory=dict)
+    # values that nests compute wherever they read them, with their nodes, for dumps
+    inlined: dict[Value, Node] = field(default_factory=dict)
 
     @property
     def precompute(self) -> list[Instruction]:

@@ -49,7 +49,8 @@ def lower(
     out = _lower_main(low, parts.main, env, first)
     buffers = _lower_precompute(low, parts, places)
     return Lowered(out, low.buffers, low.constants, low.callbacks, low.checks, low.nests,
-                   precomputed.blocks, buffers, (parts.main, parts.precompute), scalars=scalars)
+                   precomputed.blocks, buffers, (parts.main, parts.precompute), scalars=scalars,
+                   inlined=low.inlined)
 
 
 def _lower_main(
@@ -92,6 +93,7 @@ def _lower_precompute(low: Lowering, parts: Split, places: list[Place]) -> list[
     """Lower the code that fills the block of precomputed values; return its temporary buffers."""
     precompute = Lowering(low.machine, on_kernel=low.on_kernel)
     precompute.constants, precompute.pool, precompute.nests = low.constants, low.pool, low.nests
+    precompute.inlined = low.inlined
     env: dict[Value, Place] = {v: Place(i) for i, v in enumerate(parts.precompute.inputs)}
     wanted = dict(zip(parts.precompute.outputs, places, strict=True))
     out, block = precompute.block(parts.precompute, env, wanted)

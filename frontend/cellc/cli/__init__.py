@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cellc_runtime.lazy import imported, lazy_imports
 
+from ..core.output import drop_output
 from .errors import UserError
-from .output import drop_output, prepare_output
+from .output import prepare_output
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction["Parser"]

@@ -124,15 +124,37 @@ class _Part:
     def _text(self) -> str:
         return next(reversed(self.stages.values()), "")
 
-    def write_nests(self, nests: Iterable[ShownNest]) -> None:
-        """Write the loop nests into a file."""
+    def write_nests(
+        self, nests: Iterable[ShownNest], inlined: Mapping[Value, Node]
+    ) -> None:
+        """Write the loop nests into a file; `inlined`: as `Lowered.inlined`."""
+        names = self.names.of
         self.files[f"{self.prefix}nests.txt"] = "\n".join(
-            f"{nest.label}\n{''.join(_places(nest.nodes, self.names.of))}"
-            f"{print_nest(nest.nest, _buffers(nest, self.names.of))}" for nest in nests)
+            f"{nest.label}\n{''.join(_places(nest.nodes, names))}"
+            f"{''.join(_places(_inlined_into(nest, inlined), names, 'inlined: '))}"
+            f"{print_nest(nest.nest, _buffers(nest, names))}" for nest in nests)
 
 
-def _places(nodes: Iterable[Node], names: Mapping[Value, str]) -> Iterator[str]:
-    """A line for each place in the source: where, in which Cell, and its nodes."""
+def _inlined_into(nest: ShownNest, inlined: Mapping[Value, Node]) -> list[Node]:
+    """The nodes that a nest computes where it reads their results, in the order of the graph."""
+    found: dict[Node, None] = {}
+
+    def add(values: Iterable[Value]) -> None:
+        for v in values:
+            node = inlined.get(v)
+            if node is not None and node not in found:
+                add(node.operands)
+                found[node] = None
+
+    for node in nest.nodes:
+        add(node.operands)
+    return list(found)
+
+
+def _places(
+    nodes: Iterable[Node], names: Mapping[Value, str], head: str = ""
+) -> Iterator[str]:
+    """A line for each place in the source: `head`, where, in which Cell, and its nodes."""
     found: dict[str, list[str]] = {}
     for n in nodes:
         if n.is_constant:
@@ -142,7 +164,7 @@ def _places(nodes: Iterable[Node], names: Mapping[Value, str]) -> Iterator[str]:
         where = " ".join(filter(None, (n.span.short, cell)))
         found.setdefault(where, []).append(f"{of} {n.op}".strip())
     for where, ops in found.items():
-        yield f"  {where}: {', '.join(ops)}\n" if where else f"  {', '.join(ops)}\n"
+        yield f"  {head}{where}: {', '.join(ops)}\n" if where else f"  {head}{', '.join(ops)}\n"
 
 
 def _buffers(nest: ShownNest, names: Mapping[Value, str]) -> Callable[[Any], str]:
@@ -166,7 +188,7 @@ def _open_part(graph: Graph, prefix: str, shapes: Shapes) -> _Part:
     part.add("traced", graph)
     program = open_sizes.compile_open_observed(graph, shapes, part.add, report, context.numerics())
     assert program.open is not None
-    part.write_nests(report.nests)
+    part.write_nests(report.nests, report.inlined)
     part.files[f"{prefix}sizes.txt"] = "".join(f"{c}\n" for c in program.open.conditions())
     return part
 
@@ -189,7 +211,8 @@ def _part(graph: Graph, prefix: str, budget: int | None) -> _Part:
                 f"{prefix}recomputed.svg": budget_view.svg(plan, graph.name)}
     part.last = copy_graph(last)
     part.names.adopt(part.last, last)
-    part.write_nests(driver.lower(last, target).nests)
+    lowered = driver.lower(last, target)
+    part.write_nests(lowered.nests, lowered.inlined)
     return part
 
 

@@ -22,6 +22,7 @@ from cellc_runtime import dtypes
 from cellc_runtime.records import dataclass
 
 from .. import shim
+from ..lang.hints import note_maker
 from ..nn.cell import Cell
 from ..nn.graph_cell import GraphCell
 from ..tensors.tensor import Tensor, tensor_of
@@ -324,6 +325,8 @@ def training_step(
                         f"{_own_part(e, inspect.getfile(module))}") from e
     if not isinstance(step, Cell) and not inspect.isfunction(step):
         raise UserError(f"--train {name}: it returned a {type(step).__name__}; {expected}")
+    if isinstance(step, Cell) and inspect.isfunction(make):
+        note_maker(step, make)
     try:
         return step, ordered_inputs(step, specs, option)
     except UserError as e:

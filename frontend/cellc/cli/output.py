@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import os
 import sys
 
 
@@ -24,14 +23,3 @@ def _encoded(error: UnicodeError) -> tuple[bytes, int]:
         raise error
     codes = map(ord, error.object[error.start:error.end])
     return bytes(c - 0xDC00 if 0xDC80 <= c <= 0xDCFF else ord("?") for c in codes), error.end
-
-
-def drop_output() -> None:
-    """Drop the rest of standard output, which cannot be written: Python would fail on it again
-    when it exits."""
-    out = sys.__stdout__
-    if out is None or sys.stdout is not out:
-        return
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, out.fileno())
-    os.close(null)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from cellc_compiler import driver
 from cellc_compiler.driver import callback_name, compile_program
 from cellc_runtime.executable import Executable
 from cellc_runtime.lazy import lazy_imports
@@ -47,7 +48,7 @@ class CompiledEntry(Entry):
         with progress.stage(name) as say:
             if traced.program is not None and budget is None and not watching.active:
                 program = traced.program
-                self.report.cached, self.report.arena_bytes = True, program.arena_bytes
+                driver.fill_report_from_cache(self.report, program)
             else:
                 program = compile_program(
                     graph, report=self.report, progress=say, numerics=context.numerics(),

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
+from .advice import advise
 from .module_names import module_of, plain
 
 _OURS = ("cellc", "cellc_compiler", "cellc_runtime", "numpy", "ml_dtypes", "scipy", "networkx")
@@ -263,6 +264,7 @@ def raise_told(
 ) -> NoReturn:
     """Raise the reworded error; where nothing is reworded, the error itself, as it came."""
     found = told(error, name, function, args, kwargs)
+    _note_hint(error, found)
     if found is error:
         raise
     raise found from error
@@ -275,10 +277,32 @@ def raise_told_of_cell(
     found = error
     if module_of(type(cell).construct).startswith("cellc."):
         found = told(error, cell.cls_name, cell.construct, args, kwargs)
+    _note_hint(error, found)
     _note_cell(error, found, cell)
     if found is error:
         raise
     raise found from error
+
+
+def _note_hint(error: Exception, found: Exception) -> None:
+    """Note on an error that the library raised what to write instead, as compiled code says it.
+
+    Args:
+        error: that left a function or Cell.
+        found: the error to raise.
+    """
+    own = plain(found, "__dict__")
+    if "__notes__" in own or "_raised_in" in own or not _is_raised_by_library(error):
+        return
+    hint = advise(found)
+    if hint:
+        own["__notes__"] = [f"hint: {hint}"]
+
+
+def _is_raised_by_library(error: Exception) -> bool:
+    """Whether the frame that raised an error is one of the library, whoever called it."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and _is_ours(frames[-1])
 
 
 def _note_cell(error: Exception, found: Exception, cell: Any) -> None:

@@ -8,16 +8,18 @@ import inspect
 import linecache
 import re
 import sys
+import textwrap
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass
 
+from ..core.advice import advise
 from ..core.later import other_names
 from ..core.module_names import plain
 from ..tensors.tensor import Tensor, ir_type
@@ -189,47 +191,6 @@ def for_call(message: str, callee: Any) -> tuple[str, str]:
 
 # --- the rest ------------------------------------------------------------------------------------
 
-_TO_INT = "convert it: x.astype(ms.int32)"
-_MAKE = "make one before the call: ms.Tensor(value)"
-_ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
-    (TypeError, r"got NoneType|'NoneType' (and|object is not)|and 'NoneType'",
-     "it is None: does a function end without return?"),
-    (AttributeError, r"'NoneType' object", "it is None: does a function end without return?"),
-    (ValueError, r"cannot be broadcast|cannot be written to a part",
-     "make the lengths equal, or 1, by reshape, expand_dims or a slice"),
-    (ValueError, r"For '(matmul|bmm|dense)'",
-     "transpose or reshape one of them (x.T, swapaxes), or mend the size of the layer"),
-    (ValueError, r"For 'conv\w*', the input must have", "give the input its batch axis: x[None]"),
-    (ValueError, r"input channels", "the first argument of the layer is the number of channels"),
-    (ValueError, r"concat along axis", "slice, pad or reshape them, or join along another axis"),
-    (ValueError, r"stack needs tensors", "ops.cat joins tensors of different lengths"),
-    (ValueError, r"is invalid for input of size",
-     "give a shape of as many elements; one length may be -1"),
-    (ValueError, r"only one dimension can be inferred", "write -1 once"),
-    (ValueError, r"'dims' must (be distinct|name all)", "name each axis once, as in (1, 0)"),
-    (ValueError, r"'(axis|dim|dims)' must be in", "axes count from 0, or from -1 at the end"),
-    (ValueError, r"shape .* of a mask", "a mask has the lengths of the first axes"),
-    (ValueError, r"values? to unpack", "write as many names on the left, or *rest"),
-    (ValueError, r"cannot assign .* to the parameter",
-     "a Parameter keeps its shape and dtype: reshape or cast the value"),
-    (TypeError, r"unsupported operand type\(s\) for .*Tensor'",
-     "only tensors and numbers take part in arithmetic"),
-    (TypeError, r"must be (a tensor of )?ints( or bools)?, but got", _TO_INT),
-    (TypeError, r"must be a Tensor( or a number)?, but got", _MAKE),
-    (TypeError, r"of int, but got|must be an int, but got", "write ints: 2, not 2.0 or '2'"),
-    (TypeError, r"element type|dtype must", "element types are ms.float32, ms.int32 and so on"),
-    (TypeError, r"cannot be called", "only functions, methods and Cells can be called"),
-    (TypeError, r"object is not iterable",
-     "a number has no elements: range(n) counts, (n,) holds one"),
-    (TypeError, r"0-d tensor", "a scalar has no rows: use it as it is"),
-    (TypeError, r"can only concatenate str", "convert with str(), or write an f-string"),
-    (TypeError, r"no len\(\)", "a number has no length"),
-    (IndexError, r"valid indices", "convert a float index by int(), a tensor by astype(ms.int32)"),
-    (IndexError, r"too many indices", "x.ndim is the number of axes"),
-    (ZeroDivisionError, r"", "the divisor is 0 while compiling: choose by 'if' before dividing"),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
     """An exception of the program, with where it came from and what is known about it."""
@@ -258,8 +219,8 @@ def explain(error: BaseException, frame: Frame, callee: Any) -> tuple[list[str],
     if isinstance(error, LookupError):
         about, hint = _of_container(error, frame)
     if about or "cannot be called" in str(error) or isinstance(error, (KeyError, AssertionError)):
-        return [about] if about else [], hint or _advise(error)
-    return operand_notes(frame), hint or _advise(error)
+        return [about] if about else [], hint or advise(error)
+    return operand_notes(frame), hint or advise(error)
 
 
 def in_layer(frame: Frame) -> str:
@@ -292,6 +253,30 @@ def calling_place() -> Place | None:
     return Place(span, linecache.getline(span.file, span.line).rstrip(), code.co_qualname)
 
 
+def note_maker(cell: Any, function: FunctionType) -> None:
+    """Note on a Cell which function of the user made it, for errors of calls without a line of
+    the user's: those of commands."""
+    cell.__dict__["_made_by"] = function
+
+
+def place_of_maker(cell: Any) -> Place | None:
+    """The line of the user's function that returns a Cell; None for other objects."""
+    function = (plain(cell, "__dict__") or {}).get("_made_by")
+    if function is None:
+        return None
+    code = function.__code__
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    returns = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Return)]
+    line = code.co_firstlineno + max(returns, default=1) - 1
+    text = linecache.getline(code.co_filename, line).rstrip()
+    span = Span(file=code.co_filename, line=line, column=len(text) - len(text.lstrip()),
+                end_line=line, end_column=len(text.encode()))
+    return Place(span, text, function.__qualname__)
+
+
 def _of_container(error: LookupError, frame: Frame) -> tuple[str, str]:
     """The length or the keys of a container that lacks what was asked for."""
     node = frame.node
@@ -308,12 +293,3 @@ def _of_container(error: LookupError, frame: Frame) -> tuple[str, str]:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
-
-
-def _advise(error: Exception) -> str:
-    """A hint for a common error, by its text."""
-    message = str(error)
-    for kind, pattern, hint in _ADVICE:
-        if isinstance(error, kind) and re.search(pattern, message):
-            return hint
-    return ""

@@ -35,7 +35,7 @@ from .errors import (
 )
 from .foresight import Foresight
 from .frames import Frame
-from .hints import Fault, calling_place, explain, in_layer
+from .hints import Fault, calling_place, explain, in_layer, place_of_maker
 from .journal import BOXES, Attribute, Change, Content, Element, Journal, Slot, Variable
 from .origins import operand_notes
 from .outcome import NEXT, Diverged, NotRollable, Outcome
@@ -282,7 +282,8 @@ class Interpreter:
             place = self.place(user, user.node)
             if str(user.globals.get("__name__")).startswith("cellc."):
                 named = getattr(error, "_placed", False)  # it names the node of a file
-                place = calling_place() or (None if named else place)
+                place = calling_place() or place_of_maker(user.first_argument) or (
+                    None if named else place)
                 notes = [] if named else [in_layer(frame)]
             elif user is not frame:
                 notes = [in_layer(frame), *operand_notes(user)]

@@ -20,6 +20,7 @@ from ...core.declared import (
     number,
     one_of,
 )
+from ...core.output import say
 from ...tensors.parameter import Parameter
 from ...tensors.tensor import Tensor
 from .callback import Callback, RunContext
@@ -133,14 +134,14 @@ class EarlyStopping(_Watching):
             run_context.request_stop()
             if self.restore_best_weights and self._weights is not None:
                 if self.verbose:
-                    print("Restoring model weights from the end of the best epoch.", flush=True)
+                    say("Restoring model weights from the end of the best epoch.")
                 for parameter, weight in self._weights:
                     parameter.set_data(weight)
 
     def on_train_end(self, run_context: RunContext) -> None:
         """Say that it was ended."""
         if self.stopped_epoch > 0 and self.verbose:
-            print(f"Epoch {self.stopped_epoch:05d}: early stopping", flush=True)
+            say(f"Epoch {self.stopped_epoch:05d}: early stopping")
 
 
 class ReduceLROnPlateau(_Watching):
@@ -190,8 +191,8 @@ class ReduceLROnPlateau(_Watching):
                 new = max(old * np.float32(self.factor), least)
                 rate.set_data(Tensor(new))
                 if self.verbose:
-                    print(f"Epoch {params.cur_epoch_num:05d}: ReduceLROnPlateau reducing learning "
-                          f"rate to {new!s}.", flush=True)
+                    say(f"Epoch {params.cur_epoch_num:05d}: ReduceLROnPlateau reducing learning "
+                        f"rate to {new!s}.")
                 self.cooldown_counter, self.wait = self.cooldown, 0
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from cellc_runtime.lazy import lazy_imports
 
 from ...core.declared import Flag, NonNegative
+from ...core.output import drop_output, say
 from ...tensors.tensor import Tensor
 from .callback import Callback, RunContext
 
@@ -69,7 +70,7 @@ class LossMonitor(Callback):
             self._last = 0
         if self._every and step - self._last >= self._every:
             self._last = step
-            print(f"epoch: {epoch} step: {within}, loss is {loss}", flush=True)
+            say(f"epoch: {epoch} step: {within}, loss is {loss}")
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Print the metrics, if there was an evaluation."""
@@ -77,7 +78,7 @@ class LossMonitor(Callback):
         results = params.get("eval_results")
         if results:
             epoch = params.cur_epoch_num
-            print(f"Eval result: epoch {epoch}, metrics: {dict(results)}", flush=True)
+            say(f"Eval result: epoch {epoch}, metrics: {dict(results)}")
 
 
 class TimeMonitor(Callback):
@@ -123,8 +124,7 @@ class TimeMonitor(Callback):
                              f"do not tell the number of steps, but got {steps}.")
         mode = str(params.get("mode", "")).title()
         waited = f" (data time: {self._waited * 1000:.3f} ms)" if self._data_time else ""
-        print(f"{mode} epoch time: {took:.3f} ms, per step time: {took / steps:.3f} ms{waited}",
-              flush=True)
+        say(f"{mode} epoch time: {took:.3f} ms, per step time: {took / steps:.3f} ms{waited}")
 
 
 class History(Callback):
@@ -191,6 +191,17 @@ def _nothing(run_context: RunContext) -> None:
     return None
 
 
+def _console() -> consoles.Console:
+    """A console that goes on without output where nobody reads it any more: rich's ends the
+    process."""
+    class Output(consoles.Console):
+        def on_broken_pipe(self) -> None:
+            drop_output()
+
+    # Without ipywidgets a notebook would show warnings and no bar.
+    return Output(force_jupyter=None if find_spec("ipywidgets") else False)
+
+
 class ProgressBar(Callback):
     """A bar of the epoch's steps with the loss, on a terminal and in a notebook with ipywidgets;
     elsewhere a line per epoch.
@@ -213,8 +224,7 @@ class ProgressBar(Callback):
             bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(),
             bars.TimeElapsedColumn(), bars.TimeRemainingColumn(),
             bars.TextColumn("{task.fields[loss]}"),
-            # Without ipywidgets a notebook would show warnings and no bar.
-            console=None if find_spec("ipywidgets") else consoles.Console(force_jupyter=False),
+            console=_console(),
         )
         mode = params.get("mode", "train")
         name = f"epoch {params.cur_epoch_num}" if mode == "train" else "eval"
@@ -234,8 +244,8 @@ class ProgressBar(Callback):
         self._close()
         results = run_context.original_args().get("eval_results")
         if results:
-            print("  " + ", ".join(f"{k} {v:.4g}" if np.ndim(v) == 0 else f"{k} {v}"
-                                   for k, v in results.items()), flush=True)
+            say("  " + ", ".join(f"{k} {v:.4g}" if np.ndim(v) == 0 else f"{k} {v}"
+                                 for k, v in results.items()))
 
     def _close(self) -> None:
         if self._bar is not None:

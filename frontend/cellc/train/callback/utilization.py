@@ -15,6 +15,7 @@ from cellc_compiler.passes.rematerialize import contraction_flops
 from ... import context
 from ...compiled.traced import trace
 from ...core.declared import Flag, Positive, number
+from ...core.output import say
 from .callback import Callback, RunContext
 
 Peak = Annotated[float, number(0, ends="(]", normal=lambda value: value).always(ValueError)]
@@ -61,8 +62,8 @@ class FlopsUtilizationCollector(Callback):
                 return
             self.flops = _graph_flops(trace(network, element, {}).graph)
             n = float(self.flops)
-            print(f"Full model flops is {n}, Full hardware flops is {n}, Shard model flops is {n}, "
-                  f"Shard hardware flops is {n}.", flush=True)
+            say(f"Full model flops is {n}, Full hardware flops is {n}, Shard model flops is {n}, "
+                f"Shard hardware flops is {n}.")
         if self._steps == 0:
             self._start = time.perf_counter()
 
@@ -77,8 +78,7 @@ class FlopsUtilizationCollector(Callback):
         self._steps = 0
         part = self.flops / each / self.computility * 100
         what = "Evaluate" if run_context.original_args().get("mode", "eval") == "eval" else "Train"
-        print(f"{what} per step time: {each * 1000:5.3f} ms mfu:{part:.2f}% hfu:{part:.2f}%",
-              flush=True)
+        say(f"{what} per step time: {each * 1000:5.3f} ms mfu:{part:.2f}% hfu:{part:.2f}%")
 
 
 def _graph_flops(graph: Graph) -> int:
