@@ -34,10 +34,10 @@ from ..tracing.reads import Read, short
 
 REMEDIES = {
     "shape": "pad arguments to few shapes",
-    "size": "do nothing: what is compiled now serves other sizes of this axis, too",
+    "size": "do nothing: the new program serves other sizes of this axis, too",
     "dtype": "give the argument one element type before the call (astype)",
-    "value": "pass a number as a Tensor where it is only computed with (what is no Tensor is "
-             "compiled in), and others with few values",
+    "value": "pass a number as a Tensor if it only takes part in arithmetic (a Python number is "
+             "compiled in); give other arguments few different values",
     "structure": "give lists, tuples and dicts of arguments one length and one set of keys, or "
                  "stack them into one Tensor",
     "function": "define the function once, before the loop: each 'def' or 'lambda' that runs makes "

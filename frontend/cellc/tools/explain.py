@@ -110,7 +110,7 @@ def _row(number: int, made: Compilation, facts: EntryFacts | None) -> str:
     program = "replaced" if facts is None else (
         f"{counted(facts.nodes, 'node')}, {counted(facts.kernels, 'kernel')}, "
         f"{_size(facts.arena_bytes)} of temporaries" + ("" if facts.fresh else ", out of date"))
-    cells = (str(number), made.signature, f"{made.seconds:.3f} s",
+    cells = (str(number), made.signature, f"{made.seconds:.3f}\N{NO-BREAK SPACE}s",
              f"served by a graph with open sizes: {why}" if made.instance else why,
              made.remedy, program)
     inner = "".join(f"<td style='{_CELL}'>{escape(c)}</td>" for c in cells)
