@@ -342,3 +342,57 @@ def test_super_without_a_construct_above(mode: int) -> None:
 def test_a_file_of_another_kind_than_a_checkpoint(name: str, instead: str) -> None:
     with pytest.raises(ValueError, match=f"must end in the value of 'format', .*{instead}"):
         ms.load_checkpoint(name)
+
+
+class Misspelled(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(2, 2)
+
+    def construct(self, x, wrong):
+        return ops.softmax(x, dim=1) if wrong == "argument" else self.dens(x)
+
+
+@pytest.mark.parametrize(("args", "said"), [
+    ((), "note: it is construct(x, wrong)"),
+    ((ops.ones((2, 2)), "argument"), "hint: did you mean 'axis'?"),
+    ((ops.ones((2, 2)), "attribute"), "hint: did you mean 'dense'?"),
+])
+@pytest.mark.parametrize("mode", [ms.GRAPH_MODE, ms.PYNATIVE_MODE])
+def test_wrong_names_have_the_same_hint_in_both_modes(
+    mode: int, args: tuple[object, ...], said: str
+) -> None:
+    ms.set_context(mode=mode)
+    with pytest.raises((TypeError, AttributeError), match=r"construct|dim|dens") as caught:
+        Misspelled()(*args)
+    shown = "".join(traceback.format_exception_only(caught.value))
+    assert shown.count(said) == 1
+
+
+@pytest.mark.parametrize(("call", "kind", "said"), [
+    (lambda: nn.Adam(nn.Dense(2, 2), 0.1), TypeError, "hint: pass net.trainable_params()"),
+    (lambda: ms.value_and_grad(nn.Dense(2, 2), None, nn.Dense(2, 2)), TypeError,
+     "hint: pass net.trainable_params()"),
+    (lambda: ops.cat(ops.ones(2), ops.ones(2)), TypeError, "hint: write a tuple: ((a, b))"),
+    (lambda: nn.Conv2d(3, 8, 3)(ops.ones((3, 8, 8))), ValueError, "batch axis: x[None]"),
+    (lambda: float(ops.ones(2)), ValueError, "hint: it has shape (2,): reduce it first"),
+    (lambda: nn.Dense(4, 3, weight_init="xavier"), ValueError, "did you mean 'xavier_normal'?"),
+    (lambda: nn.LSTM(4, 8)(ops.ones((2, 4))), ValueError, "For 'LSTM'"),
+])
+def test_mistakes_of_newcomers(
+    call: Callable[[], object], kind: type[Exception], said: str
+) -> None:
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    with pytest.raises(kind, match=r"must|Only one element|was not found") as caught:
+        call()
+    assert said in "".join(traceback.format_exception_only(caught.value))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: nn.Embedding(10, 4), lambda: nn.SequentialCell(nn.Embedding(10, 4))])
+def test_a_run_error_in_a_layer_names_the_layer(make: Callable[[], nn.Cell]) -> None:
+    ms.set_context(mode=ms.GRAPH_MODE)
+    with pytest.raises(IndexError, match="but got 12") as caught:
+        make()(ops.full((2,), 12, dtype=ms.int32)).asnumpy()
+    shown = "".join(traceback.format_exception_only(caught.value))
+    assert "note: raised in Embedding.construct" in shown and "embedding.py" not in shown

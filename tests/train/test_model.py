@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cellc as ms
-from cellc import Tensor, nn
+from cellc import Tensor, dataset, nn
 from cellc.train import (
     Accuracy,
     Callback,
@@ -568,3 +568,19 @@ def test_a_training_goes_on_when_nobody_reads_its_output(callback, tmp_path):
 def test_wrong_arguments(call, kind, text):
     with pytest.raises(kind, match=re.escape(text)):
         call(*make())
+
+
+@pytest.mark.parametrize(("columns", "said"), [
+    ({"a": X, "b": Y, "c": Y}, ["note: the data set gives a = a Float32 tensor of shape (4, 4), b",
+                                "hint: with a loss_fn it must give 2 columns, the data and"]),
+    ({"a": X, "b": Y[:, None]}, ["note: the data set gives a = a Float32 tensor of shape (4, 4), b "
+                                 "= an Int32 tensor of shape (4, 1)"]),
+])
+def test_an_error_of_a_step_names_the_columns(columns, said):
+    data = dataset.NumpySlicesDataset(columns, shuffle=False).batch(4)
+    _, model = make(metrics={"acc"})
+    for run in (lambda: model.train(1, data), lambda: model.eval(data)):
+        with pytest.raises((TypeError, ValueError), match=r"construct|labels|indices") as caught:
+            run()
+        notes = caught.value.__notes__
+        assert all(any(note.startswith(part) for note in notes) for part in said)

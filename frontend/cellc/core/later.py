@@ -14,9 +14,11 @@ with lazy_imports(__name__):
     from cellc_compiler.passes import instantiate as instantiate
     from cellc_compiler.passes.stages import micro_batches as micro_batches
 
+    from . import advice as advice
     from . import construct_checks as construct_checks
     from . import naming as naming
     from . import other_names as other_names
 
-__all__ = ["autodiff", "batch_axis", "conditional", "construct_checks", "driver", "instantiate",
-           "loop_rules", "micro_batches", "naming", "open_sizes", "other_names", "region_rules"]
+__all__ = ["advice", "autodiff", "batch_axis", "conditional", "construct_checks", "driver",
+           "instantiate", "loop_rules", "micro_batches", "naming", "open_sizes", "other_names",
+           "region_rules"]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
-from .advice import advise
+from .advice import advise, closest, for_call
 from .module_names import module_of, plain
 
 _OURS = ("cellc", "cellc_compiler", "cellc_runtime", "numpy", "ml_dtypes", "scipy", "networkx")
@@ -278,6 +278,7 @@ def raise_told_of_cell(
     if module_of(type(cell).construct).startswith("cellc."):
         found = told(error, cell.cls_name, cell.construct, args, kwargs)
     _note_hint(error, found)
+    _note_call(error, found, cell)
     _note_cell(error, found, cell)
     if found is error:
         raise
@@ -292,11 +293,38 @@ def _note_hint(error: Exception, found: Exception) -> None:
         found: the error to raise.
     """
     own = plain(found, "__dict__")
+    if found is not error and "__notes__" in plain(error, "__dict__"):
+        own["__notes__"] = list(error.__notes__)
     if "__notes__" in own or "_raised_in" in own or not _is_raised_by_library(error):
         return
     hint = advise(found)
     if hint:
         own["__notes__"] = [f"hint: {hint}"]
+
+
+def _note_call(error: Exception, found: Exception, cell: Any) -> None:
+    """Note on an error of a Cell's call, or of a call or an attribute in its `construct`, how the
+    arguments are called, or which name is like the one that is not known."""
+    own = plain(found, "__dict__")
+    if "__notes__" in own or "_raised_in" in own:
+        return
+    if isinstance(error, AttributeError):
+        like = closest(error.name or "", [*cell._cells, *cell._params]) \
+            if error.obj is cell and error.name else ""
+        notes = [f"hint: did you mean '{like}'?"] if like else []
+    elif isinstance(error, TypeError):
+        text = str(error)
+        ops = sys.modules.get("cellc.ops")
+        note, hint = for_call(text, cell.construct) if text.startswith(
+            f"{type(cell).__name__}.construct()") else ("", "")
+        called = text.partition("()")[0]
+        if not note and ops is not None and called in ops.__all__:
+            note, hint = for_call(text, getattr(ops, called))
+        notes = [f"{head}: {said}" for head, said in (("note", note), ("hint", hint)) if said]
+    else:
+        return
+    if notes:
+        own["__notes__"] = notes
 
 
 def _is_raised_by_library(error: Exception) -> bool:

@@ -24,7 +24,7 @@ ATTRIBUTES = {
 ARGUMENTS = {"bias": "has_bias", "lr": "learning_rate", "groups": "group",
              "in_features": "in_channels", "out_features": "out_channels", "betas": "beta1",
              "input_size": "in_channels", "embedding_dim": "embedding_size",
-             "num_embeddings": "vocab_size"}
+             "num_embeddings": "vocab_size", "dim": "axis"}
 """Arguments of layers and optimizers."""
 _PLAIN = ("the code without it: gradients are recorded only where ms.grad or ms.value_and_grad ask "
           "for them")

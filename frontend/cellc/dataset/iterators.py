@@ -30,7 +30,11 @@ class RowIterator:
         self, dataset: Input, columns: Sequence[str] | None, num_epochs: int, as_numpy: bool
     ) -> None:
         self._dataset, self._as_numpy = dataset, as_numpy
-        found = dataset.get_col_names()
+        try:
+            found = dataset.get_col_names()
+        except RuntimeError as error:
+            error._placed = True  # type: ignore[attr-defined]  # it names the stage of the pipeline
+            raise
         self._columns = list(columns) if columns else \
             [name for name in found if not name.startswith(HIDDEN)]
         self._places = None if self._columns == found else \

@@ -194,7 +194,8 @@ class GeneratorDataset(
 
     def _prepare(self) -> None:
         if self.column_names is None:
-            raise ValueError("Neither columns_names nor schema are provided.")
+            raise ValueError("Neither columns_names nor schema are provided: name the elements of "
+                             "a row, as in column_names=['data', 'label'].")
         self.column_types = _types(self.column_types, self.column_names)
         self._places = hasattr(self.source, "__getitem__") and hasattr(self.source, "__len__")
 

@@ -10,7 +10,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import islice
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,8 @@ from cellc_compiler.ir.graph import Span
 from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass
 
-from ..core.advice import advise
+from ..core.advice import advise, closest
+from ..core.advice import for_call as for_call
 from ..core.later import other_names
 from ..core.module_names import plain
 from ..tensors.tensor import Tensor, ir_type
@@ -102,14 +102,6 @@ def _peek(node: ast.expr, frame: Frame) -> Any:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def closest(name: str, known: Iterable[str]) -> str:
-    """The name most like one that is not known, or ""."""
-    names = [n for n in known if not n.startswith("_") or name.startswith("_")]
-    same = [n for n in names if n.lower() == name.lower() or sorted(n) == sorted(name)]
-    found = same or get_close_matches(name, names, 1, 0.76)
-    return found[0] if found else ""
-
-
 def for_name(name: str, frame: Frame) -> str:
     """Return similar names for one that is not defined."""
     known: dict[str, None] = {}
@@ -162,33 +154,6 @@ def for_attribute(error: AttributeError, frame: Frame) -> str:
     return ""
 
 
-# --- calls ---------------------------------------------------------------------------------------
-
-_ARGUMENTS = re.compile(
-    r"\(\) (missing|is missing|takes|got an unexpected keyword|got multiple values|got two values)"
-)
-
-
-def for_call(message: str, callee: Any) -> tuple[str, str]:
-    """A note with the signature of what was called with wrong arguments, and a hint."""
-    if callee is None or not _ARGUMENTS.search(message):
-        return "", ""
-    name = message.partition("()")[0].rpartition(".")[2]
-    fn = callee.construct if _model.is_cell(callee) else callee
-    if plain(fn, "__name__") != name:
-        return "", ""
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):
-        return "", ""
-    bare = signature.replace(
-        parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
-        return_annotation=signature.empty)
-    wrong = re.search(r"keyword argument '(\w+)'", message)
-    like = closest(wrong.group(1), signature.parameters) if wrong else ""
-    return f"it is {name}{bare}", f"did you mean '{like}'?" if like else ""
-
-
 # --- the rest ------------------------------------------------------------------------------------
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +192,9 @@ def in_layer(frame: Frame) -> str:
     """Which layer of cellc an error comes from, and the tensors there."""
     types = operand_types(frame)
     cell = f" (cell {frame.scope})" if frame.scope else ""
+    while frame.name.rpartition(".")[2].startswith("_") and frame.caller is not None and \
+            frame.caller.depth and frame.site is not None:
+        frame = frame.caller  # a private function says nothing to users
     owner = type(frame.first_argument)
     name = f"{owner.__name__}.construct" if _model.is_cell(frame.first_argument) and \
         frame.name.endswith(".construct") else frame.name  # not of a private base class

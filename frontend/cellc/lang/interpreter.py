@@ -252,6 +252,8 @@ class Interpreter:
         if self.frame is None or not self.frame.depth:
             return about
         frame = _user_frame(self.frame)
+        if str(frame.globals.get("__name__")).startswith("cellc."):  # the layer itself is called
+            return f"{about}\n  note: {in_layer(self.frame)}"
         place = self.place(frame, frame.node)
         return about + "\n" + trace_text(place, self.calls(frame)) if place is not None else about
 

@@ -19,6 +19,7 @@ from cellc_runtime.dtypes import DType, float32
 from cellc_runtime.lazy import public_names
 
 from ..core.declared import Arguments, is_number, misuse, one_of
+from ..core.later import advice
 from ..core.native import names_itself
 from .draws import Draw, fill_normal, fill_truncated, fill_uniform, new_seed
 from .tensor import Tensor
@@ -469,7 +470,10 @@ def _named(init: Any) -> Initializer:
     if isinstance(init, str):
         found = ALIASES.get(init.lower())
         if found is None:
-            raise misuse("initializer", f"the class corresponding to '{init}' was not found")
+            like = advice.closest(init.lower(), ALIASES) or next(
+                (n for n in ALIASES if n.startswith(f"{init.lower()}_")), "")
+            raise misuse("initializer", f"the class corresponding to '{init}' was not found"
+                         + (f"; did you mean '{like}'?" if like else ""))
         return found()
     if isinstance(init, Initializer):
         return init

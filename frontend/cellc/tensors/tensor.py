@@ -502,7 +502,10 @@ class Tensor(TensorMethods):
 
     def _scalar(self) -> Array:
         if self.size != 1:
-            raise ValueError("Only one element tensors can be converted to Python scalars")
+            error = ValueError("Only one element tensors can be converted to Python scalars")
+            error.add_note(f"hint: it has shape {self.shape}: reduce it first, as by .sum() or "
+                           ".mean(), or take one element by an index")
+            raise error
         return self._snapshot().reshape(())
 
     def __index__(self) -> int:

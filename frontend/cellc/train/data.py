@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
+from ..core.later import naming
 from ..tensors.tensor import Tensor
 
 Batch = tuple[Any, ...]
@@ -108,3 +109,23 @@ def as_tensor(value: Any) -> Any:
     if hasattr(value, "__array__"):
         return Tensor(np.asarray(value))
     raise TypeError(f"a batch holds a {type(value)}, which is no array")
+
+
+def note_batch(error: Exception, batch: Sequence[Any], source: Any, has_loss: bool) -> None:
+    """Note on an error of a call with a batch what the data set gives.
+
+    Args:
+        error: that the network raised.
+        batch: the arguments of the call.
+        source: the data set, which may have names of columns.
+        has_loss: whether the network stands under a loss function.
+    """
+    names = getattr(source, "get_col_names", list)()
+    if len(names) != len(batch):
+        names = [f"column {i}" for i in range(len(batch))]
+    shown = ", ".join(f"{k} = {naming.described(v)}" for k, v in zip(names, batch, strict=True))
+    error.add_note(f"note: the data set gives {shown}")
+    if has_loss and len(batch) != 2:
+        error.add_note("hint: with a loss_fn it must give 2 columns, the data and the label: "
+                       "choose them by project([...]), or give Model a network that returns the "
+                       "loss, and no loss_fn")

@@ -18,7 +18,7 @@ from ..parallel.auto_parallel import AutoParallel
 from ..ranks.settings import ParallelMode as ParallelMode
 from ..tensors.tensor import Tensor
 from .callback.callback import CallbackParams, Callbacks, RunContext
-from .data import Batches
+from .data import Batches, note_batch
 from .metrics import Loss, get_metrics
 from .rules import SINK_SIZE
 from .serialization import finish_saves
@@ -227,7 +227,11 @@ class Model:
             callbacks.call("on_train_step_begin", context)
             if not self._in_training:  # a callback evaluated or predicted
                 self._put_into_mode(self._train_network, True)
-            params.net_outputs = self._train_network(*batch)
+            try:
+                params.net_outputs = self._train_network(*batch)
+            except (TypeError, ValueError) as error:
+                note_batch(error, batch, params.train_dataset, self._loss_fn is not None)
+                raise
             self._follow_overflow(params.net_outputs)
             callbacks.call("on_train_step_end", context)
             if context.get_stop_requested():
@@ -288,7 +292,11 @@ class Model:
             params.step_in_epoch = params.cur_step_num
             params.eval_dataset_element = batch
             callbacks.call("on_eval_step_begin", context)
-            outputs = self._eval_network(*batch)
+            try:
+                outputs = self._eval_network(*batch)
+            except (TypeError, ValueError) as error:
+                note_batch(error, batch, data.source, self._loss_fn is not None)
+                raise
             params.net_outputs = outputs
             callbacks.call("on_eval_step_end", context)
             self._update_metrics(outputs)
