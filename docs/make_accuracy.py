@@ -55,7 +55,7 @@ that no function is worse than it says here.
 
 The largest error of each function of one or two floats, and of its gradient for a cotangent of 1,
 in ulps: units in the last place of the exact number in the element type. A correctly rounded result
-is within 0.50. Beside each of ours is what torch has on a CPU, at the same points.
+is within 0.50. The column next to ours is what torch has on a CPU, at the same points.
 
 - **Points**: of float16 and bfloat16 all finite numbers; of float32 1.4 million, of float64
   230,000: all exponents alike, ordinary ranges, and neighbours of zeros, kinks, poles and extremes
