@@ -237,3 +237,12 @@ def test_attributes_of_primitives() -> None:
     assert repr(ops.Add().set_stage(0)) == "Prim[Add]<stage=0>"
     total = ops.ReduceSum().add_prim_attr("keep_dims", True)
     assert total(Tensor(W), 0).shape == (1, 2)
+
+
+def test_every_primitive_says_what_it_computes() -> None:
+    found = {name: getattr(ops, name) for name in ops.__all__}
+    primitives = {name: p.__doc__ for name, p in found.items()
+                  if isinstance(p, type) and issubclass(p, ops.Primitive)}
+    assert len(primitives) > 500
+    assert [n for n, text in primitives.items() if "The primitive " in (text or "The primitive ")
+            ] == []

@@ -552,8 +552,7 @@ define(Unary, "sqrt", """The square root; NaN below 0. Source: `mindspore.ops.sq
 
 
 class Rsqrt(Unary):
-    """1 / sqrt(input), elementwise: infinite for 0, NaN below. Ints are computed in float32.
-    Source: `mindspore.ops.rsqrt`."""
+    """1 / sqrt(input): infinite for 0, NaN below. Source: `mindspore.ops.rsqrt`."""
 
     name = function = method = "rsqrt"
     dtypes = FLOATS + COMPLEX

@@ -264,4 +264,136 @@ TEXTS = {
     "augassign_mod":
         "x %= y, the value that x gets: the operands broadcast if one is a Tensor; Python "
         "computes it for other values.",
+    "ScatterAddWithAxis":
+        "The input with `update[i, j]` added at row `indices[i, j]` (`axis` 0) or column "
+        "(`axis` 1), and so on for more axes; equal places add up. `indices` and `update` "
+        "have one shape.",
+    "ScatterNonAliasingAdd":
+        "Add `updates` to a Parameter at the points `indices` (..., k), which address its "
+        "first k axes; equal points add up. The Parameter is the result.",
+    "ScatterSub":
+        "Subtract `updates` (..., *rest) from the rows `indices` (...) of a Parameter; equal "
+        "rows add up. The Parameter is the result.",
+    "SegmentMax":
+        "The largest element of each segment of rows: `segment_ids` (n,) ascend, and row s of "
+        "the result is of the rows with id s; 0 for an id without rows.",
+    "SegmentMean":
+        "The mean of each segment of rows: `segment_ids` (n,) ascend, and row s of the result "
+        "is of the rows with id s; 0 for an id without rows.",
+    "SegmentMin":
+        "The smallest element of each segment of rows: `segment_ids` (n,) ascend, and row s "
+        "of the result is of the rows with id s; 0 for an id without rows.",
+    "SegmentProd":
+        "The product of each segment of rows: `segment_ids` (n,) ascend, and row s of the "
+        "result is of the rows with id s; 1 for an id without rows.",
+    "SegmentSum":
+        "The sum of each segment of rows: `segment_ids` (n,) ascend, and row s of the result "
+        "is of the rows with id s; 0 for an id without rows.",
+    "SelectView": "The slice at `index` along `axis`, without that axis: a view of the input.",
+    "SigmoidCrossEntropyWithLogits":
+        "-(label log(s) + (1 - label) log(1 - s)) with s = sigmoid(logits), elementwise: of "
+        "the shape of `logits`.",
+    "SoftmaxCrossEntropyWithLogits":
+        "The cross-entropy of softmax(logits) with probabilities `labels`, both (n, classes): "
+        "the loss of each row (n,), and its gradient by the logits (n, classes).",
+    "SparseApplyAdadelta":
+        "A step of Adadelta on the rows `indices` (k,) of the Parameter `var`, by the "
+        "gradient `grad` (k, ...) of these rows; `accum` and `accum_update` are updated there "
+        "too.",
+    "SparseApplyAdagrad":
+        "A step of Adagrad, var -= lr grad / sqrt(accum), on the rows `indices` (k,) of "
+        "Parameters, by the gradient `grad` (k, ...) of these rows.",
+    "SparseApplyAdagradV2":
+        "A step of Adagrad, var -= lr grad / (sqrt(accum) + epsilon), on the rows `indices` "
+        "(k,) of Parameters, by the gradient `grad` (k, ...) of these rows.",
+    "SparseApplyFtrl":
+        "A step of FTRL on the rows `indices` (k,) of the Parameters `var`, `accum` and "
+        "`linear`, by the gradient `grad` (k, ...) of these rows.",
+    "FusedSparseFtrl":
+        "A step of FTRL on the rows `indices` (k,) of the Parameters `var`, `accum` and "
+        "`linear`, by the gradient `grad` (k, ...) of these rows; gradients of equal rows add "
+        "up first.",
+    "SparseApplyProximalAdagrad":
+        "A step of proximal Adagrad (with the penalties `l1` and `l2`) on the rows `indices` "
+        "(k,) of Parameters, by the gradient `grad` (k, ...) of these rows.",
+    "FusedSparseProximalAdagrad":
+        "A step of proximal Adagrad (with the penalties `l1` and `l2`) on the rows `indices` "
+        "(k,) of Parameters, by the gradient `grad` (k, ...) of these rows; gradients of "
+        "equal rows add up first.",
+    "SparseApplyRMSProp":
+        "A step of RMSProp on the rows `indices` (k,) of the Parameters `var`, `ms` and "
+        "`mom`, by the gradient `grad` (k, ...) of these rows.",
+    "SparseSoftmaxCrossEntropyWithLogits":
+        "The mean cross-entropy of softmax(logits) (n, classes) with class numbers `labels` "
+        "(n,), a scalar; with `is_grad` its gradient by the logits (n, classes).",
+    "TransposeExtView": "The input with the axes `dim0` and `dim1` exchanged: a view of it.",
+    "TransposeView": "The input with its axes in the order `input_perm`: a view of it.",
+    "UniformInt": "Random ints of int32 from `minval` up to, without, `maxval`, of shape `shape`.",
+    "UpsampleNearest3D":
+        "(N, C, D, H, W) resized to `output_size` (d, h, w) or by `scales`: each voxel is its "
+        "nearest neighbour.",
+    "UpsampleTrilinear3D":
+        "(N, C, D, H, W) resized to `output_size` (d, h, w) or by `scales`: each voxel is "
+        "computed from its eight neighbours.",
+    "tuple_setitem": "The tuple with `value` in the place `index`.",
+    "list_setitem": "The list with `value` in the place `index`.",
+    "AllGatherV":
+        "The tensors of all processes of a group, joined along axis 0 in their order; "
+        "`output_split_sizes` says how many elements each process gives.",
+    "AlltoAllV":
+        "Elements exchanged between all processes of a group: `send_numel_list[i]` blocks of "
+        "`block_size` elements go to process i, `recv_numel_list[i]` come from it. The result "
+        "has one axis.",
+    "AlltoAllVC":
+        "As `AlltoAllV`, with one matrix for the whole group: process i sends "
+        "`send_count_matrix[i, j]` blocks to process j.",
+    "ReduceScatterV":
+        "The part of this process of the sum (`op`) over a group: process i gets "
+        "`input_split_sizes[i]` elements of axis 0.",
+    "ApplyAdamWithAmsgrad":
+        "A step of Adam with AMSGrad: the step divides by the root of the largest second moment "
+        "so far, `vhat`. Updates the Parameters `var`, `m`, `v` and `vhat`.",
+    "BCEWithLogitsLoss":
+        "Binary cross-entropy of sigmoid(input) with `target`, elementwise: times `weight`, "
+        "and `posWeight` for targets of 1. The mean, the sum or (`reduction=\"none\"`) each "
+        "element.",
+    "BatchToSpaceNDV2":
+        "Blocks of the batch laid out as pixels: (n b1 b2, h, w, ...) as (n, h b1, w b2, ...) "
+        "for `block_shape` (b1, b2), less `crops` (before, after) of each axis.",
+    "CTCLossV2":
+        "Connectionist temporal classification: the loss of each example (n,), and the "
+        "logarithms of its forward variables, for log-probabilities (time, n, classes) and "
+        "`targets` of `target_lengths`.",
+    "Conv2DBackpropInput":
+        "The gradient of a convolution by its input: `dout` (N, out_channel, h, w) and "
+        "`weight` give a tensor of shape `size`.",
+    "Conv2DTranspose":
+        "The transposed convolution, which is the gradient of a convolution by its input: "
+        "`dout` (N, out_channel, h, w) and `weight` give a tensor of shape `size`.",
+    "MatrixTriangularSolve":
+        "x with matrix @ x = rhs for triangular matrices (..., n, n), of which the lower (or "
+        "upper) half is read; with `adjoint` of their conjugate transposes.",
+    "PadV3":
+        "The input padded by `paddings`, pairs (before, after) from the last axis backwards: "
+        "by `constant_value`, or in `mode` reflect, edge or circular by its own elements.",
+    "ParameterizedTruncatedNormal":
+        "Normal numbers of `mean` and deviation `stdevs` between `min` and `max`, of shape "
+        "`shape`; each of them is a number for all, or one for each batch (axis 0).",
+    "ResizeNearestNeighborV2":
+        "(N, C, H, W) resized to `size` (h, w): each pixel is its nearest neighbour.",
+    "EmbeddingLookup":
+        "The rows `input_indices - offset` of a table (n, ...); an index outside of the table "
+        "gives zeros.",
+    "FractionalMaxPoolWithFixedKsize":
+        "The largest element of windows of `ksize`, of (N, C, H, W) to `output_shape`, and "
+        "its position; `random_samples` (N, C, 2) place the windows.",
+    "FractionalMaxPool3DWithFixedKsize":
+        "The largest element of windows of `ksize`, of (N, C, D, H, W) to `output_shape`, and "
+        "its position; `random_samples` (N, C, 3) place the windows.",
+    "LogSoftmaxExt":
+        "log(softmax(input)) along `dim`: x - max - log(sum(exp(x - max))), in `dtype` if "
+        "that is given.",
+    "is_dynamic_sequence_element_unknown":
+        "Whether a sequence of variable length is empty, so that the type of its elements is "
+        "unknown. Other sequences are a TypeError.",
 }
