@@ -217,12 +217,46 @@ def _default(value: Any) -> str:
     return re.sub(r"mindspore\.(\w+)", r"ms.\1", text if len(text) < 60 else "...")
 
 
+@cache
+def _methods_of_tensors() -> dict[str, list[ast.FunctionDef]]:
+    """The forms of each method of Tensor that the stubs have, by name."""
+    cls = _stubs()["methods"]["TensorMethods"]
+    assert isinstance(cls, ast.ClassDef)
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for node in cls.body:
+        if isinstance(node, ast.FunctionDef):
+            found.setdefault(node.name, []).append(node)
+    for node in cls.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            found.update((t.id, found[node.value.id]) for t in node.targets
+                         if isinstance(t, ast.Name) and node.value.id in found)
+    return found
+
+
+def _forms(place: str, name: str, known: inspect.Signature) -> str:
+    """The calls that the stubs state for a method of Tensor whose own signature is open; or ""."""
+    kinds = [p.kind for p in known.parameters.values() if p.name != "self"]
+    if place != "Tensor" or kinds != [inspect.Parameter.VAR_POSITIONAL,
+                                      inspect.Parameter.VAR_KEYWORD]:
+        return ""
+    lines = []
+    for node in _methods_of_tensors().get(name, ()):
+        call = ast.unparse(node.args).replace("builtins.", "").removeprefix("self")
+        back = f" -> {ast.unparse(node.returns)}".replace("builtins.", "") if node.returns else ""
+        lines.append(f"<b>{escape(name)}</b>({escape(call.removeprefix(', '))})"
+                     f"<i>{escape(back.removesuffix(' -> Any'))}</i>")
+    text = "\n".join(lines)
+    return f"<pre class='cellc-sig'>{text}</pre>" if lines else ""
+
+
 def signature(place: str, name: str, value: Any) -> str:
     """The call of a name, as HTML."""
     try:
         known = inspect.signature(value)
     except (TypeError, ValueError):
         return f"<pre class='cellc-sig'><b>{escape(name)}</b></pre>"
+    if forms := _forms(place, name, known):
+        return forms
     typed, home = _typed(place, name, value), _home(value)
     parts, star = [], False
     bare = isinstance(value, type) and issubclass(value, cellc.nn.Cell) and (
