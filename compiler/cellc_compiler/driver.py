@@ -175,7 +175,8 @@ def compile_program(
             report.recomputed = budgets.plan_from_bytes(plan) if plan is not None else None
             found = found if plan is not None else None
         if found is not None:
-            fill_report_from_cache(report, found)
+            report.cached = True
+            fill_report_from_program(report, found)
             return found
     backend.prepare(len(graph.nodes))
     say("passes")
@@ -471,9 +472,8 @@ def fill_report(report: Report, lowered: Lowered, kernels: int) -> None:
         report.nests, report.inlined = lowered.nests, lowered.inlined
 
 
-def fill_report_from_cache(report: Report, program: Program) -> None:
-    """Note what a program is that the cache held."""
-    report.cached = True
+def fill_report_from_program(report: Report, program: Program) -> None:
+    """Note what a program is that was compiled before."""
     report.kernels, report.arena_bytes = program.compiled_kernels, program.arena_bytes
     report.precomputed_bytes = program.precomputed_bytes
     report.released_bytes = program.released_bytes

@@ -48,7 +48,7 @@ class CompiledEntry(Entry):
         with progress.stage(name) as say:
             if traced.program is not None and budget is None and not watching.active:
                 program = traced.program
-                driver.fill_report_from_cache(self.report, program)
+                driver.fill_report_from_program(self.report, program)
             else:
                 program = compile_program(
                     graph, report=self.report, progress=say, numerics=context.numerics(),

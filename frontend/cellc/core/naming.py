@@ -309,8 +309,8 @@ def _note_call(error: Exception, found: Exception, cell: Any) -> None:
     if "__notes__" in own or "_raised_in" in own:
         return
     if isinstance(error, AttributeError):
-        like = closest(error.name or "", [*cell._cells, *cell._params]) \
-            if error.obj is cell and error.name else ""
+        own_names = [*(plain(cell, "_cells") or ()), *(plain(cell, "_params") or ())]
+        like = closest(error.name, own_names) if error.obj is cell and error.name else ""
         notes = [f"hint: did you mean '{like}'?"] if like else []
     elif isinstance(error, TypeError):
         text = str(error)

@@ -120,7 +120,7 @@ def note_batch(error: Exception, batch: Sequence[Any], source: Any, has_loss: bo
         source: the data set, which may have names of columns.
         has_loss: whether the network stands under a loss function.
     """
-    names = getattr(source, "get_col_names", list)()
+    names: list[str] = getattr(source, "get_col_names", list)()
     if len(names) != len(batch):
         names = [f"column {i}" for i in range(len(batch))]
     shown = ", ".join(f"{k} = {naming.described(v)}" for k, v in zip(names, batch, strict=True))
