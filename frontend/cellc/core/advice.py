@@ -14,7 +14,7 @@ from .module_names import plain
 _TO_INT = "convert it: x.astype(ms.int32)"
 _MAKE = "make one before the call: ms.Tensor(value)"
 _ADVICE: tuple[tuple[type[Exception], str, str], ...] = (
-    (TypeError, r"got None(Type)?\b|'NoneType' (and|object is not)|and 'NoneType'",
+    (TypeError, r"got NoneType|'NoneType' (and|object is not)|and 'NoneType'",
      "it is None: does a function end without return?"),
     (AttributeError, r"'NoneType' object", "it is None: does a function end without return?"),
     (ValueError, r"cannot be broadcast|cannot be written to a part",
