@@ -1,4 +1,4 @@
-"""What to write instead, for common errors: both modes give the same hint."""
+"""Hints for common errors, the same in both modes."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def told(
         function: whose signature says how its arguments are called.
         args, kwargs: what it was called with.
     """
-    if getattr(error, "_placed", False):  # it names the node of a file
+    if getattr(error, "names_place", False):  # it names the node of a file
         return error
     text = _words(error)
     if not (text or _is_pythons(error)) or not _is_of_library(error):

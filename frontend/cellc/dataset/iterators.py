@@ -33,7 +33,7 @@ class RowIterator:
         try:
             found = dataset.get_col_names()
         except RuntimeError as error:
-            error._placed = True  # type: ignore[attr-defined]  # it names the stage of the pipeline
+            error.names_place = True  # type: ignore[attr-defined]  # it names the stage of the pipeline
             raise
         self._columns = list(columns) if columns else \
             [name for name in found if not name.startswith(HIDDEN)]

@@ -7,7 +7,6 @@ import builtins
 import functools
 import itertools
 import re
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -29,7 +28,7 @@ from ..calls.hooks import call_around
 from ..core import invalidation, naming
 from ..core.dispatch import apply, tracing
 from ..core.invalidation import own_member
-from ..core.module_names import function_name, is_exactly, module_of, plain
+from ..core.module_names import is_exactly, module_of, plain
 from ..tensors.parameter import Parameter
 from ..tensors.tensor import Tensor
 from ..tracing.numbers import GraphNumber, stacked
@@ -45,6 +44,7 @@ from .dataclass_fields import is_generated, set_fields
 from .frames import Frame
 from .functions import Callback, InterpretedFunction, bind
 from .generators import generator
+from .hints import python_instead
 from .iteration import asked_ranges, in_list, items, listed, walk, walked
 from .journal import BOXES
 from .lengths import arguments, carried, measured
@@ -678,19 +678,6 @@ def _as_callback(vm: Interpreter, value: Any, frame: Frame) -> Any:
     return value
 
 
-_SAME_IN_OPS = {
-    "absolute": "abs", "concatenate": "cat", "arctan": "atan", "arcsin": "asin",
-    "arccos": "acos", "power": "pow", "amax": "max", "amin": "min", "fabs": "abs",
-    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "hstack": "hstack",
-    "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub",
-    "negative": "neg", "remainder": "remainder", "mod": "remainder", "invert": "invert",
-    "append": "cat", "take_along_axis": "gather_elements",
-    "greater_equal": "ge", "less_equal": "le", "not_equal": "ne", "equal": "equal",
-    "tensordot": "tensor_dot", "expand_dims": "expand_dims", "swapaxes": "swapaxes",
-    "transpose": "permute",
-}
-
-
 def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) -> Any:
     """Run a third-party function on values known now.
 
@@ -708,7 +695,11 @@ def foreign(vm: Interpreter, fn: Any, args: Args, kwargs: Kwargs, frame: Frame) 
                 not structural or any(map(is_piece, (*args, *kwargs.values())))):
             return of_tensor(vm, fn, args, kwargs, frame)
         if not structural:
-            raise _refuse(vm, fn, frame)
+            named, hint = python_instead(fn)
+            raise vm.error(
+                "CE301", TypeError,
+                f"{named}() is called on a tensor, whose elements are not known while compiling",
+                frame, hint=hint)
         args = [_as_callback(vm, a, frame) for a in args]
     args, kwargs = _asked(args), dict(zip(kwargs, _asked(kwargs.values()), strict=True))
     if isinstance(fn, np.ufunc) or isinstance(owner, Template) or \
@@ -756,40 +747,6 @@ def _known(value: Any, depth: int = 3) -> Any:
 def any_state(value: Any) -> bool:
     """Whether a value is, or holds, a number that follows from state."""
     return holds(value, lambda v: type(v) is StateNumber)
-
-
-def _refuse(vm: Interpreter, fn: Any, frame: Frame) -> Exception:
-    name = function_name(fn)
-    owner = plain(fn, "__self__")
-    module = module_of(fn) or module_of(type(fn))
-    if isinstance(owner, np.ndarray):
-        full = f"numpy.ndarray.{name}"
-    else:
-        full = f"{_shown(module)}.{name}" if _shown(module) else name
-    return vm.error(
-        "CE301", TypeError,
-        f"{full}() is called on a tensor, whose elements are not known while compiling", frame,
-        hint=_instead(full, name),
-    )
-
-
-def _shown(module: str) -> str:
-    """A module's name as programs write it: without its private parts."""
-    parts = [p for p in module.split(".") if not p.startswith("_")]
-    if parts[:1] == ["numpy"]:  # what numpy.linalg gives comes from numpy.linalg._linalg, ...
-        parts = [p for p in parts if p not in ("core", "lib", "mtrand", "fromnumeric", "ufunc")]
-    return "" if parts in ([], ["builtins"]) else ".".join(parts)
-
-
-def _instead(full: str, name: str) -> str:
-    """Return the advice for a function that needs elements."""
-    if full in ("numpy.array", "numpy.asarray", "numpy.ascontiguousarray"):
-        return "it is a Tensor already; to change its type use x.astype(...)"
-    ops = sys.modules.get("cellc.ops")
-    same = _SAME_IN_OPS.get(name, name)
-    there = same if not same.startswith("_") and callable(getattr(ops, same, None)) else None
-    call = f"ops.py_func({full}, ...) to call it when the network runs"
-    return f"use ops.{there}, or {call}" if there else f"use functions of cellc.ops, or {call}"
 
 
 Handler = Callable[["Interpreter", Any, Args, Kwargs, "Frame"], Any]

@@ -14,6 +14,8 @@ from itertools import islice
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cellc_compiler.ir.graph import Span
 from cellc_runtime.errors import counted
 from cellc_runtime.records import dataclass
@@ -21,7 +23,7 @@ from cellc_runtime.records import dataclass
 from ..core.advice import advise, closest
 from ..core.advice import for_call as for_call
 from ..core.later import other_names
-from ..core.module_names import plain
+from ..core.module_names import function_name, module_of, plain
 from ..tensors.tensor import Tensor, ir_type
 from . import _model
 from .errors import Place
@@ -261,3 +263,45 @@ def _of_container(error: LookupError, frame: Frame) -> tuple[str, str]:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+# --- functions of Python that need elements -------------------------------------------------------
+
+_SAME_IN_OPS = {
+    "absolute": "abs", "concatenate": "cat", "arctan": "atan", "arcsin": "asin",
+    "arccos": "acos", "power": "pow", "amax": "max", "amin": "min", "fabs": "abs",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "hstack": "hstack",
+    "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub",
+    "negative": "neg", "remainder": "remainder", "mod": "remainder", "invert": "invert",
+    "append": "cat", "take_along_axis": "gather_elements",
+    "greater_equal": "ge", "less_equal": "le", "not_equal": "ne", "equal": "equal",
+    "tensordot": "tensor_dot", "expand_dims": "expand_dims", "swapaxes": "swapaxes",
+    "transpose": "permute",
+}
+
+
+def python_instead(fn: Any) -> tuple[str, str]:
+    """Return the full name of a function of Python that needs elements, and what to use instead."""
+    name, module = function_name(fn), module_of(fn) or module_of(type(fn))
+    shown = "numpy.ndarray" if isinstance(plain(fn, "__self__"), np.ndarray) else _shown(module)
+    full = f"{shown}.{name}" if shown else name
+    return full, _instead(full, name)
+
+
+def _shown(module: str) -> str:
+    """A module's name as programs write it: without its private parts."""
+    parts = [p for p in module.split(".") if not p.startswith("_")]
+    if parts[:1] == ["numpy"]:  # what numpy.linalg gives comes from numpy.linalg._linalg, ...
+        parts = [p for p in parts if p not in ("core", "lib", "mtrand", "fromnumeric", "ufunc")]
+    return "" if parts in ([], ["builtins"]) else ".".join(parts)
+
+
+def _instead(full: str, name: str) -> str:
+    """Return the advice for a function that needs elements."""
+    if full in ("numpy.array", "numpy.asarray", "numpy.ascontiguousarray"):
+        return "it is a Tensor already; to change its type use x.astype(...)"
+    ops = sys.modules.get("cellc.ops")
+    same = _SAME_IN_OPS.get(name, name)
+    there = same if not same.startswith("_") and callable(getattr(ops, same, None)) else None
+    call = f"ops.py_func({full}, ...) to call it when the network runs"
+    return f"use ops.{there}, or {call}" if there else f"use functions of cellc.ops, or {call}"

@@ -283,7 +283,7 @@ class Interpreter:
             user = _user_frame(frame)
             place = self.place(user, user.node)
             if str(user.globals.get("__name__")).startswith("cellc."):
-                named = getattr(error, "_placed", False)  # it names the node of a file
+                named = getattr(error, "names_place", False)  # it names the node of a file
                 place = calling_place() or place_of_maker(user.first_argument) or (
                     None if named else place)
                 notes = [] if named else [in_layer(frame)]

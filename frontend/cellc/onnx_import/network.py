@@ -297,13 +297,13 @@ def at_node(path: str, node: Node | None = None) -> Iterator[None]:
         file, text = os.path.basename(path), str(e)
         nameless = isinstance(e, lang.CompileError) and file not in text  # of a damaged region
         if not (type(e) in _PLAIN or isinstance(e, (ArtifactError, MemoryError)) or nameless) \
-                or getattr(e, "_placed", None):
+                or getattr(e, "names_place", None):
             raise
         kind = next((k for k in (TypeError, IndexError, MemoryError) if isinstance(e, k)),
                     ValueError)
         place = file + (f", {node}" if node is not None else "")
         error = kind(f"{place}: {text.partition(chr(10))[0] if nameless else text}")
-        error._placed = True  # type: ignore[union-attr]  # the innermost node is the one to name
+        error.names_place = True  # type: ignore[union-attr]  # the innermost node is the one to name
         raise error from e
     finally:
         if tracer is not None and node is not None and span is not None:

@@ -159,8 +159,9 @@ class Suite:
 def _verified(
     function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]]:
-    """What is verified of a call. Of a gradient, the function that it differentiates is, with its
-    gradients, without the sensitivity; of a gradient of a transformed function, it itself is."""
+    """Return what to verify for a call, with its arguments. For a gradient this is the function
+    that it differentiates, without the sensitivity (its gradients are verified, too); for a
+    gradient of a transformed function, the gradient itself."""
     net = function
     if isinstance(function, GradFunction):
         net = function.request.fn

@@ -92,15 +92,15 @@ def dequantized_matmul(
             q = pair.op("lshr", k.op("urem", 2) * 4) & 15
         else:
             q = w.get((panel, k, column)).to("sext", "i64")
-        scale, *zero = [(s, s.get((panel, k.op("udiv", group), column))) for s in scales] or [None]
+        facts = [(s, s.get((panel, k.op("udiv", group), column))) for s in scales]
         wide = q.to("sitofp", "float")
-        if zero:
-            (s, z), = zero
+        if len(facts) > 1:
+            s, z = facts[1]
             wide -= z if s.dtype.is_float else z.to(
                 "sitofp" if s.dtype is dtypes.int8 else "uitofp", "float")
         elif w.dtype is dtypes.uint8:
             wide -= 8.0
-        return wide if scale is None else wide * scale[1]
+        return wide * facts[0][1] if facts else wide
 
     with f.items(prod(x.shape[:-1]), node.attrs["columns"]) as (i, j):
         total = f.var(f.number(out.dtype, 0))
