@@ -96,10 +96,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 f"cellc provides no {spec.name!r} (it stands for mindspore here)", name=spec.name
             ) from e
         _show(module)  # (one of `old_paths`)
+        spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: the module has run under its own name."""
+        """Give back the module's own description, which the import replaced: the module runs, or
+        has run, under its own name."""
+        if module.__spec__ is not None and module.__spec__.loader is self:
+            module.__spec__ = module.__spec__.loader_state
 
 
 def _execute(own: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
