@@ -140,6 +140,27 @@ def test_what_was_read_is_watched() -> None:
     assert net(x).shape == (1,)
 
 
+WITH_OTHERS: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "operand": lambda x, y: ops.masked_select(x, x > 0) + y,
+    "joined": lambda x, y: ops.stack((x[x > 0], y)),
+    "product": lambda x, y: ops.matmul(y, x[x > 0]),
+    "sensitivity": lambda x, y: ms.vjp(lambda z: z[z > 0] ** 2, x)[1](y),
+    "of a gradient": lambda x, y: ms.grad(lambda z: (z[z > 0] * y).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", WITH_OTHERS)
+def test_sizes_that_fit_those_of_arguments(name: str) -> None:
+    fn = WITH_OTHERS[name]
+    jitted = ms.jit(fn)
+    for n in (6, 7, 5, 6):
+        x = Tensor(np.linspace(-1, 1, 2 * n, dtype=np.float32))
+        y = Tensor(np.arange(n, dtype=np.float32))
+        assert_same(jitted(x, y), eagerly(fn, x, y))
+    with pytest.raises(ValueError, match="9|11"):
+        jitted(Tensor(np.ones(11, np.float32)), Tensor(np.ones(9, np.float32)))
+
+
 def test_sizes_that_turn_out_to_differ() -> None:
     @ms.jit
     def fn(x: Tensor) -> Tensor:

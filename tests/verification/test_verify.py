@@ -325,13 +325,19 @@ def test_an_origin_inside_a_loop() -> None:
 
 @pytest.mark.parametrize(("net", "reason"), [
     (calls_python, "what the Python function noted gives"),
-    (lambda x: ops.masked_select(x, x > 0).sum(), "sizes follow from elements"),
     (steep, "too steep"),
 ])
 def test_what_cannot_be_compared_is_counted(net: Any, reason: str) -> None:
     report = verify(net, X)
     assert report.status == 2 and not report.findings, report
     assert any(reason in why for why in report.not_compared), report
+
+
+@pytest.mark.parametrize("net", [
+    lambda x: ops.masked_select(x, x > 0), lambda x: x[x > 0].sum(), lambda x: ops.nonzero(x)[0]])
+def test_sizes_that_follow_from_elements_are_compared(net: Any) -> None:
+    report = verify(net, X)
+    assert report.status == 0 and report.compared["forward: nodes"] > 5, report
 
 
 def test_the_same_error_in_both_modes() -> None:

@@ -139,13 +139,23 @@ def trace(
             if again is None:
                 return traced
         except Exception as e:
-            again = state.retraced(e) or _guessed_alike(shapes)
+            again = state.retraced(e) or _with_found_sizes(shapes) or _guessed_alike(shapes)
             if again is None:
                 raise
         except pieces.Failed as e:
             raise e.error from None
         state = again
         shapes.restore(first)
+
+
+def _with_found_sizes(shapes: Shapes) -> lang.State | None:
+    """The state to trace with once more, if sizes that the run finds were guessed wrong: an error
+    may follow from that (`ops.masked_select(x, mask) + y`)."""
+    guesses = [shapes.hints[s] for s in shapes.asked]
+    if shapes.foreseen in (guesses, shapes.measured):
+        return None
+    shapes.measured = shapes.foreseen
+    return lang.State()
 
 
 def _guessed_alike(shapes: Shapes) -> lang.State | None:
@@ -187,7 +197,11 @@ def _traced_once(
             lambda: [*(arrays or map(elements_of, leaves)), *map(elements_of, state.first_values)],
         )
         with deciding(shapes), nullcontext() if call is None else pieces.running(call):
-            result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+            try:
+                result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+            except Exception:
+                shapes.foreseen = lang.foresee(tracer, hooks.elements, shapes.asked)
+                raise
             written = tuple(i for i, (t, value) in enumerate(zip(inputs, before, strict=True))
                             if called and t.ir_value is not value)
             if written:

@@ -7,6 +7,7 @@
 from ._model import scope_paths
 from .api import check_call, interpret_call, note_read, position
 from .errors import CODES, CellcError, CompileError, error_at, explanation, kind
+from .foresight import foresee
 from .interpreter import Hooks
 from .pieces.emit import Known, Pieces
 from .pieces.first_run import FirstRun
@@ -15,6 +16,6 @@ from .state import State
 
 __all__ = [
     "CODES", "CellcError", "CompileError", "FirstRun", "Hooks", "Known", "Pieces", "State",
-    "check_call", "error_at", "explanation", "interpret_call", "kind", "note_read", "position",
-    "register_source", "scope_paths",
+    "check_call", "error_at", "explanation", "foresee", "interpret_call", "kind", "note_read",
+    "position", "register_source", "scope_paths",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from cellc_compiler.ir.shapes import active_shapes
 
 from ..core.later import instantiate
 from ..tensors.tensor import Tensor, elements_of
-from ..tracing.tracer import Tracer
+from ..tracing.tracer import GraphTensor, Tracer
 
 
 class Foresight:
@@ -123,6 +123,27 @@ class Foresight:
     def _parameter(self, value: Value) -> Any:
         found = (p for p, v in self.tracer.parameters.items() if v is value)
         return next((np.asarray(elements_of(p)) for p in found), None)
+
+
+def foresee(
+    tracer: Tracer, elements: Callable[[], Sequence[Any]] | None, symbols: Iterable[str]
+) -> list[int]:
+    """The sizes of the call at hand that follow from elements, up to the first one that cannot be
+    said, for a trace that has failed."""
+    found: list[int] = []
+    tracer.regions = tracer.failed or tracer.regions
+    foresight = Foresight(tracer, elements)
+    values = {n.attrs["symbol"]: n.result for r in tracer.regions for n in r.graph.nodes
+              if n.op == "measure"}
+    for symbol in symbols:
+        try:
+            number = foresight.of(GraphTensor(values[symbol]))
+        except Exception:  # what fails is an error of the trace, which is known already
+            return found
+        if number is None:
+            return found
+        found.append(int(number))
+    return found
 
 
 def for_sizes(node: Node, sizes: Mapping[str, int]) -> Node:

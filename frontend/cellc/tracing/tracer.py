@@ -154,6 +154,7 @@ class Tracer:
     def __init__(self, name: str = "main") -> None:
         graph = Graph(name)
         self.regions: list[Region] = [Region(graph, Builder(graph))]
+        self.failed: list[Region] = []  # those that were open when an error came up
         self.parameters: dict[Tensor, Value] = {}
         self.made: set[Tensor] = set()  # Parameters that the traced function makes
         # Tensors from outside that the graph changes in place, by identity: they are read and
@@ -493,6 +494,9 @@ class Tracer:
                 inputs.append(GraphTensor(value))
             with tracing(self):
                 yield region, inputs
+        except Exception:
+            self.failed = self.failed or list(self.regions)
+            raise
         finally:
             self.regions.pop()
 
