@@ -25,12 +25,12 @@ from .backends.base import Built
 from .build.objects import CompilerBug
 from .ir import printing
 from .ir.dims import (
-    OPS,
     Applied,
     Dim,
     Ratio,
     Undecided,
     applied,
+    compute,
     deciding,
     divide,
     is_symbolic,
@@ -284,7 +284,7 @@ def size_of(x: Number) -> Any:
     if type(x) is not tuple:
         return x
     if x[0] != "sum":
-        return OPS[x[0]](*map(size_of, x[1:]))
+        return compute(x[0], *map(size_of, x[1:]))
     total: Any = 0
     for factor, *atoms in x[1:]:
         part: Any = factor

@@ -190,7 +190,7 @@ def changed(source: Path, target: Path, section: str, change: Callable[[bytes], 
 def test_code_that_is_not_that_of_the_graph(cellc: Said, folder: Path) -> None:
     text = cellc_runtime.load(folder / "net.cellc").graph_text()
     assert "softmax(" in text
-    other = artifact._packed(text.replace("softmax(", "log_softmax("))
+    other = artifact.packed_text(text.replace("softmax(", "log_softmax("))
     changed(folder / "net.cellc", Path("lies.cellc"), "graph:infer:0", lambda data: other)
     said = cellc("verify", "lies.cellc", code=1)
     assert "code: output 0 of the code in the file differs from that of its graph" in said
@@ -205,8 +205,8 @@ def test_code_that_is_not_that_of_the_graph(cellc: Said, folder: Path) -> None:
     (lambda data: (1 << 27).to_bytes(8, "little") + zlib.compress(bytes(1 << 27)),
      "unpacks to more than 67108864 bytes and 64 times its size"),
     (lambda data: data[:8] + b"junk" * 9, "is not text"),
-    (lambda data: artifact._packed("graph nonsense"), "is malformed"),
-    (lambda data: artifact._packed("graph f(%y: float32[2] param) {\n  return %y\n}\n"),
+    (lambda data: artifact.packed_text("graph nonsense"), "is malformed"),
+    (lambda data: artifact.packed_text("graph f(%y: float32[2] param) {\n  return %y\n}\n"),
      "the graph reads 'y', which is no weight"),
 ])
 def test_damaged_graphs(

@@ -5,6 +5,7 @@ Each program is called after each edit, in both modes; PyNative is Python itself
 
 from __future__ import annotations
 
+import collections
 import cProfile
 import decimal
 import enum
@@ -36,6 +37,13 @@ class Found(enum.Enum):
     @classmethod
     def _missing_(cls, value: object) -> Found:
         return cls.B if weight % 2 else cls.A
+
+
+class Row:
+    """Its text is as long as a global says."""
+
+    def __str__(self) -> str:
+        return "-" * weight
 
 
 @primitive.constexpr
@@ -113,10 +121,15 @@ def test_globals_of_a_constexpr_function() -> None:
                   [lambda: set_weight(3), lambda: set_weight(4)]))
 
 
+def test_a_string_that_a_library_makes_of_an_object() -> None:
+    both(lambda: (Net(lambda s, x: x * len(collections.UserString(Row()))),
+                  [lambda: set_weight(3), lambda: set_weight(4)]))
+
+
 def test_a_planted_fault_in_the_watch_over_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "watched", lambda vm, run: run())
     with pytest.raises(AssertionError, match=r"assert \[\["):
-        test_an_enum_that_looks_for_a_missing_value()
+        test_globals_of_a_constexpr_function()
 
 
 def test_the_precision_of_decimal() -> None:

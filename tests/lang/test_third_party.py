@@ -16,7 +16,7 @@ import pytest
 import cellc as ms
 from cellc import Tensor, nn, ops
 from cellc.compiled.entries import EntryTable
-from cellc.lang.calls import _SAME_IN_OPS
+from cellc.lang.hints import _SAME_IN_OPS
 
 
 @pytest.fixture(autouse=True)

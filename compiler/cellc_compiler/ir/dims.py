@@ -22,7 +22,6 @@ import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from numbers import Integral
 from typing import Any, Protocol, TypeVar, Union
 
@@ -529,16 +528,17 @@ def evaluate(x: Any, sizes: Sizes) -> int:
     return total
 
 
-def _called(function: str, *args: Any) -> Any:
-    return Ratio(function, *args) if any(map(is_symbolic, args)) else \
-        open_sizes.FLOATS[function](*args)
-
-
 OPS: dict[str, Callable[..., Any]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
     "/": lambda a, b: a / b, "**": lambda a, b: _power(a, b), "//": lambda a, b: a // b,
-    **{name: partial(_called, name) for name in open_sizes.FLOATS if name.isalnum()},
 }
+
+
+def compute(op: str, *args: Any) -> Any:
+    """A number or size from others, by one of `OPS` or of the runtime's functions of floats."""
+    if op in OPS:
+        return OPS[op](*args)
+    return Ratio(op, *args) if any(map(is_symbolic, args)) else open_sizes.FLOATS[op](*args)
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -551,7 +551,7 @@ def _power(a: Any, b: Any) -> Any:
 def evaluate_number(x: Any, sizes: Sizes) -> Any:
     """A number or size for given values of the symbols."""
     if type(x) is Ratio:
-        return OPS[x.op](*[evaluate_number(v, sizes) for v in x.args])
+        return compute(x.op, *[evaluate_number(v, sizes) for v in x.args])
     return evaluate(x, sizes) if type(x) is Dim else x
 
 
@@ -588,7 +588,7 @@ def substitute_number(x: Any, table: Mapping[str, Size]) -> Any:
     """A number or size with symbols replaced by sizes; worked out where none is left."""
     if type(x) is Ratio:
         args = [substitute_number(v, table) for v in x.args]
-        return Ratio(x.op, *args) if any(map(is_symbolic, args)) else OPS[x.op](*args)
+        return Ratio(x.op, *args) if any(map(is_symbolic, args)) else compute(x.op, *args)
     return substitute(x, table) if type(x) is Dim else x
 
 

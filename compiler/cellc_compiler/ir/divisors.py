@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cellc_runtime import open_sizes
 from cellc_runtime.lazy import lazy_imports
 
 from .dims import (
@@ -25,6 +24,8 @@ from .dims import (
 )
 
 with lazy_imports(__name__):
+    from cellc_runtime import open_sizes
+
     from . import size_functions
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from cellc_runtime.open_sizes import FUNCTIONS
+from cellc_runtime.open_sizes import FLOATS, FUNCTIONS
 
-from .dims import MOST_BITS, OPS, TOO_LARGE, Dim, Ratio, applied
+from .dims import MOST_BITS, OPS, TOO_LARGE, Dim, Ratio, applied, compute
 
 MOST_TEXT = 1 << 14
 
@@ -48,8 +48,8 @@ def _parsed(tree: ast.expr) -> Any:
 def _called(name: str, args: list[Any]) -> Any:
     """A function of sizes or of floats; `min` and `max` are of floats where one of them is."""
     is_float = any(type(a) is float or type(a) is Ratio for a in args)
-    if name in OPS and (is_float or name not in FUNCTIONS):
-        return OPS[name](*args)
+    if name in FLOATS and (is_float or name not in FUNCTIONS):
+        return compute(name, *args)
     if name not in FUNCTIONS:
         raise ValueError(f"{name[:80]!r} is no function of sizes")
     return applied(name, *args)

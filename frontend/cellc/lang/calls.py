@@ -432,7 +432,7 @@ def _interpreted_object(
         return MISSING
     else:
         made = vm.state.new(vm.fresh(new(cls, *args) if new is not _OBJECT_NEW else new(cls)))
-    if isinstance(made, cls):
+    if isinstance(made, cls) and init is not object.__init__:  # (which does nothing here)
         found = vm.call(init, [made, *args], kwargs, frame)
         if found is not None:
             raise TypeError(f"__init__() should return None, not '{type(found).__name__}'")

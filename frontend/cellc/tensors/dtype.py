@@ -141,7 +141,8 @@ class TensorType:
     """
 
     def __init__(self, element: DType | None = None) -> None:
-        instance(DType, NoneType)(element, "TensorType", "element")
+        instance(DType, NoneType, wanted="an element type or None")(
+            element, "TensorType", "element")
         self._element = element
 
     def element_type(self) -> DType | None:
