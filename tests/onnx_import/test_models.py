@@ -154,6 +154,28 @@ def test_branches_and_loops_of_the_run(tmp_path: Path) -> None:
         np.testing.assert_array_equal(z, want.astype(np.float32))
 
 
+@pytest.mark.parametrize("fitting", ["then_branch", "else_branch"])
+def test_a_branch_that_does_not_fit_the_inputs(fitting: str, tmp_path: Path) -> None:
+    """The one that does is served; an artifact refuses the other one when it is chosen."""
+    branches = {
+        name: helper.make_graph([N("Reshape", ["x", size], [f"out_{name}"])], name, [], [
+            onnx.ValueInfoProto(name=f"out_{name}")])
+        for name, size in zip(
+            ("then_branch", "else_branch"),
+            ("four", "five") if fitting == "then_branch" else ("five", "four"), strict=True)}
+    nodes = [N("If", ["c"], ["y"], **branches), N("Relu", ["y"], ["z"])]
+    weights = {"four": np.array([4]), "five": np.array([5])}
+    net = loaded(model(nodes, [value("x", [2, 2]), value("c", [], 9)], ["z"], weights), tmp_path)
+    x, chosen = np.array([[1, -2], [3, -4]], np.float32), np.array(fitting == "then_branch")
+    np.testing.assert_array_equal(*outputs_of(net, x, chosen), [1, 0, 3, 0])
+    file = tmp_path / "net.cellc"
+    ms.compile_artifact(file, (net, ms.Tensor(x), ms.Tensor(chosen)))
+    made = cellc_runtime.load(file, trust_native_code=True)
+    np.testing.assert_array_equal(made(x, chosen), [1, 0, 3, 0])
+    with pytest.raises(ValueError, match="is needed, but found_If ="):
+        made(x, ~chosen)
+
+
 def test_long_loops_are_one_node(tmp_path: Path) -> None:
     body = helper.make_graph(
         [N("Add", ["v", "w"], ["v2"]), N("Identity", ["go"], ["go2"]),

@@ -130,7 +130,7 @@ def trace(
         CompileError: an error in the network (of the builtin kind it is of).
     """
     state, shapes = lang.State(), shapes or Shapes()
-    first = shapes.copy()
+    first, refuted = shapes.copy(), set[int]()
     while True:
         try:
             traced = _traced_once(
@@ -139,7 +139,8 @@ def trace(
             if again is None:
                 return traced
         except Exception as e:
-            again = state.retraced(e) or _with_found_sizes(shapes) or _guessed_alike(shapes)
+            again = state.retraced(e) or _with_found_sizes(shapes) or _guessed_alike(shapes) \
+                or _otherwise(shapes, refuted)
             if again is None:
                 raise
         except pieces.Failed as e:
@@ -166,6 +167,26 @@ def _guessed_alike(shapes: Shapes) -> lang.State | None:
     if len(set(guesses)) < 2 or least >= shapes.largest_guess:
         return None
     shapes.largest_guess = least
+    return lang.State()
+
+
+def _otherwise(shapes: Shapes, refuted: set[int]) -> lang.State | None:
+    """The state to trace with once more, if a condition that nobody can work out now was guessed:
+    the branch that was taken may not fit the inputs, and the other one may.
+
+    Args:
+        refuted: numbers of the conditions that were answered otherwise before.
+    """
+    if shapes.foreseen:
+        return None
+    infos = [shapes.symbols[s] for s in shapes.asked]
+    last = max((i for i, info in enumerate(infos)
+                if (info.low, info.high) == (0, 1) and i not in refuted), default=None)
+    if last is None:
+        return None
+    refuted.add(last)
+    guesses = [shapes.hints[s] for s in shapes.asked]
+    shapes.measured = [*guesses[:last], 1 - guesses[last]]
     return lang.State()
 
 

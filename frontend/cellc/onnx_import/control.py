@@ -71,8 +71,13 @@ def _if(c: Call, scope: Scope, condition: Value) -> list[Value]:
 
 def _asked(c: Call, condition: Value) -> bool:
     """A condition that the run is asked for, since the form of a result follows from it."""
-    flag = to(c.run.lift(condition), dtypes.int64)
-    return bool(elements(flag, c.node.op).reshape(-1)[0])
+    flag, tracer = to(c.run.lift(condition), dtypes.int64), active_tracer()
+    try:
+        return bool(elements(flag, c.node.op).reshape(-1)[0])
+    except TypeError:  # nothing is known of the call: both answers are tried
+        if tracer is None:
+            raise
+        return bool(tracer.measure(shapes.reshape(flag, ()), c.node.op, 1)[0] != 0)
 
 
 def _always(body: Body, condition: str) -> bool:
