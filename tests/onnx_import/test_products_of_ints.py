@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .test_models import N, loaded, model, outputs_of, value
-
 pytest.importorskip("onnx")
+from .test_models import N, loaded, model, outputs_of, value
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(11)

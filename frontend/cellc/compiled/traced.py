@@ -153,7 +153,7 @@ def _with_found_sizes(shapes: Shapes) -> lang.State | None:
     """The state to trace with once more, if sizes that the run finds were guessed wrong: an error
     may follow from that (`ops.masked_select(x, mask) + y`)."""
     guesses = [shapes.hints[s] for s in shapes.asked]
-    if shapes.foreseen in (guesses, shapes.measured):
+    if shapes.foreseen in ([], guesses, shapes.measured):
         return None
     shapes.measured = shapes.foreseen
     return lang.State()
