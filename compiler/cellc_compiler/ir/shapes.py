@@ -77,8 +77,9 @@ class Shapes:
     expression: Callable[[], str] = str
     # what the sizes that follow from elements turned out to be, in order
     measured: list[int] = field(default_factory=list)
-    # what they are in the call of a trace that failed, as far as that is known
+    # what they are in the call of a trace that failed, as far as that is known; `foresee` finds out
     foreseen: list[int] = field(default_factory=list)
+    foresee: Callable[[], list[int]] = list
     # what those turned out to be by where they are met, before what is foreseen
     answered: Mapping[Met, int] = field(default_factory=dict)
     # the most that others are taken for, until the run has found them
@@ -108,7 +109,7 @@ class Shapes:
         """Return a copy of the known facts and assumptions."""
         return Shapes(dict(self.symbols), dict(self.hints), list(self.guards), self.where,
                       self.expression,
-                      list(self.measured), list(self.foreseen), self.answered,
+                      list(self.measured), list(self.foreseen), self.foresee, self.answered,
                       self.largest_guess, list(self.met), dict(self.asked),
                       self.general, dict(self.table), dict(self.answers), dict(self.equal))
 

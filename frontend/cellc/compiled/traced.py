@@ -152,6 +152,8 @@ def trace(
 def _with_found_sizes(shapes: Shapes) -> lang.State | None:
     """The state to trace with once more, if sizes that the run finds were guessed wrong: an error
     may follow from that (`ops.masked_select(x, mask) + y`)."""
+    with deciding(shapes):
+        shapes.foreseen = shapes.foresee()
     guesses = [shapes.hints[s] for s in shapes.asked]
     if shapes.foreseen in ([], guesses, shapes.measured):
         return None
@@ -218,11 +220,10 @@ def _traced_once(
             lambda: [*(arrays or map(elements_of, leaves)), *map(elements_of, state.first_values)],
         )
         with deciding(shapes), nullcontext() if call is None else pieces.running(call):
-            try:
-                result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
-            except Exception:
-                shapes.foreseen = lang.foresee(tracer, hooks.elements, shapes.asked)
-                raise
+            # (It computes by the reference interpreter: only for an error that nothing else mends.)
+            shapes.foresee = lambda: lang.foresee(tracer, hooks.elements, shapes.asked)
+            result = lang.interpret_call(tracer, fn, call_args, call_kwargs, hooks)
+            shapes.foresee = list  # (the program must not hold the arguments)
             written = tuple(i for i, (t, value) in enumerate(zip(inputs, before, strict=True))
                             if called and t.ir_value is not value)
             if written:
